@@ -40,7 +40,9 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ConfigMap/charterer-uninstall",
         "Deployment/charterer",
         "MutatingAdmissionPolicy/charterer-hold",
+        "MutatingAdmissionPolicy/charterer-keep",
         "MutatingAdmissionPolicyBinding/charterer-hold",
+        "MutatingAdmissionPolicyBinding/charterer-keep",
         "NetworkPolicy/charterer",
         "Role/charterer",
         "Role/charterer-stop",
@@ -51,6 +53,7 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ValidatingAdmissionPolicy/charterer-create-pods",
         "ValidatingAdmissionPolicy/charterer-jobs",
         "ValidatingAdmissionPolicy/charterer-jobsets",
+        "ValidatingAdmissionPolicy/charterer-jobsets-status",
         "ValidatingAdmissionPolicy/charterer-operator",
         "ValidatingAdmissionPolicy/charterer-pools",
         "ValidatingAdmissionPolicy/charterer-rayclusters",
@@ -63,6 +66,7 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
         "ValidatingAdmissionPolicyBinding/charterer-jobs",
         "ValidatingAdmissionPolicyBinding/charterer-jobsets",
+        "ValidatingAdmissionPolicyBinding/charterer-jobsets-status",
         "ValidatingAdmissionPolicyBinding/charterer-operator",
         "ValidatingAdmissionPolicyBinding/charterer-pools",
         "ValidatingAdmissionPolicyBinding/charterer-rayclusters",
@@ -286,6 +290,15 @@ def test_with_namespaces_named_jobs_and_pods_are_written_in_those_only(
         if resource in ("jobs", "pods", "pods/status", "services", "trainingjobs", "speedupprofiles")
     ]
     assert written == []
+
+
+def test_nothing_is_held_where_the_operator_may_start_nothing(default: list[Object], everything: list[Object]) -> None:
+    def conditions(objects: list[Object]) -> dict[str, str]:
+        hold = only(objects, "MutatingAdmissionPolicy", "charterer-hold")
+        return {each["name"]: each["expression"] for each in hold["spec"]["matchConditions"]}
+
+    assert "the-operator-may-start-it" not in conditions(default)
+    assert conditions(everything)["the-operator-may-start-it"] == "request.namespace in ['research','vision']"
 
 
 def test_nobody_reaches_metrics_unless_they_are_turned_on(default: list[Object], everything: list[Object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -94,6 +95,88 @@ async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controller
     await end_pods(bed, "whisper")
     await bed.until(lambda: ended(bed, "whisper") == "Complete")
     await bed.complete("whisper")
+
+
+@pytest.mark.parametrize("asked", ["Fail", "GiveBack"])
+async def test_a_job_that_is_given_up_has_an_end_that_those_who_wait_for_it_see_or_is_given_back(
+    bed: Bed, asked: str
+) -> None:
+    await bed.budget()
+    await once_held(bed)
+    bed.operator()
+    await bed.pool()
+    await create(bed, plain_job("whisper"), {"when-given-up": asked})
+    await bed.running("whisper")
+    at = bed.tj("whisper")["allocation"]["since"]
+    given_up = {"kind": "Failed", "at": at, "reason": "MaxRestartsExceeded", "message": "run 1 was interrupted"}
+    path = TRAINING_JOBS.status("whisper", bed.namespace)
+    await bed.kube.merge_patch(path, {"status": {"finish": given_up}})
+    if asked == "GiveBack":
+        await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False and not _notes(bed, "whisper"), 30)
+        assert ended(bed, "whisper") == ""
+        return
+    await bed.until(lambda: ended(bed, "whisper") == "Failed", 30)
+    raw = job(bed, "whisper")
+    assert raw["metadata"]["annotations"]["charterer.dev/given-up"] == "MaxRestartsExceeded: run 1 was interrupted"
+    assert not [pod for pod in pods(bed, "whisper") if pod["metadata"]["labels"]["charterer.dev/run"] != "1"]
+    assert not running(bed, "whisper")
+
+
+TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect": "NoSchedule"}
+_FORCED = ("--server-side", "--field-manager=gitops", "--force-conflicts")
+
+
+@pytest.mark.parametrize("flags", [(), _FORCED], ids=["client", "server"])
+@pytest.mark.parametrize("what", ["suspend", "tolerations"])
+async def test_its_manifest_applied_again_while_it_runs_changes_nothing(
+    bed: Bed, flags: tuple[str, ...], what: str
+) -> None:
+    """As GitOps does all the time. Kubernetes refuses to change the template of a Job that runs."""
+    await bed.budget()
+    await once_held(bed)
+    bed.operator()
+    await bed.pool()
+    body = plain_job("whisper", pods=2)
+    body["metadata"]["namespace"] = bed.namespace
+    if what == "suspend":
+        body["spec"]["suspend"] = True
+    else:
+        body["spec"]["template"]["spec"]["tolerations"] = [TOLERATION]
+    text = json.dumps(body)
+    bed.plane.kubectl("apply", *flags, "-f", "-", input=text)
+    await bed.running("whisper")
+    before, tolerated = {pod["metadata"]["uid"] for pod in running(bed, "whisper")}, _tolerations(bed)
+    bed.plane.kubectl("apply", *flags, "-f", "-", input=text)
+    if what == "suspend":
+        await bed.until(lambda: [said for said in told(bed, "whisper") if "was not followed" in said], 30)
+    assert (job(bed, "whisper")["spec"]["suspend"], _tolerations(bed)) == (False, tolerated)
+    assert {pod["metadata"]["uid"] for pod in running(bed, "whisper")} == before
+
+
+def _tolerations(bed: Bed) -> list[RawObject]:
+    found: list[RawObject] = job(bed, "whisper")["spec"]["template"]["spec"]["tolerations"]
+    return found
+
+
+async def test_its_author_stops_it_by_an_annotation_and_lets_it_go_on(bed: Bed) -> None:
+    await bed.budget()
+    await once_held(bed)
+    bed.operator()
+    await bed.pool()
+    await create(bed, plain_job("whisper"))
+    await bed.running("whisper")
+    await annotate(bed, "whisper", suspend="true")
+    await bed.until(lambda: bed.state("whisper") == "Suspended" and not bed.rentals("Ready"), 60)
+    assert [record["outcome"] for record in bed.tj("whisper")["runs"]] == ["Stopped"]
+    assert job(bed, "whisper")["spec"]["suspend"] is True
+    await annotate(bed, "whisper", suspend="false")
+    await bed.running_again("whisper", after=1)
+
+
+def _notes(bed: Bed, name: str) -> list[str]:
+    """What Charterer has noted on the Job."""
+    kept = job(bed, name)["metadata"].get("annotations") or {}
+    return [key for key in kept if key in ("charterer.dev/held", "charterer.dev/original")]
 
 
 async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_place(bed: Bed) -> None:

@@ -204,6 +204,25 @@ async def test_it_says_why_it_has_failed(make_target: MakeTarget, adopted_kind: 
     assert seen.failed_message
 
 
+async def test_one_that_is_given_up_is_failed_by_its_own_controller_and_trains_no_more(
+    make_target: MakeTarget,
+) -> None:
+    target = await make_target()
+    await target.placed(1)
+    await target.write(target.adopted.start)
+    await target.world.running(2)
+    await target.write(target.adopted.stop)
+    await target.world.without_pods()
+    await target.until(lambda seen: seen.placeable)
+    await target.write(lambda raw: target.adopted.fail(raw, "CannotStart", "3 runs never started", make.T0))
+    seen = await target.until(lambda seen: seen.failed is not None)
+    assert seen.failed_message
+    assert (await target.world.get())["metadata"]["annotations"]["charterer.dev/given-up"] == (
+        "CannotStart: 3 runs never started"
+    )
+    await target.world.without_pods()
+
+
 async def test_one_that_its_author_did_not_suspend_runs_on_when_it_is_given_back(make_target: MakeTarget) -> None:
     """Charterer suspended it, and notes that."""
     target = await make_target(suspend=False)

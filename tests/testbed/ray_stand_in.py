@@ -9,6 +9,7 @@ drops others. What it does at each moment is what KubeRay 1.7 was seen to do:
 - Suspended, its RayCluster is deleted, and it says so while the pods still run. It begins again with a new one.
 - Fewer ``replicas`` than workers: those of ``scaleStrategy.workersToDelete`` end, then any.
 - A lost worker is replaced, and the others run on.
+- Past its ``activeDeadlineSeconds`` it is Failed, and its RayCluster is deleted (read in KubeRay 1.7, not seen).
 
 There is no Ray: the annotation ``testbed.charterer.dev/exit-code`` of a RayJob says how its entrypoint ended. Nor is
 there a submitter: its pod needs no GPU and decides nothing.
@@ -217,6 +218,10 @@ class RayStandIn:
             failed = {"jobDeploymentStatus": "Failed", "jobStatus": "FAILED", "reason": "AppFailed"}
             said = done if code == "0" else {**failed, "message": f"exit code {code}"}
             await self._says(job, **said, endTime=_now())
+        elif _overdue(spec, status):
+            await self._delete_cluster(status)
+            failed = {"jobDeploymentStatus": "Failed", "reason": "DeadlineExceeded"}
+            await self._says(job, **failed, message="activeDeadlineSeconds have passed", endTime=_now())
         elif now == "Initializing":
             cluster = await self._client.get(RAY_CLUSTERS.one(status["rayClusterName"], self._namespace))
             if (cluster.get("status") or {}).get("state") == "ready":
@@ -304,6 +309,14 @@ class RayStandIn:
 
 def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _overdue(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
+    """Whether the RayJob has had its time, since it began or began again."""
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is None:
+        return False
+    return (datetime.now(UTC) - datetime.fromisoformat(status["startTime"])).total_seconds() >= deadline
 
 
 def _invalid(spec: Mapping[str, Any]) -> str:

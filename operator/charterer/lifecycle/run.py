@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from charterer.domain.ids import JobId, NodeName, RentalId
 from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
+from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.jobs.target import Target
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node
@@ -22,6 +23,7 @@ from charterer.domain.steps import (
     CreateService,
     DeleteJob,
     DeleteRun,
+    EndTarget,
     LabelNode,
     RunStep,
     StopRun,
@@ -184,6 +186,8 @@ def active(run: Run) -> bool:
 def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     strays = runs.strays()
     if runs.job.adopted is not None:
+        if runs.job.adopted.ending:
+            return None  # its own controller ends it, and would not if it were suspended
         active_ones = [run for run in strays if active(run)]
         return StopRun(runs.job.id, active_ones[0].number) if active_ones else None
     for run in strays:
@@ -350,6 +354,21 @@ def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     return None
 
 
+def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
+    """Let an object that is given up have an end: whatever waits for it would wait for ever."""
+    target, finish = runs.job.adopted, runs.job.finish
+    if target is None or finish is None or runs.superseded or target.ended is not None:
+        return None
+    if finish.kind is FinishKind.COMPLETE:
+        return None
+    if target.ending:
+        return Wait(f"the controller of {target.ref} to end it")
+    if not target.held or target.queued_for:  # its author has it again, or its end is in Kueue's hands
+        return None
+    obstacle = not_placeable_because(target)
+    return Wait(obstacle) if obstacle else EndTarget(runs.job.id)
+
+
 def _expire(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     finish, ttl = runs.job.finish, runs.job.ttl_seconds_after_finished
     if finish is None or ttl is None or runs.superseded:
@@ -372,6 +391,7 @@ STAGES: Mapping[str, Callable[[_RunsOfJob, LifecycleView], RunStep | Wait | None
     "Begin": _begin,
     "Adapt": _adapt,
     "Clean up": _clean_up,
+    "End object": _end_target,
     "Expire": _expire,
 }
 """In the order in which they are asked; docs/development/lifecycle.md lists them by these names."""

@@ -20,6 +20,7 @@ from charterer.domain.steps import (
     AdoptTarget,
     CreateRun,
     EditJob,
+    EndTarget,
     FinishJob,
     GiveBack,
     LetGo,
@@ -151,7 +152,7 @@ def test_renting_alone_may_be_stopped_without_giving_anything_back() -> None:
 
 
 def test_what_its_author_asks_for_later_is_written_into_the_job_once() -> None:
-    same = Asked(4, 4, 16, ResizePolicy.RESTART, "Never", None, None, "")
+    same = Asked(4, 4, 16, ResizePolicy.RESTART, "Never", None, None, "", suspend=False)
     assert step(adopted(target(asked=same))) is None
     assert step(adopted(target(asked=None))) is None  # what cannot be read changes nothing
     changes: list[dict[str, Any]] = [
@@ -161,6 +162,7 @@ def test_what_its_author_asks_for_later_is_written_into_the_job_once() -> None:
         {"max_cost": Money.parse("5")},
         {"complete_by": at(9)},
         {"profile": "sft"},
+        {"suspend": True},
     ]
     for change in changes:
         asks = target(asked=same._replace(**change))
@@ -209,6 +211,40 @@ def test_the_next_run_waits_until_the_object_can_take_it() -> None:
     wrong = step(adopted(target(problem="2 groups"), allocation=ONE, last_run=1))
     assert isinstance(wrong, Wait)
     assert wrong.reason.startswith("its author: 2 groups")
+
+
+# --- what is given up ---
+
+GIVEN_UP = Finish(FinishKind.FAILED, at(100), "CannotStart", "3 runs in a row never started")
+
+
+def test_the_object_of_a_job_that_is_given_up_is_ended_once_its_last_run_is_on_record() -> None:
+    runs = placed(carrying(), pod(), finish=GIVEN_UP)
+    assert step(runs) == StopRun(job().id, 1)
+    stops = placed(carrying(suspended=True), pod(deleting=True), finish=GIVEN_UP)
+    assert isinstance(step(stops), Wait)
+    assert step(recorded(finish=GIVEN_UP, carried=carrying(suspended=True, placeable=True))) == EndTarget(job().id)
+    assert isinstance(step(recorded(finish=GIVEN_UP)), Wait)  # its last pods end
+
+
+@pytest.mark.parametrize(
+    "carried",
+    [
+        pytest.param(carrying(suspended=True, failed=at(2)), id="has an end"),
+        pytest.param(target(suspended=False, placeable=False, held=False), id="its author has it"),
+        pytest.param(carrying(suspended=True, placeable=True, queued_for="sft"), id="Kueue's"),
+    ],
+)
+def test_an_object_that_needs_no_end_of_charterers_is_left_alone(carried: Target) -> None:
+    taken = StopRun(job().id, 1) if not carried.suspended and carried.held else None
+    assert step(recorded(finish=GIVEN_UP, carried=carried)) == taken
+
+
+def test_an_object_that_its_controller_ends_is_not_suspended_again() -> None:
+    """A Job that is suspended has no deadline."""
+    ends = recorded(finish=GIVEN_UP, carried=carrying(ending=True), runs=(run(1),))
+    assert isinstance(step(ends), Wait)
+    assert step(recorded(finish=GIVEN_UP, carried=carrying(), runs=(run(1),))) == StopRun(job().id, 1)
 
 
 # --- giving back ---

@@ -18,6 +18,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.target_steps import (
     adopt,
     edit,
+    end_target,
     finish,
     let_go,
     place,
@@ -46,6 +47,7 @@ from charterer.domain.steps import (
     DeleteJob,
     DeleteRun,
     EditJob,
+    EndTarget,
     FinishJob,
     GiveBack,
     LetGo,
@@ -355,6 +357,7 @@ RUN_HANDLERS: Mapping[type, Handler] = {
     AdoptTarget: adopt,
     EditJob: edit,
     FinishJob: finish,
+    EndTarget: end_target,
     LetGo: let_go,
     GiveBack: give_back,
 }

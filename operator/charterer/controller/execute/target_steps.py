@@ -18,8 +18,8 @@ from charterer.controller.outcome import ActionOutcome, Held
 from charterer.controller.snapshot.runs import numbered
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.pod import Pod
-from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
+from charterer.domain.jobs.target import Target, TargetRef, WhenGivenUp
+from charterer.domain.steps import AdoptTarget, EditJob, EndTarget, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.asks import OPTIONAL_ASKS
 from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, is_owner, owner_path
@@ -156,6 +156,21 @@ async def finish(context: ExecutionContext, step: FinishJob) -> ActionOutcome:
     """Record the end of an object that ended while it had no run."""
     job = context.decided.job(step.job)
     await context.objects.record_job(replace(job, finish=step.finish))
+    return ActionOutcome.DONE
+
+
+async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcome:
+    """Let the object that was given up end as failed, if an uncached list shows no live pod of it, or give it back."""
+    job = context.decided.job(step.job)
+    kind, raw, target = await _mine(context, job)
+    if job.finish is None or target.ended is not None or not target.placeable:
+        raise Stale
+    if await _has_live_pods(context, kind, raw):
+        raise Stale
+    if target.when_given_up is WhenGivenUp.GIVE_BACK:
+        await _write(context, kind, kind.restore(raw))
+    else:
+        await _write(context, kind, kind.fail(raw, job.finish.reason, job.finish.message, context.now()))
     return ActionOutcome.DONE
 
 

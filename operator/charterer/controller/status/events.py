@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from charterer.api.manifests import EventSubject
 from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
@@ -14,10 +16,12 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import Allocate, Command, ReasonCode, Release, Rent
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
+    AdoptTarget,
     Cool,
     CreatePool,
     DeletePool,
     EditPool,
+    LetGo,
     MarkEnded,
     MarkReady,
     OpenPeriod,
@@ -49,8 +53,15 @@ _FOR_A_PERSON = frozenset(
     }
 )
 """Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
+_LET_ADOPT = (
+    "Let the operator make TrainingJobs in this namespace (the chart's value namespaces), or take the label "
+    "charterer.dev/adopt off and set spec.suspend to false"
+)
+"""What to do about an object for which no TrainingJob can be made."""
 _POOL_OF_SET = {CreatePool: "PoolCreated", EditPool: "PoolChanged", DeletePool: "PoolRemoved"}
 """The reasons of Events on a GPUPoolSet about one of its GPUPools."""
+
+Subjects = Sequence[EventSubject]
 
 
 class Events:
@@ -117,18 +128,20 @@ class Events:
                 said[job.adopted.ref] = job.namespace, job.adopted.problem or job.adopted.warning
         for ref, (namespace, text) in said.items():
             if text and self._told.get(ref) != (namespace, text):
-                subject = EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
-                self._say(subject, "NotAdopted", text, "Adopt", warning=True)
+                self._say((target_subject(ref, namespace),), "NotAdopted", text, "Adopt", warning=True)
         self._told = said
 
     def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """Others keep a step from being carried out."""
-        self._say(_subject(action, snapshot), "Held", message, type(action).__name__, warning=True)
+        reason = "NotAdopted" if isinstance(action, AdoptTarget) else "Held"
+        self._say(_subjects(action, snapshot), reason, message, type(action).__name__, warning=True)
 
     def failed(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
         """A command or step failed; it will be tried again."""
-        about = _subject(action, snapshot)
-        self._say(about, "Failing", f"{type(action).__name__}: {message}", type(action).__name__, warning=True)
+        reason, note = "Failing", f"{type(action).__name__}: {message}"
+        if isinstance(action, AdoptTarget):
+            reason, note = "NotAdopted", f"its TrainingJob cannot be made, so it waits: {message}. {_LET_ADOPT}"
+        self._say(_subjects(action, snapshot), reason, note, type(action).__name__, warning=True)
 
     def _budget_came_or_went(self, action: SetFinalizer | OpenPeriod, snapshot: Snapshot) -> None:
         """A budget that is deleted and created again starts from zero, which nobody expects of a hard limit."""
@@ -181,41 +194,52 @@ class Events:
         if action.finish is not None and not action.finish.done:
             self._say(_job(action.job, snapshot), action.finish.reason, action.finish.message, "Finish", warning=True)
 
-    def _say(self, subject: EventSubject | None, reason: str, note: str, action: str, *, warning: bool = False) -> None:
-        if subject is not None:
+    def _say(self, subjects: Subjects, reason: str, note: str, action: str, *, warning: bool = False) -> None:
+        for subject in subjects:
             self._recorder.record(subject, reason, note or reason, action=action, warning=warning)
 
 
-def _subject(action: Command | Step, snapshot: Snapshot) -> EventSubject | None:
-    """The object that a command or step is about, the most specific one where there are several."""
+def _subjects(action: Command | Step, snapshot: Snapshot) -> Subjects:
+    """The objects that a command or step is about, the most specific ones where there are several."""
+    if isinstance(action, AdoptTarget | LetGo):
+        return (target_subject(action.target.ref, action.target.namespace),)
     finders = ("job", _job), ("rental", _rental), ("pool_set", _pool_set), ("pool", _pool), ("budget", _budget)
     for field, find in finders:
-        subject = find(getattr(action, field), snapshot) if hasattr(action, field) else None
-        if subject is not None:
-            return subject
-    return None
+        subjects = find(getattr(action, field), snapshot) if hasattr(action, field) else ()
+        if subjects:
+            return subjects
+    return ()
 
 
-def _job(job_id: JobId, snapshot: Snapshot) -> EventSubject | None:
+def _job(job_id: JobId, snapshot: Snapshot) -> Subjects:
+    """A job, and the object that it was made for: that is the one at which its owner looks."""
     job = snapshot.jobs.get(job_id)
-    return None if job is None else EventSubject(API_VERSION, "TrainingJob", job.namespace, job.name, job.id)
+    if job is None:
+        return ()
+    own = EventSubject(API_VERSION, "TrainingJob", job.namespace, job.name, job.id)
+    return (own,) if job.target is None else (own, target_subject(job.target, job.namespace))
 
 
-def _budget(budget_id: BudgetId, snapshot: Snapshot) -> EventSubject | None:
+def target_subject(ref: TargetRef, namespace: str) -> EventSubject:
+    """An object that is adopted, or is to be."""
+    return EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
+
+
+def _budget(budget_id: BudgetId, snapshot: Snapshot) -> Subjects:
     budget = snapshot.budgets.get(budget_id)
-    return None if budget is None else EventSubject(API_VERSION, "GPUBudget", "", budget.id, budget.uid)
+    return () if budget is None else (EventSubject(API_VERSION, "GPUBudget", "", budget.id, budget.uid),)
 
 
-def _pool(pool_id: PoolId, snapshot: Snapshot) -> EventSubject | None:
+def _pool(pool_id: PoolId, snapshot: Snapshot) -> Subjects:
     pool = snapshot.pools.get(pool_id)
-    return None if pool is None else EventSubject(API_VERSION, "GPUPool", "", pool.id, pool.uid)
+    return () if pool is None else (EventSubject(API_VERSION, "GPUPool", "", pool.id, pool.uid),)
 
 
-def _rental(rental_id: RentalId, snapshot: Snapshot) -> EventSubject | None:
+def _rental(rental_id: RentalId, snapshot: Snapshot) -> Subjects:
     rental = snapshot.rentals.get(rental_id)
-    return None if rental is None else EventSubject(API_VERSION, "GPURental", "", rental.id, rental.uid)
+    return () if rental is None else (EventSubject(API_VERSION, "GPURental", "", rental.id, rental.uid),)
 
 
-def _pool_set(name: PoolSetId, snapshot: Snapshot) -> EventSubject | None:
+def _pool_set(name: PoolSetId, snapshot: Snapshot) -> Subjects:
     pool_set = snapshot.pool_sets.get(name)
-    return None if pool_set is None else EventSubject(API_VERSION, "GPUPoolSet", "", pool_set.id, pool_set.uid)
+    return () if pool_set is None else (EventSubject(API_VERSION, "GPUPoolSet", "", pool_set.id, pool_set.uid),)

@@ -151,12 +151,13 @@ class TransitionEvents:
 
     def shown(self, kind: str, before: RawObject, status: _Status) -> None:
         """The object that was like ``before`` now shows this status."""
-        metadata = before["metadata"]
-        subject = EventSubject(API_VERSION, kind, metadata.get("namespace", ""), metadata["name"], metadata["uid"])
+        subjects = (*_subjects(kind, before),)
         for began in transitions(before.get("status") or {}, status):
-            if self._is_news(metadata["uid"], began.reason) and not self._recorder.said(subject, began.reason):
+            if self._is_news(before["metadata"]["uid"], began.reason):
                 note = began.note or began.reason
-                self._recorder.record(subject, began.reason, note, action="Observe", warning=began.warning)
+                for subject in subjects:
+                    if not self._recorder.said(subject, began.reason):
+                        self._recorder.record(subject, began.reason, note, action="Observe", warning=began.warning)
 
     def _is_news(self, uid: str, reason: str) -> bool:
         now = self._clock()
@@ -168,3 +169,12 @@ class TransitionEvents:
         while len(self._told) > _REMEMBERED:
             self._told.popitem(last=False)
         return True
+
+
+def _subjects(kind: str, raw: RawObject) -> Iterator[EventSubject]:
+    """The object, and of a TrainingJob the one that it was made for: that is the one at which its owner looks."""
+    metadata, target = raw["metadata"], (raw.get("spec") or {}).get("targetRef")
+    namespace = metadata.get("namespace", "")
+    yield EventSubject(API_VERSION, kind, namespace, metadata["name"], metadata["uid"])
+    if target is not None:
+        yield EventSubject(target["apiVersion"], target["kind"], namespace, target["name"], target["uid"])

@@ -6,6 +6,7 @@ docs/development/adr/0078-adoption.md
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import NamedTuple
 
 from charterer.domain.money import Money
@@ -25,6 +26,15 @@ class TargetRef(NamedTuple):
         return f"{self.kind} {self.name}"
 
 
+class WhenGivenUp(StrEnum):
+    """What becomes of an object whose job is given up. FAIL: its own controller ends it as failed, so that whatever
+    waits for it goes on. GIVE_BACK: its author has it back, as it was written.
+    """
+
+    FAIL = "Fail"
+    GIVE_BACK = "GiveBack"
+
+
 class Asked(NamedTuple):
     """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named."""
 
@@ -36,6 +46,7 @@ class Asked(NamedTuple):
     max_cost: Money | None
     complete_by: Instant | None
     profile: str
+    suspend: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +62,7 @@ class Target:
     when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
     resized in place. ``progress``: what it says itself of how far its run is. ``asked``: by its author; None where that
     cannot be read. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author is not granted.
+    ``when_given_up``: as its author asks. ``ending``: it has no time left to run, so that its controller ends it now.
 
     Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
     object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
@@ -85,6 +97,8 @@ class Target:
     asked: Asked | None = None
     problem: str = ""
     warning: str = ""
+    when_given_up: WhenGivenUp = WhenGivenUp.FAIL
+    ending: bool = False
     queued_for: str = ""
     has_quota: bool = True
     replaces: str = ""

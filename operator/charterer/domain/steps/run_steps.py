@@ -161,6 +161,13 @@ class FinishJob:
 
 
 @dataclass(frozen=True, slots=True)
+class EndTarget:
+    """Let the adopted object of a job that was given up have an end, or give it back, as its author asks."""
+
+    job: JobId
+
+
+@dataclass(frozen=True, slots=True)
 class GiveBack:
     """Stop the job's adopted object and give it back as its author wrote it, and then delete the TrainingJob.
 
@@ -196,5 +203,6 @@ RunStep = (
     | EditJob
     | LetGo
     | FinishJob
+    | EndTarget
     | GiveBack
 )

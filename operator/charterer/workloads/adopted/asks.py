@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
@@ -11,27 +13,48 @@ from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import Json, SpecAmount, Time
 from charterer.api.names import (
     ANNOTATION_COMPLETE_BY,
+    ANNOTATION_GIVEN_UP,
     ANNOTATION_GPUS,
+    ANNOTATION_HELD,
+    ANNOTATION_KEPT_RUNNING,
     ANNOTATION_MAX_COST,
+    ANNOTATION_ORIGINAL,
     ANNOTATION_RESIZE,
     ANNOTATION_SPOT,
+    ANNOTATION_SUSPEND,
+    ANNOTATION_WHEN_GIVEN_UP,
     GPU_RESOURCE,
+    GROUP,
+    LABEL_ADOPT,
     LABEL_PROFILE,
 )
 from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.target import Asked
+from charterer.domain.jobs.target import Asked, WhenGivenUp
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import parse_instant
+from charterer.sentences import names
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
 _RANGE: Final = re.compile(r"([1-9][0-9]{0,5})(?:\.\.([1-9][0-9]{0,5}))?", re.ASCII)
 _AMOUNT: Final[TypeAdapter[Any]] = TypeAdapter(SpecAmount)
 _TIME: Final[TypeAdapter[Any]] = TypeAdapter(Time)
 _PROFILE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
+_LABELS: Final = (LABEL_ADOPT, LABEL_PROFILE)
+_ANNOTATIONS: Final = (
+    ANNOTATION_GPUS,
+    ANNOTATION_RESIZE,
+    ANNOTATION_SPOT,
+    ANNOTATION_MAX_COST,
+    ANNOTATION_COMPLETE_BY,
+    ANNOTATION_SUSPEND,
+    ANNOTATION_WHEN_GIVEN_UP,
+)
+"""What an author may say."""
+_OWN: Final = (ANNOTATION_HELD, ANNOTATION_ORIGINAL, ANNOTATION_KEPT_RUNNING, ANNOTATION_GIVEN_UP)
+"""What Charterer notes itself."""
 
-
-OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName")
+OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName", "suspend")
 """Fields of a TrainingJob that are not there where the object's author says nothing."""
 
 
@@ -47,9 +70,10 @@ class Elasticity(NamedTuple):
 
 
 def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, spot_refused: str) -> Json:
-    """The spec of the TrainingJob of an object of ``pods`` pods, without its ``targetRef``. Raises NotAdoptable.
+    """The spec of the TrainingJob of an object of ``pods`` pods, without its ``targetRef``.
 
-    ``spot_refused``: why the object must not get spot nodes; empty where it may.
+    ``spot_refused``: why the object must not get spot nodes; empty where it may. Raises NotAdoptable with all that is
+    wrong.
     """
     problem = template_problem(template)
     if problem:
@@ -60,25 +84,26 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
             f"no GPUs: the first container of spec.template has no {GPU_RESOURCE} in its limits, and Charterer pays "
             "for jobs with GPUs only; take the label off, or set it"
         )
-    least, most = _range(meta, each, pods * each, can)
-    spec: Json = {
-        "gpus": {"min": least, "preferred": min(max(pods * each, least), most), "max": most},
-        "resizePolicy": _resize(meta, can),
-        "spotPolicy": SpotPolicy.NEVER if spot_refused else _word(meta, ANNOTATION_SPOT, SpotPolicy),
-        "template": template,
-    }
-    if (cost := _value(meta, ANNOTATION_MAX_COST)) is not None:
-        amount = _read(_AMOUNT, ANNOTATION_MAX_COST, cost, 'dollars, such as "250"')
-        if amount <= ZERO:
-            raise NotAdoptable(f"{ANNOTATION_MAX_COST} is {cost!r}: a job that may cost nothing can never run")
-        spec["maxCost"] = cost
-    if (by := _value(meta, ANNOTATION_COMPLETE_BY)) is not None:
-        _read(_TIME, ANNOTATION_COMPLETE_BY, by, "a time, such as 2026-11-30T09:00:00Z")
-        spec["targetCompletionTime"] = by
-    if (profile := meta.labels.get(LABEL_PROFILE)) is not None:
-        if not _PROFILE.fullmatch(profile):
-            raise NotAdoptable(f"the label {LABEL_PROFILE} is {profile!r}: give the name of a SpeedupProfile")
-        spec["profileName"] = profile
+    spec: Json = {"template": template}
+    wrong: list[str] = []
+    parts: tuple[Callable[[], Json], ...] = (
+        lambda: _known_words(meta),
+        lambda: {"gpus": _gpus(meta, each, pods * each, can)},
+        lambda: {"resizePolicy": _resize(meta, can)},
+        lambda: {"spotPolicy": SpotPolicy.NEVER if spot_refused else _word(meta, ANNOTATION_SPOT, SpotPolicy)},
+        lambda: _max_cost(meta),
+        lambda: _complete_by(meta),
+        lambda: _profile(meta),
+        lambda: _suspend(meta),
+        lambda: _when_given_up(meta),
+    )
+    for part in parts:
+        try:
+            spec |= part()
+        except NotAdoptable as error:
+            wrong.append(str(error))
+    if wrong:
+        raise NotAdoptable("; ".join(wrong))
     return spec
 
 
@@ -94,7 +119,14 @@ def asked(spec: Json) -> Asked:
         None if cost is None else Money.parse(cost),
         None if by is None else parse_instant(by),
         spec.get("profileName", ""),
+        spec.get("suspend", False),
     )
+
+
+def when_given_up(meta: ObjectMeta) -> WhenGivenUp:
+    """What is to become of the object if its job is given up."""
+    back = _value(meta, ANNOTATION_WHEN_GIVEN_UP) == WhenGivenUp.GIVE_BACK
+    return WhenGivenUp.GIVE_BACK if back else WhenGivenUp.FAIL
 
 
 def wants_spot(meta: ObjectMeta) -> bool:
@@ -102,11 +134,11 @@ def wants_spot(meta: ObjectMeta) -> bool:
     return (_value(meta, ANNOTATION_SPOT) or "") == SpotPolicy.ALLOWED
 
 
-def _range(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> tuple[int, int]:
-    """The fewest and the most GPUs."""
+def _gpus(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> Json:
+    """Its widths: as it asks, or what the annotation says."""
     text = _value(meta, ANNOTATION_GPUS)
     if text is None:
-        return asked, asked
+        return {"min": asked, "preferred": asked, "max": asked}
     found = _RANGE.fullmatch(text)
     if found is None:
         raise NotAdoptable(f'{ANNOTATION_GPUS} is {text!r:.60}: give a number of GPUs, or a range such as "4..32"')
@@ -120,7 +152,64 @@ def _range(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> tuple[in
         raise NotAdoptable(f"{ANNOTATION_GPUS} is {text!r}, but the number of its pods is fixed: {can.because}")
     if least % each or most % each:
         raise NotAdoptable(f"{ANNOTATION_GPUS} is {text!r}, and a pod has {each}: give multiples of {each}")
-    return least, most
+    return {"min": least, "preferred": min(max(asked, least), most), "max": most}
+
+
+def _max_cost(meta: ObjectMeta) -> Json:
+    cost = _value(meta, ANNOTATION_MAX_COST)
+    if cost is None:
+        return {}
+    if _read(_AMOUNT, ANNOTATION_MAX_COST, cost, 'dollars, such as "250"') <= ZERO:
+        raise NotAdoptable(f"{ANNOTATION_MAX_COST} is {cost!r}: a job that may cost nothing can never run")
+    return {"maxCost": cost}
+
+
+def _complete_by(meta: ObjectMeta) -> Json:
+    by = _value(meta, ANNOTATION_COMPLETE_BY)
+    if by is None:
+        return {}
+    _read(_TIME, ANNOTATION_COMPLETE_BY, by, "a time, such as 2026-11-30T09:00:00Z")
+    return {"targetCompletionTime": by}
+
+
+def _profile(meta: ObjectMeta) -> Json:
+    profile = meta.labels.get(LABEL_PROFILE)
+    if profile is None:
+        return {}
+    if not _PROFILE.fullmatch(profile):
+        raise NotAdoptable(f"the label {LABEL_PROFILE} is {profile!r}: give the name of a SpeedupProfile")
+    return {"profileName": profile}
+
+
+def _suspend(meta: ObjectMeta) -> Json:
+    text = _value(meta, ANNOTATION_SUSPEND) or "false"
+    if text not in ("true", "false"):
+        raise NotAdoptable(f'{ANNOTATION_SUSPEND} is {text!r:.60}: it must be "true" or "false"')
+    return {"suspend": True} if text == "true" else {}
+
+
+def _when_given_up(meta: ObjectMeta) -> Json:
+    """Nothing of its spec, but what is wrong."""
+    _word(meta, ANNOTATION_WHEN_GIVEN_UP, WhenGivenUp)
+    return {}
+
+
+def _known_words(meta: ObjectMeta) -> Json:
+    """Nothing of its spec, but the keys that say nothing to Charterer: they were to say something."""
+    wrong = [
+        f"{noun} {key} is not known: {_nearest(key, known)}"
+        for noun, keys, known in (("label", meta.labels, _LABELS), ("annotation", meta.annotations, _ANNOTATIONS))
+        for key in sorted(keys)
+        if key.startswith(f"{GROUP}/") and key not in (*known, *_OWN)
+    ]
+    if wrong:
+        raise NotAdoptable("; ".join(wrong))
+    return {}
+
+
+def _nearest(key: str, known: Sequence[str]) -> str:
+    near = get_close_matches(key, known, 1, cutoff=0.7)
+    return f"did you mean {near[0]}?" if near else f"known are {names(known)}"
 
 
 def _resize(meta: ObjectMeta, can: Elasticity) -> ResizePolicy:
@@ -135,7 +224,7 @@ def _resize(meta: ObjectMeta, can: Elasticity) -> ResizePolicy:
 def _word(meta: ObjectMeta, annotation: str, words: Any) -> Any:
     text = _value(meta, annotation)
     try:
-        return words(text or "Never")
+        return next(iter(words)) if text is None else words(text)
     except ValueError:
         allowed = ", ".join(word.value for word in words)
         raise NotAdoptable(f"{annotation} is {text!r:.60}: it must be one of {allowed}") from None

@@ -12,11 +12,14 @@ from charterer.cluster.patches import pointer
 from charterer.cluster.paths import JOBS
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
-from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
+from charterer.domain.time import Instant
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot, when_given_up
 from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     given_back,
     is_held,
+    kept_running,
+    note_given_up,
     note_original,
     original,
     placed_run,
@@ -83,7 +86,9 @@ class AdoptedJob(LabelledKind):
             retries=max(spec.get("backoffLimit", _RETRIES) - max(allowed, failed_pods), 0),
             asked=wanted,
             problem=problem,
-            warning=spot_refused_by_job(spec) if not problem and wants_spot(meta) else "",
+            warning=(spot_refused_by_job(spec) if not problem and wants_spot(meta) else "") or kept_running(raw),
+            when_given_up=when_given_up(meta),
+            ending=spec.get("activeDeadlineSeconds") == 0 and not suspended,
         )
 
     def shadow(self, raw: Raw) -> Json:
@@ -129,6 +134,11 @@ class AdoptedJob(LabelledKind):
         allowed = original(raw).get("backoffLimit", _RETRIES)
         limit = max(allowed, failed + retries) if retries else allowed
         return self._patched(raw, _spec_changes(raw, {"parallelism": pods, "completions": pods, "backoffLimit": limit}))
+
+    def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
+        """See ``TargetKind.fail``. Resumed with no seconds to run, it fails before the Job controller makes a pod."""
+        ended = _spec_changes(raw, {"activeDeadlineSeconds": 0, "suspend": False})
+        return self._patched(raw, [*note_given_up(raw, reason, message), *ended])
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""

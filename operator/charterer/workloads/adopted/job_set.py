@@ -8,17 +8,22 @@ from typing import Any, Final, NamedTuple
 from charterer.api.decode.core import sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
+from charterer.cluster.patches import uid_test
 from charterer.cluster.paths import Resource
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
+from charterer.domain.time import Instant
 from charterer.sentences import names
-from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot, when_given_up
 from charterer.workloads.adopted.job import spot_refused_by_job
 from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     asks_for_gpus,
+    failed_condition,
     given_back,
     is_held,
+    kept_running,
+    note_given_up,
     note_original,
     original,
     placed_run,
@@ -103,7 +108,8 @@ class AdoptedJobSet(LabelledKind):
             failed_message="" if failed is None else sentence(failed),
             asked=wanted,
             problem=problem,
-            warning=warning,
+            warning=warning or kept_running(raw),
+            when_given_up=when_given_up(meta),
         )
 
     def shadow(self, raw: Raw) -> Json:
@@ -123,6 +129,13 @@ class AdoptedJobSet(LabelledKind):
             operations += note_original(raw, noted)
         template = placed_template(authors_template(group.template, noted), job, allocation)
         return self._patched(raw, [*operations, *template_changes(group.path, group.template, template)])
+
+    def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
+        """See ``TargetKind.fail``. No field of its spec ends it, so it gets the condition of one that has failed."""
+        meta = raw["metadata"]
+        path = JOB_SETS.status(meta["name"], meta["namespace"])
+        failed = Write(path, (uid_test(meta["uid"]), failed_condition(reason, message, now)), own=False)
+        return (*self._patched(raw, note_given_up(raw, reason, message)), failed)
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""

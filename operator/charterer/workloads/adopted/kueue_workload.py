@@ -253,6 +253,10 @@ class KueueWorkload:
             operations.append({"op": "add", "path": _NOTE, "value": noted})
         return _of_owner(raw, operations)
 
+    def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
+        """See ``TargetKind.fail``."""
+        return ()
+
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``. All but the width is taken out of the owner when Kueue stops it."""
         owner = raw[OWNER]

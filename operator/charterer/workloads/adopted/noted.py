@@ -10,10 +10,22 @@ from pydantic import Field, ValidationError
 
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import ApiModel, Json
-from charterer.api.names import ANNOTATION_HELD, ANNOTATION_ORIGINAL, GPU_RESOURCE, LABEL_JOB_UID, LABEL_RUN
+from charterer.api.names import (
+    ANNOTATION_GIVEN_UP,
+    ANNOTATION_HELD,
+    ANNOTATION_KEPT_RUNNING,
+    ANNOTATION_ORIGINAL,
+    ANNOTATION_SUSPEND,
+    GPU_RESOURCE,
+    LABEL_JOB_UID,
+    LABEL_RUN,
+)
 from charterer.cluster.patches import pointer
+from charterer.domain.time import Instant, format_second
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
+_LONGEST: Final = 1_000
+"""Characters of a message that is written onto an object."""
 _QUEUE: Final = "kueue.x-k8s.io/queue-name"
 _HELD, _HELD_BARE = "true", "omitted"
 """Values of the annotation charterer.dev/held: the author wrote ``suspend: false``, or left the field out."""
@@ -78,12 +90,12 @@ def set_annotation(raw: Raw, name: str, value: str) -> list[Json]:
 
 def forget_notes(raw: Raw) -> list[Json]:
     """The operations that take Charterer's own annotations off."""
-    annotations = raw["metadata"].get("annotations") or {}
-    return [
-        {"op": "remove", "path": pointer("metadata", "annotations", name)}
-        for name in (ANNOTATION_HELD, ANNOTATION_ORIGINAL)
-        if name in annotations
-    ]
+    return _without(raw, ANNOTATION_HELD, ANNOTATION_ORIGINAL, ANNOTATION_KEPT_RUNNING)
+
+
+def _without(raw: Raw, *annotations: str) -> list[Json]:
+    there = raw["metadata"].get("annotations") or {}
+    return [{"op": "remove", "path": pointer("metadata", "annotations", name)} for name in annotations if name in there]
 
 
 def suspend_changes(raw: Raw, suspend: bool) -> list[Json]:
@@ -96,9 +108,39 @@ def suspend_changes(raw: Raw, suspend: bool) -> list[Json]:
 def stop_operations(raw: Raw) -> list[Json]:
     """Suspend it. One that nobody placed is noted as held, since its author did not suspend it."""
     operations = suspend_changes(raw, True)
-    if operations and not original(raw):
+    if operations and original(raw):
+        operations += _without(raw, ANNOTATION_KEPT_RUNNING)
+    elif operations:
         operations += set_annotation(raw, ANNOTATION_HELD, _HELD if "suspend" in raw["spec"] else _HELD_BARE)
     return operations
+
+
+def kept_running(raw: Raw) -> str:
+    """What became of a ``spec.suspend: true`` that somebody wrote while Charterer ran the object; empty without one."""
+    who = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_KEPT_RUNNING)
+    if who is None or raw["spec"].get("suspend"):
+        return ""
+    return (
+        f"spec.suspend: true of {who:.100} was not followed, because Charterer runs it: leave it out of the manifest, "
+        f'or stop it by the annotation {ANNOTATION_SUSPEND}: "true"'
+    )
+
+
+def note_given_up(raw: Raw, reason: str, message: str) -> list[Json]:
+    """Note why the object is ended as failed: Events expire."""
+    return set_annotation(raw, ANNOTATION_GIVEN_UP, f"{reason}: {message}"[:_LONGEST])
+
+
+def failed_condition(reason: str, message: str, now: Instant) -> Json:
+    """The operation that gives a JobSet the condition by which its controller, and Trainer's, take it for failed."""
+    condition = {
+        "type": "Failed",
+        "status": "True",
+        "reason": reason,
+        "message": f"given up by Charterer: {message}"[:_LONGEST],
+        "lastTransitionTime": format_second(now),
+    }
+    return {"op": "add", "path": "/status/conditions/-", "value": condition}
 
 
 def given_back(raw: Raw) -> list[Json]:

@@ -16,17 +16,21 @@ from charterer.api.template import trainer_gpus
 from charterer.cluster.paths import Resource
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
+from charterer.domain.time import Instant
 from charterer.sentences import names
-from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, when_given_up
 from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
     asks_for_gpus,
     given_back,
     is_held,
+    kept_running,
+    note_given_up,
     note_original,
     original,
     placed_run,
     refuse_other_owners,
+    suspend_changes,
 )
 from charterer.workloads.adopted.placed_template import (
     authors_parts,
@@ -40,6 +44,8 @@ from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Wr
 RAY_JOBS: Final = Resource("ray.io", "v1", "rayjobs", namespaced=True)
 RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", namespaced=True)
 _OWN_CONTROLLER: Final = "ray.io/kuberay-operator"
+_AT_ONCE: Final = 1
+"""Seconds of the shortest deadline that KubeRay takes."""
 
 
 class _WorkerGroup(NamedTuple):
@@ -108,6 +114,9 @@ class AdoptedRayJob(LabelledKind):
             failed_message=why if state == "Failed" else "",
             asked=wanted,
             problem=problem,
+            warning=kept_running(raw),
+            when_given_up=when_given_up(meta),
+            ending=spec.get("activeDeadlineSeconds") == _AT_ONCE and not suspended,
         )
 
     def shadow(self, raw: Raw) -> Json:
@@ -152,6 +161,12 @@ class AdoptedRayJob(LabelledKind):
         )
         running = Write(RAY_CLUSTERS.one(cluster, raw["metadata"]["namespace"]), operations, own=False)
         return (running, *self._patched(raw, _replicas(group, pods)))
+
+    def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
+        """See ``TargetKind.fail``. KubeRay takes no deadline below a second."""
+        operations = note_given_up(raw, reason, message)
+        operations.append({"op": "add", "path": "/spec/activeDeadlineSeconds", "value": _AT_ONCE})
+        return self._patched(raw, [*operations, *suspend_changes(raw, False)])
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""

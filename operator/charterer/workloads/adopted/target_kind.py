@@ -3,7 +3,8 @@
 Rules that every implementation keeps, and that the code outside this package relies on:
 
 - Its methods are pure: they look at the raw object as the API server just gave it, and return what to write.
-- They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations only.
+- They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations, and
+  to end what is given up the field or the condition by which its controller takes it for failed. Nothing else.
 - The first ``place`` notes in the annotation ``charterer.dev/original`` what it changes, so that an object can be given
   back, or adopted anew, when its TrainingJob is gone.
 - Each write tests uid and resourceVersion, so that it meets the object that was looked at or nothing.
@@ -22,6 +23,7 @@ from charterer.cluster.patches import uid_test
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
+from charterer.domain.time import Instant
 
 
 class NotAdoptable(Exception):
@@ -83,6 +85,10 @@ class TargetKind(Protocol):
         ``leaving``: names of the pods that end, where they have no indices of their own.
         Asked only for objects whose ``shadow`` says InPlace.
         """
+        ...
+
+    def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
+        """Let its own controller end the stopped object as failed, and note why. Not asked for what Kueue starts."""
         ...
 
     def restore(self, raw: Raw) -> Sequence[Write]:

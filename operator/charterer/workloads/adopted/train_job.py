@@ -20,11 +20,15 @@ from charterer.domain.reports.progress import Progress
 from charterer.domain.time import Instant
 from charterer.server.errors import Refused
 from charterer.server.trainer_status import trainer_report
-from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot
+from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot, when_given_up
+from charterer.workloads.adopted.job_set import JOB_SETS
 from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
+    failed_condition,
     given_back,
     is_held,
+    kept_running,
+    note_given_up,
     note_original,
     original,
     placed_run,
@@ -90,7 +94,8 @@ class AdoptedTrainJob(LabelledKind):
             progress=_progress(status.get("trainerStatus") or {}, run, started),
             asked=wanted,
             problem=problem,
-            warning=_SPOT_REFUSED if not problem and wants_spot(meta) else "",
+            warning=(_SPOT_REFUSED if not problem and wants_spot(meta) else "") or kept_running(raw),
+            when_given_up=when_given_up(meta),
         )
 
     def shadow(self, raw: Raw) -> Json:
@@ -134,6 +139,14 @@ class AdoptedTrainJob(LabelledKind):
         own = {"manager": MANAGER, "trainingRuntimeSpec": {"template": {"spec": {"replicatedJobs": [group]}}}}
         wanted = [*_of_others(patches), own]
         return self._patched(raw, [*notes, {"op": "add", "path": _PATCHES, "value": wanted}])
+
+    def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
+        """See ``TargetKind.fail``. Its deadline cannot be changed, so its JobSet is ended, and Trainer follows that."""
+        meta = raw["metadata"]
+        path = JOB_SETS.status(meta["name"], meta["namespace"])
+        of_it = {"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": meta["uid"]}
+        failed = Write(path, (of_it, failed_condition(reason, message, now)), own=False)
+        return (*self._patched(raw, note_given_up(raw, reason, message)), failed)
 
     def restore(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.restore``."""

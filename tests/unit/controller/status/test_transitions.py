@@ -139,13 +139,20 @@ def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
             return False
 
     events = TransitionEvents(cast(Recorder, Heard()), lambda: now)
-    job = {"metadata": {"name": "sft", "namespace": "research", "uid": "u"}, "status": {}}
+    job: dict[str, Any] = {"metadata": {"name": "sft", "namespace": "research", "uid": "u"}, "status": {}}
     for minute in range(11):
         now = minute * 60.0
         events.shown("TrainingJob", job, waits("WaitingForBudget"))
     assert [reason for _, reason in heard] == ["WaitingForBudget"] * 2
     subject = heard[0][0]
     assert (subject.kind, subject.namespace, subject.name, subject.uid) == ("TrainingJob", "research", "sft", "u")
+    heard.clear()
+    job["spec"] = {"targetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "whisper", "uid": "w"}}
+    events.shown("TrainingJob", job, waits("NoOption"))
+    assert [subject for subject, _ in heard] == [
+        subject,
+        EventSubject("batch/v1", "Job", "research", "whisper", "w"),  # at which its owner looks
+    ]
 
 
 def test_what_was_done_and_told_is_not_told_again_as_what_is_seen() -> None:
