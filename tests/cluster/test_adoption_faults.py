@@ -137,7 +137,7 @@ async def test_drain_gives_every_job_back_as_it_was_written_and_says_which_its_a
     assert f"adoption: Job {bed.namespace}/odd is not adopted: {refused}" in looked.out
     assert told(bed, "odd")[0].startswith(refused)
     assert job(bed, "odd")["spec"] == odd["spec"]
-    assert "adoption: 4 objects adopted, as their authors ask" in looked.out
+    assert "adoption: 4 objects adopted" in looked.out
     shown = await charterer(bed.plane.kubeconfig, "logs", "runs", "-n", bed.namespace)
     assert "run 1 of Job runs: 1 pod" in shown.err
     file = bed.directory / "pools.yaml"

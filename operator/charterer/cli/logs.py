@@ -13,10 +13,10 @@ import click
 from charterer.api import decode
 from charterer.api.names import COMPLETION_INDEX, LABEL_JOB_UID
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
-from charterer.cli.shared.job_name import job_name
+from charterer.cli.shared.job_name import JobName, job_name, record_of
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, NotFound
-from charterer.cluster.paths import PODS, TRAINING_JOBS
+from charterer.cluster.paths import PODS
 from charterer.domain.job import Job, RunRecord
 from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.sentences import count, visible
@@ -44,7 +44,7 @@ class PodLog:
 
 
 @click.command()
-@click.argument("name", metavar="[tj/]NAME")
+@click.argument("name", metavar="[KIND/]NAME")
 @click.option("-n", "--namespace", help="The job's. Default: the context's.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the pods end.")
 @click.option("--run", type=click.IntRange(min=1), help="Number of the run. Default: the latest that has pods.")
@@ -60,7 +60,7 @@ def logs(
 
     \b
       charterer logs sft
-      charterer logs tj/sft -n research --follow
+      charterer logs job/sft -n research --follow
       charterer logs sft --run 2
 
     It only reads the cluster. Exit code: 0, or 1 for an error such as a job that does not exist.
@@ -70,12 +70,9 @@ def logs(
     call(cluster, lambda client: print_logs(client, job, namespace or client.access.namespace, options))
 
 
-async def print_logs(client: Client, name: str, namespace: str, options: LogOptions) -> None:
+async def print_logs(client: Client, name: JobName, namespace: str, options: LogOptions) -> None:
     """Print what there is to print. ClickException when the job or the run does not exist."""
-    try:
-        raw = await client.get(TRAINING_JOBS.one(name, namespace))
-    except NotFound as error:
-        raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}; -n names another") from error
+    raw = await record_of(client, name, namespace)
     job = decode.training_job(raw).job
     runs = await pods_by_run(client, job)
     number = options.run or max(runs, default=job.last_run)
@@ -89,9 +86,9 @@ async def print_logs(client: Client, name: str, namespace: str, options: LogOpti
         _print_record(job, record)
     elif options.run is not None:
         known = ", ".join(str(record.number) for record in job.records) or "none"
-        raise click.ClickException(f"{namespace}/{name} has no run {options.run}; those on record are: {known}")
+        raise click.ClickException(f"{namespace}/{job.name} has no run {options.run}; those on record are: {known}")
     else:
-        note(f"{namespace}/{name} has no pods: {waits(job, raw)}")
+        note(f"{namespace}/{job.name} has no pods: {waits(job, raw)}")
 
 
 async def pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[PodLog]]:

@@ -126,7 +126,7 @@ def test_no_word_is_documented_that_nothing_writes() -> None:
 
 def test_every_field_that_a_remedy_names_exists() -> None:
     reference = (ROOT / "docs/reference.md").read_text()
-    texts = [" ".join(meaning) for table in TABLES for meaning in table.words.values()]
+    texts = [" ".join((meaning.means, meaning.remedy)) for table in TABLES for meaning in table.words.values()]
     named = {field for text in texts for field in re.findall(r"`((?:spec|status)\.[A-Za-z.]+)", text)}
     assert {field for field in named if f"| `{field}`" not in reference} == set()
 
@@ -140,4 +140,4 @@ def test_every_meaning_is_a_sentence_that_fits_a_table() -> None:
     meanings = [meaning for table in TABLES for meaning in table.words.values()]
     assert not [meaning for meaning in meanings if not meaning.means.endswith(".")]
     assert not [meaning for meaning in meanings if meaning.remedy and not meaning.remedy.endswith(".")]
-    assert not [meaning for meaning in meanings if "|" in "".join(meaning)]
+    assert not [meaning for meaning in meanings if "|" in meaning.means + meaning.remedy]

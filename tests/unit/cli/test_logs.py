@@ -10,6 +10,7 @@ import click
 import pytest
 
 from charterer.cli.logs import LogOptions, print_logs
+from charterer.cli.shared.job_name import JobName
 from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import BadRequest, NotFound
 from tests.unit.api import values
@@ -57,7 +58,9 @@ class Api:
             raise NotFound("GET", path, 404, "NotFound", "no such job")
         return self.raw
 
-    async def list(self, path: str, *, labels: str) -> Listing:
+    async def list(self, path: str, *, labels: str = "") -> Listing:
+        if path.endswith("/trainingjobs"):
+            return Listing((self.raw,), 1)
         assert labels == f"charterer.dev/job-uid={self.raw['metadata']['uid']}"
         return Listing(self.jobs if path.endswith("/jobs") else self.pods, 1)
 
@@ -85,7 +88,7 @@ FAILED = {
 def printed(
     api: Api, capsys: pytest.CaptureFixture[str], options: LogOptions | None = None, name: str = NAME
 ) -> tuple[list[str], str]:
-    asyncio.run(print_logs(cast(Client, api), name, "research", options or LogOptions()))
+    asyncio.run(print_logs(cast(Client, api), JobName("", name), "research", options or LogOptions()))
     said = capsys.readouterr()
     return said.out.splitlines(), said.err
 

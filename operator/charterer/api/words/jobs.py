@@ -88,9 +88,12 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.HARD_LIMIT: Meaning(
         "The worst case of one more node, or of the present ones, would exceed the budget's `spec.hardLimit`.",
         "Raise `spec.hardLimit`, or wait for the next period.",
+        needs_person=True,
     ),
     ReasonCode.MAX_COST: Meaning(
-        "The job has reached, or no option fits, its own `spec.maxCost`.", "Raise the job's `spec.maxCost`."
+        "The job has reached, or no option fits, its own `spec.maxCost`.",
+        "Raise the job's `spec.maxCost`.",
+        needs_person=True,
     ),
     ReasonCode.HOURLY_LIMIT: Meaning(
         "One more node would exceed the budget's `spec.maxHourlyRate`.",
@@ -99,10 +102,12 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.OPERATOR_LIMIT: Meaning(
         "One more node would pass a limit of the operator itself, which holds for all pools and budgets together.",
         "Raise `limits.nodes` or `limits.dollarsPerHour` of the chart, or wait until other nodes are given back.",
+        needs_person=True,
     ),
     ReasonCode.STOPPED: Meaning(
         "A person has stopped the operator: nothing is rented until it is resumed.",
         "The condition `Stopped` of the budgets says how; `charterer resume`.",
+        needs_person=True,
     ),
     ReasonCode.POOL_FULL: Meaning("The pool has all the nodes that it may have.", "Raise the pool's `spec.maxNodes`."),
     ReasonCode.POOL_COOLING: Meaning(
@@ -112,6 +117,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.RENTAL_UNREADABLE: Meaning(
         "A GPURental of the pool cannot be read, so nobody knows which machine is its; no node is rented there.",
         "The pool's condition `Ready` names the field: correct it, or run the version again that wrote it.",
+        needs_person=True,
     ),
     ReasonCode.NOT_ASKED_YET: Meaning(
         "The cloud of a pool has not answered yet, as in the first seconds of a new GPUPool or operator.",
@@ -120,13 +126,17 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.NO_OPTION: Meaning(
         "No pool with a known price fits the job: its GPU types, its number of GPUs or its shape.",
         "Compare `spec.gpus` and `spec.gpuTypes` with `kubectl get gpupools`; see `charterer explain`.",
+        needs_person=True,
     ),
     ReasonCode.NO_BUDGET: Meaning(
         "No GPUBudget selects the job's namespace.",
         "Create a GPUBudget, or label the namespace as the `namespaceSelector` of one says.",
+        needs_person=True,
     ),
     ReasonCode.INVALID: Meaning(
-        "The API server refuses the template.", "Correct what the condition `Admitted` names; no new job is needed."
+        "The API server refuses the template.",
+        "Correct what the condition `Admitted` names; no new job is needed.",
+        needs_person=True,
     ),
     ReasonCode.CHECKING: Meaning(
         "The template is being tried by a dry run before money is spent; this takes a second.",
@@ -154,6 +164,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.NOT_STARTING: Meaning(
         "The run was not fully running within `spec.readyTimeoutSeconds`, or can never start: its machines went back.",
         "The condition `PodsReady` has the pods' own words; allow more time if pulling the image takes longer.",
+        needs_person=True,
     ),
     ReasonCode.STALLED: Meaning(
         "The run had not advanced for long while its pods lived, so it was stopped and starts from its checkpoint.",
@@ -168,22 +179,27 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.NOT_BELIEVED: Meaning(
         "The allocation in the job's status is not Charterer's own, so it is ignored and the job is planned anew.",
         "Find out who may update trainingjobs/status: nobody but the operator needs that right.",
+        needs_person=True,
     ),
     ReasonCode.NOT_RECORDED: Meaning(
         "A run has ended and its end cannot be written into the job's status, so its machines are given back.",
         "The Event `Failing` of the job has the API server's words: an admission policy or a webhook may refuse it.",
+        needs_person=True,
     ),
     ReasonCode.BACK_OFF: Meaning(
         "A run failed or did not start; the next one starts after a pause that doubles.",
         "Correct the cause in `status.runs`; a changed template starts at once.",
+        needs_person=True,
     ),
     ReasonCode.CLOCK_BEHIND: Meaning(
         "The budget's period has not begun by the operator's clock, so nothing new is started.",
         "Set the clock of the operator's machine right.",
+        needs_person=True,
     ),
     ReasonCode.PARENT_UNKNOWN: Meaning(
         "The limits of the budgets above the job's budget are not known, so nothing new is rented.",
         "Correct `spec.parent` of the GPUBudget as its condition `Ready` says.",
+        needs_person=True,
     ),
     ReasonCode.IDLE: Meaning("No job uses the node and none waits for it, so it is given back."),
     ReasonCode.NOT_NEEDED: Meaning("The job that the node was rented for does not wait for it any more."),
@@ -209,6 +225,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ReasonCode.PLANNING_FAILED: Meaning(
         "Planning fails with this object, so the others are planned without it.",
         "The message names the field; correct it, and report the error: it is a bug.",
+        needs_person=True,
     ),
 }
 

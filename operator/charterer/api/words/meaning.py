@@ -6,7 +6,11 @@ from typing import NamedTuple
 
 
 class Meaning(NamedTuple):
-    """``means``: one sentence. ``remedy``: what to do; empty where there is nothing to do."""
+    """``means``: one sentence. ``remedy``: what to do; empty where there is nothing to do.
+
+    ``needs_person``: what it is said of does not go on by itself, or not as it should.
+    """
 
     means: str
     remedy: str = ""
+    needs_person: bool = False

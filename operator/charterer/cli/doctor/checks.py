@@ -11,6 +11,7 @@ from charterer.cli.doctor.finding import Finding, condition_of, remedy_of
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.cluster.client import RawObject
+from charterer.cluster.kinds import TRAINING_JOBS
 from charterer.controller.snapshot.by_id import budgets_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.payers import budgets_by_namespace, overlaps_among, payers_of
@@ -305,8 +306,10 @@ def check_namespaces(state: ClusterState) -> Iterable[Finding]:
 
 
 def check_objects(state: ClusterState) -> Iterable[Finding]:
-    """Objects that cannot be used."""
+    """Objects that cannot be used; of TrainingJobs the checks of jobs say it."""
     for problem in state.problems:
+        if problem.kind == TRAINING_JOBS.name:
+            continue
         name = f"{problem.namespace}/{problem.name}" if problem.namespace else problem.name
         field = f"{problem.field}: " if problem.field else ""
         yield Finding(

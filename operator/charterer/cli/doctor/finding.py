@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from charterer.cluster.client import RawObject
+from charterer.domain.money import Price
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One line. ``remedy`` is empty where all is well, and says what to do elsewhere.
 
-    ``skipped``: nothing was looked at.
+    ``skipped``: nothing was looked at. ``lost``: what is paid for it an hour while nobody acts.
     """
 
     check: str
@@ -20,6 +21,7 @@ class Finding:
     text: str
     remedy: str = ""
     skipped: bool = False
+    lost: Price | None = None
 
 
 def condition_of(item: RawObject, kind: str) -> RawObject | None:

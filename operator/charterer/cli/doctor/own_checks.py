@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final, NamedTuple
 
 from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import ConditionStatus
@@ -12,46 +13,62 @@ from charterer.api.words.jobs import JOB_STATES, REASONS
 from charterer.cli.doctor.finding import Finding, condition_of, remedy_of
 from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.cluster.client import RawObject
-from charterer.domain.plan import ReasonCode
+from charterer.domain.jobs.target import Target
+from charterer.domain.time import Instant
 from charterer.sentences import count
-
-_NEEDS_A_PERSON = frozenset(
-    {
-        ReasonCode.NO_OPTION,
-        ReasonCode.MAX_COST,
-        ReasonCode.NO_BUDGET,
-        ReasonCode.PLANNING_FAILED,
-        ReasonCode.NOT_BELIEVED,
-        ReasonCode.NOT_RECORDED,
-        ReasonCode.BACK_OFF,
-    }
-)
-"""Reasons of a job that does not go on by itself, or not as it should."""
-_ENDED_WELL_OR_READ_ABOUT = (JobState.COMPLETE, JobState.FAILED)
-"""States of jobs that are no matter of the doctor: how a job ended is in its status."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnReading:
-    """The TrainingJobs of a namespace, and its SpeedupProfiles, none where they may not be read."""
+    """The TrainingJobs of a namespace, its SpeedupProfiles, and its objects that are to be adopted and have not ended.
+
+    None of what may not be read.
+    """
 
     jobs: OwnJobs
-    profiles: Sequence[RawObject]
+    profiles: Sequence[RawObject] = ()
+    targets: Sequence[Target] = ()
+
+
+NOTHING_OWN: Final = OwnReading(OwnJobs("", (), Instant(0)))
+
+
+class JobTally(NamedTuple):
+    """How many jobs that need nobody run, and how many wait."""
+
+    running: int = 0
+    waiting: int = 0
+
+    def __str__(self) -> str:
+        """As the end of a sentence."""
+        if not (self.running or self.waiting):
+            return ""
+        told = f": {count(self.running, 'job')} {'runs' if self.running == 1 else 'run'}"
+        wait = f", {self.waiting} {'waits' if self.waiting == 1 else 'wait'} for what passes by itself"
+        return told + (wait if self.waiting else "")
+
+    @classmethod
+    def of(cls, own: OwnJobs) -> JobTally:
+        """Counts the jobs that have not ended."""
+        fine = [job for job in own.jobs if not job.ended and ((found := _job(job)) is None or not found.remedy)]
+        waiting = sum(job.is_waiting for job in fine)
+        return cls(len(fine) - waiting, waiting)
 
 
 def check_own_jobs(own: OwnJobs) -> Iterable[Finding]:
     """Each job that needs a person or waits, and how many others there are."""
     others = 0
     for job in own.jobs:
-        if job.view.state in _ENDED_WELL_OR_READ_ABOUT:
+        if job.ended:
             continue
         found = _job(job)
         if found is None:
             others += 1
         else:
             yield found
-    if others or not own.jobs:
-        yield Finding("jobs", f"namespace {own.namespace}", f"has {_told(own, others)}")
+    where = f"namespace {own.namespace}" if own.namespace else "the cluster"
+    if others or (own.namespace and not own.jobs):
+        yield Finding("jobs", where, f"has {_told(own, others)}")
 
 
 def _told(own: OwnJobs, others: int) -> str:
@@ -61,7 +78,15 @@ def _told(own: OwnJobs, others: int) -> str:
 
 
 def _job(own: OwnJob) -> Finding | None:
-    view, subject = own.view, f"TrainingJob {own.namespace}/{own.name}"
+    found = _found(own)
+    holds = None if own.job is None else own.job.allocation
+    if found is None or not found.remedy or holds is None or own.view.state is JobState.RUNNING:
+        return found
+    return replace(found, lost=holds.option.price)
+
+
+def _found(own: OwnJob) -> Finding | None:
+    view, subject = own.view, own.subject
     if view.state is None:
         remedy = "if it lasts for a minute, ask who runs the operator whether it leads"
         return Finding("jobs", subject, "no operator has looked at it yet", remedy)
@@ -77,7 +102,7 @@ def _job(own: OwnJob) -> Finding | None:
         remedy = "correct that in its template: the next run has the new one"
         return Finding("jobs", subject, f"does not start: {waits.message}", remedy)
     why = view.why or ""
-    if why in _NEEDS_A_PERSON:
+    if why in REASONS and REASONS[why].needs_person:
         known = REASONS[why]
         return Finding("jobs", subject, f"({why}): {own.why}", remedy_of(known.remedy, "trainingjobs"))
     if objection is not None:

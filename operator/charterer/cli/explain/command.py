@@ -9,7 +9,7 @@ from charterer.cli.explain.explain_json import explain_json
 from charterer.cli.explain.explanation import explain_job
 from charterer.cli.explain.own_explanation import own_document, own_json
 from charterer.cli.shared.cluster import ClusterOptions, MayNotRead, cluster_options, read
-from charterer.cli.shared.job_name import job_name
+from charterer.cli.shared.job_name import JobName, job_name, none_of
 from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warnings
 from charterer.cli.shared.own_jobs import own_job
 from charterer.cli.shared.plan_report import PlanReport, plan_report
@@ -17,11 +17,11 @@ from charterer.cli.shared.template_trials import with_trials
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.offline import snapshot_of
 from charterer.domain.job import Job
-from charterer.sentences import similar_names
+from charterer.lifecycle.runs.adopted import not_adopted_because
 
 
 @click.command()
-@click.argument("name", metavar="[tj/]NAME")
+@click.argument("name", metavar="[KIND/]NAME")
 @click.option("-n", "--namespace", help="The job's. Default: the context's.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @click.option("--all", "every", is_flag=True, help="Also show options that are both slower and dearer than the job's.")
@@ -37,6 +37,7 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     \b
       charterer explain sft
       charterer explain tj/sft -n research
+      charterer explain job/whisper
       charterer explain sft -o json | jq '.options[] | select(.rank == "too dear")'
 
     It changes nothing: a template that the operator has not tried yet is tried by a dry run.
@@ -62,26 +63,38 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     emit(document, plain, output)
 
 
-def _explain_own(name: str, namespace: str | None, output: str, *, every: bool, cluster: ClusterOptions) -> None:
+def _explain_own(name: JobName, namespace: str | None, output: str, *, every: bool, cluster: ClusterOptions) -> None:
     own = own_job(cluster, name, namespace)
     (job,) = own.jobs
     emit(own_document(job, own.now, every=every), own_json(job, own.now), output)
 
 
-def find_job(report: PlanReport, name: str, namespace: str) -> Job:
-    """The job. ClickException with similar names, there or in other namespaces."""
-    jobs = report.snapshot.jobs.values()
-    for job in jobs:
-        if (job.namespace, job.name) == (namespace, name):
+def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
+    """The job. ClickException with why there is none, or similar names, there or in other namespaces."""
+    snapshot = report.snapshot
+    meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target, _queued_for(job))]
+    for job in meant:
+        if job.namespace == namespace:
             return job
-    for problem in report.snapshot.problems:
-        if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", namespace, name):
+    for problem in snapshot.problems:
+        if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", namespace, name.name) and not name.kind:
             raise click.ClickException(
-                f"TrainingJob {namespace}/{name} cannot be read: {problem.field}: {problem.message}"
+                f"TrainingJob {namespace}/{name.name} cannot be read: {problem.field}: {problem.message}"
             )
-    elsewhere = sorted(job.namespace for job in jobs if job.name == name)
-    if elsewhere:
+    for each in snapshot.candidates:
+        target = each.target
+        if (
+            target.namespace == namespace
+            and name.means("", target.ref)
+            and (why := not_adopted_because(each, snapshot))
+        ):
+            raise click.ClickException(f"{name} in namespace {namespace} is not adopted: {why}")
+    if elsewhere := sorted(job.namespace for job in meant):
         hint = f"there is one in {', '.join(elsewhere[:3])}: add -n {elsewhere[0]}"
-    else:
-        hint = similar_names(name, [job.name for job in jobs if job.namespace == namespace])
-    raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}: {hint}")
+        raise click.ClickException(f"no {name} in namespace {namespace}: {hint}")
+    there = [job.name for job in snapshot.jobs.values() if job.namespace == namespace]
+    raise click.ClickException(none_of(name, namespace, there))
+
+
+def _queued_for(job: Job) -> str:
+    return "" if job.adopted is None else job.adopted.queued_for

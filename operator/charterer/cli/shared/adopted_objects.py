@@ -11,6 +11,7 @@ from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, TRAINING_JOBS
+from charterer.domain.jobs.target import Target
 from charterer.workloads import ADOPTED
 
 
@@ -40,6 +41,17 @@ async def adopted_objects(client: Client) -> Sequence[FoundObject]:
                 if target.held and target.ended is None:
                     found[FoundObject(kind.name, target.namespace, target.ref.name)] = None
     return sorted(found)
+
+
+async def labelled_objects(client: Client, namespace: str) -> Sequence[Target]:
+    """The objects of a namespace that are to be adopted, as far as the caller may list them."""
+    found: list[Target] = []
+    for kind in ADOPTED:
+        if kind.kind.labels:  # what Kueue starts is told in its Workload
+            with suppress(NotFound, Forbidden):
+                listing = await client.list(kind.kind.resource.all(namespace), labels=kind.kind.labels)
+                found += [kind.read(raw) for raw in listing.items]
+    return found
 
 
 async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequence[str]:

@@ -15,9 +15,9 @@ from charterer.api.models.compared_option import ComparedOption
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
 from charterer.cli.shared import formatting
 from charterer.cli.shared.cluster import ROLE, ClusterOptions, call, wall_clock
+from charterer.cli.shared.job_name import JobName, record_of
 from charterer.cli.shared.output import JsonValue
 from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.domain.errors import InvalidObject
 from charterer.domain.job import Job
@@ -26,7 +26,7 @@ from charterer.domain.reasons.phrases import as_variant, part
 from charterer.domain.time import Instant, format_instant, seconds_between
 from charterer.gpu_types import slice_profile
 from charterer.policy.explain.alternatives import Rank
-from charterer.sentences import count, similar_names
+from charterer.sentences import count
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,18 @@ class OwnJob:
     name: str
     job: Job | None
     view: TrainingJobView
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended otherwise than by never starting: how is in its status."""
+        return self.view.state in (JobState.COMPLETE, JobState.FAILED)
+
+    @property
+    def subject(self) -> str:
+        """The object that its owner made: of an adopted one not the record that Charterer keeps of it."""
+        target = None if self.job is None else self.job.target
+        kind, name = ("TrainingJob", self.name) if target is None else (target.kind, target.name)
+        return f"{kind} {self.namespace}/{name}"
 
     @property
     def is_waiting(self) -> bool:
@@ -76,14 +88,14 @@ class OwnJob:
 
 @dataclass(frozen=True, slots=True)
 class OwnJobs:
-    """The jobs of a namespace at ``now``, by name."""
+    """The jobs of a namespace at ``now``, by name; ``namespace`` is empty for those of all."""
 
     namespace: str
     jobs: Sequence[OwnJob]
     now: Instant
 
 
-def own_job(cluster: ClusterOptions, name: str, namespace: str | None) -> OwnJobs:
+def own_job(cluster: ClusterOptions, name: JobName, namespace: str | None) -> OwnJobs:
     """One job. ClickException where it does not exist, with similar names, or may not be read."""
     where = namespace or cluster.access().namespace
     return call(cluster, lambda client: _read_one(client, name, where))
@@ -96,19 +108,14 @@ def own_jobs(cluster: ClusterOptions, namespace: str | None) -> OwnJobs:
 
 
 async def read_own_jobs(client: Client, namespace: str) -> OwnJobs:
-    """The same with a client. Raises ApiError."""
-    items = (await client.list(TRAINING_JOBS.all(namespace))).items
-    return OwnJobs(namespace, sorted((seen_job(raw) for raw in items), key=lambda job: job.name), wall_clock())
+    """The same with a client; all jobs where ``namespace`` is empty. Raises ApiError."""
+    items = (await client.list(TRAINING_JOBS.all(namespace or None))).items
+    jobs = sorted((seen_job(raw) for raw in items), key=lambda job: (job.namespace, job.name))
+    return OwnJobs(namespace, jobs, wall_clock())
 
 
-async def _read_one(client: Client, name: str, namespace: str) -> OwnJobs:
-    try:
-        raw = await client.get(TRAINING_JOBS.one(name, namespace))
-    except NotFound as error:
-        there = await client.list(TRAINING_JOBS.all(namespace))
-        hint = similar_names(name, [item["metadata"]["name"] for item in there.items])
-        raise click.ClickException(f"no TrainingJob {name!r} in namespace {namespace}: {hint}") from error
-    return OwnJobs(namespace, (seen_job(raw),), wall_clock())
+async def _read_one(client: Client, name: JobName, namespace: str) -> OwnJobs:
+    return OwnJobs(namespace, (seen_job(await record_of(client, name, namespace)),), wall_clock())
 
 
 def seen_job(raw: RawObject) -> OwnJob:

@@ -19,30 +19,33 @@ from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES, JobState
 from charterer.api.names import API_VERSION
+from charterer.api.words.jobs import REASONS
 from charterer.cluster.client import RawObject
 from charterer.cluster.events import Recorder
 from charterer.domain.plan import ReasonCode
 
 _Status = Mapping[str, Any]
 
-_WAITING: Final[Mapping[str, bool]] = {
-    ReasonCode.WAITING_FOR_BUDGET: False,
-    ReasonCode.WAITING_FOR_NODE: False,
-    ReasonCode.WAITING_FOR_FREE_GPUS: False,
-    ReasonCode.OPERATOR_LIMIT: True,
-    ReasonCode.STOPPED: False,
-    ReasonCode.POOL_FULL: False,
-    ReasonCode.POOL_COOLING: False,
-    ReasonCode.RENTAL_UNREADABLE: True,
-    ReasonCode.PARENT_UNKNOWN: True,
-    ReasonCode.BACK_OFF: False,
-    ReasonCode.HOURLY_LIMIT: False,
-    ReasonCode.HARD_LIMIT: True,
-    ReasonCode.MAX_COST: True,
-    ReasonCode.NOT_ASKED_YET: False,
-    ReasonCode.NO_OPTION: True,
-}
-"""Why a job may be Queued, and whether a person must act on it."""
+_WAITING: Final = frozenset(
+    {
+        ReasonCode.WAITING_FOR_BUDGET,
+        ReasonCode.WAITING_FOR_NODE,
+        ReasonCode.WAITING_FOR_FREE_GPUS,
+        ReasonCode.OPERATOR_LIMIT,
+        ReasonCode.STOPPED,
+        ReasonCode.POOL_FULL,
+        ReasonCode.POOL_COOLING,
+        ReasonCode.RENTAL_UNREADABLE,
+        ReasonCode.PARENT_UNKNOWN,
+        ReasonCode.BACK_OFF,
+        ReasonCode.HOURLY_LIMIT,
+        ReasonCode.HARD_LIMIT,
+        ReasonCode.MAX_COST,
+        ReasonCode.NOT_ASKED_YET,
+        ReasonCode.NO_OPTION,
+    }
+)
+"""Why a job may be Queued."""
 _TOLD_OTHERWISE: Final = frozenset({BudgetState.DELETING, PoolState.DELETING, PoolState.COOLING, PoolState.UNKNOWN})
 """States whose beginning has an Event of its own, or is no news."""
 _PAUSE_SECONDS: Final = 600.0
@@ -85,7 +88,7 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     why = after.get("why", "")
     if after.get("state") == JobState.QUEUED and why in _WAITING and why != before.get("why"):
         message = _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", "")
-        yield Transition(why, message, warning=_WAITING[why])
+        yield Transition(why, message, warning=REASONS[why].needs_person)
     if after.get("state") == JobState.RUNNING and why == ReasonCode.NO_OPTION != before.get("why"):
         yield Transition(why, _condition(after, ConditionType.CAPACITY_AVAILABLE).get("message", ""), warning=True)
     pods = _condition(after, ConditionType.PODS_READY)

@@ -12,20 +12,27 @@ from click.testing import CliRunner, Result
 from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.api.words.jobs import REASONS
 from charterer.cli.doctor.checks import Right
 from charterer.cli.doctor.command import DoctorReading, doctor_document, examine, read_for_doctor
 from charterer.cli.doctor.finding import Finding
-from charterer.cli.doctor.own_checks import OwnReading
+from charterer.cli.doctor.own_checks import JobTally, OwnReading
 from charterer.cli.main import main
 from charterer.cli.shared.leader import LeaderSeen
 from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
 from charterer.domain.errors import Problem
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.job import Allocation, Placement
+from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.money import Price
+from charterer.domain.option import Option
 from charterer.domain.snapshot import OperatorLimits
 from charterer.domain.time import Instant
+from charterer.report.document import Paragraph, Tone
 from charterer.report.text import TextRenderer
+from tests import factory as make
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -108,9 +115,9 @@ def test_checks_that_need_rights_in_the_whole_cluster_are_one_skipped_line_and_n
     assert (skipped.skipped, skipped.remedy) == (True, "")
     assert "you may not list nodes, pods in the whole cluster; somebody with a ClusterRoleBinding to" in skipped.text
     assert (jobs.subject, jobs.text) == ("namespace team", "has 1 TrainingJob that needs nothing")
-    text = TextRenderer(None, colour=False).render(doctor_document((skipped, jobs)))
+    text = TextRenderer(None, colour=False).render(doctor_document((skipped, jobs), JobTally(1)))
     assert "-- skipped: " in text
-    assert "All that was looked at is well." in text
+    assert "All that was looked at is well: 1 job runs." in text
 
 
 @pytest.mark.parametrize(
@@ -159,6 +166,57 @@ def test_a_job_of_ones_own_says_what_it_needs_or_waits_for(job: OwnJob, text: st
     assert (found.subject, found.text) == ("TrainingJob team/mine", text)
     assert found.remedy.startswith(remedy)
     assert bool(found.remedy) is bool(remedy)
+
+
+def holding(name: str, hourly: str, target: TargetRef | None = None) -> OwnJob:
+    """A job whose pods do not start on GPUs that cost so much."""
+    option = Option(PoolId("a100"), 4, 1.0, Price.parse(hourly))
+    held = Allocation(1, option, (Placement(RentalId("a100-1"), 4),), Instant(0))
+    waits = seen(JobState.STARTING, "Rigid", PodsReady=("False", "NotStarting", "no such image"))
+    return replace(waits, name=name, job=make.job(name, target=target, allocation=held))
+
+
+def test_jobs_of_all_namespaces_are_checked_and_what_costs_most_while_nobody_acts_comes_first() -> None:
+    _, reading = healthy()
+    whisper = holding("record", "55", TargetRef("batch/v1", "Job", "whisper", "u"))
+    jobs = (seen(JobState.QUEUED, "MaxCost"), holding("dear", "20"), seen(JobState.RUNNING), whisper)
+    ill = replace(reading, own=OwnReading(OwnJobs("", jobs, Instant(0))))
+    text = TextRenderer(None, colour=False).render(doctor_document(examine(ill), JobTally.of(ill.own.jobs)))
+    wrongs = [line.split(" To do:")[0] for line in text.splitlines() if line.strip().startswith("!!")]
+    assert wrongs == [
+        "  !! jobs: Job team/whisper does not start: no such image ($55.00/h meanwhile).",  # what its owner made
+        "  !! jobs: TrainingJob team/mine does not start: no such image ($20.00/h meanwhile).".replace("mine", "dear"),
+        "  !! jobs: TrainingJob team/mine (MaxCost): .",
+    ]
+    assert text.splitlines()[-1].endswith("found something wrong.")
+
+
+@pytest.mark.parametrize("code", [code for code, meaning in REASONS.items() if meaning.needs_person])
+def test_a_job_that_waits_for_a_person_is_never_well(code: str) -> None:
+    (found,) = [each for each in examine(own(seen(JobState.QUEUED, code))) if not each.skipped]
+    assert found.remedy
+
+
+def test_all_is_well_says_how_many_run_and_wait() -> None:
+    jobs = (seen(JobState.RUNNING), seen(JobState.QUEUED, "PoolFull"), seen(JobState.COMPLETE))
+    _, reading = healthy()
+    well = replace(reading, own=OwnReading(OwnJobs("", jobs, Instant(0))))
+    last = doctor_document(examine(well), JobTally.of(well.own.jobs)).blocks[-1]
+    assert last == Paragraph("All is well: 1 job runs, 1 waits for what passes by itself.", Tone.GOOD)
+
+
+def test_an_object_that_is_held_without_a_record_is_told_to_whoever_reads_one_namespace_only() -> None:
+    """As where the operator may not adopt it."""
+    ref = TargetRef("batch/v1", "Job", "sft", "u")
+    held = Target(ref, NAMESPACE, "1", Instant(0), suspended=True, held=True)
+    mine = own()
+    later = replace(mine.own.jobs, now=Instant(60_000_000))
+    (found,) = wrong(replace(mine, own=OwnReading(later, targets=(held,))))
+    assert (found.subject, found.text) == ("Job team/sft", "is held, and no TrainingJob was made for it")
+    assert found.remedy.startswith("kubectl -n team describe job sft")
+    recorded = replace(later, jobs=(replace(seen(JobState.QUEUED, "PoolFull"), job=make.job("sft", target=ref)),))
+    assert not wrong(replace(mine, own=OwnReading(recorded, targets=(held,))))
+    assert not wrong(replace(mine, own=OwnReading(mine.own.jobs, targets=(held,))))  # it has just come
 
 
 @pytest.mark.parametrize("state", [JobState.COMPLETE, JobState.FAILED])
@@ -285,7 +343,7 @@ async def test_what_may_not_be_listed_is_not_read() -> None:
         async def post(self, path: str, body: dict[str, Any]) -> RawObject:
             return {"status": {"allowed": body["spec"]["resourceAttributes"]["resource"] != "nodes"}}
 
-        async def list(self, path: str, *, fields: str = "") -> Listing:
+        async def list(self, path: str, *, fields: str = "", labels: str = "") -> Listing:
             return Listing((), 1)
 
     client: Any = Cluster()

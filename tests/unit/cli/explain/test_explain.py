@@ -170,9 +170,9 @@ def test_a_width_where_runs_failed_is_named_with_the_end_of_its_pause(monkeypatc
         (("xyz",), "no TrainingJob 'xyz' in namespace team: there is sft-run"),
         (("sft-run", "-n", "other"), "in namespace other: there is one in team: add -n team"),
         (("nope", "-n", "other"), "no TrainingJob 'nope' in namespace other: there is none"),
-        (("pod/sft-run",), "'pod/sft-run': only TrainingJobs are meant; write tj/NAME"),
+        (("pod/sft-run",), "'pod/sft-run': 'pod' is no kind of job; write tj/NAME"),
         (("tj/",), "names no job"),
-        ((), "Missing argument '[tj/]NAME'"),
+        ((), "Missing argument '[KIND/]NAME'"),
     ],
 )
 def test_a_job_that_cannot_be_explained_is_an_error(

@@ -40,7 +40,7 @@ def waits(why: str, message: str = "for something") -> dict[str, Any]:
         ("WaitingForNode", False),
         ("PoolFull", False),
         ("PoolCooling", False),
-        ("BackOff", False),
+        ("BackOff", True),
         ("HourlyLimit", False),
         ("HardLimit", True),
         ("MaxCost", True),
