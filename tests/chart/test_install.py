@@ -259,12 +259,12 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
         assert "example.com/rented" in refused_in_time(installed, stranger, pod("a", name, **tolerant))
         everything = pod("b", name, tolerations=[{"operator": "Exists"}])
         for body in (everything, pod("c", name, run, **tolerant)):
-            with pytest.raises(ControlPlaneError, match="that no TrainingJob made may not tolerate"):
+            with pytest.raises(ControlPlaneError, match="that are of no run of Charterer's may not tolerate"):
                 installed.kubectl(*stranger, input=body)
         with pytest.raises(ControlPlaneError, match=r"may not name their node \(spec.nodeName\)"):
             installed.kubectl(*stranger, input=pod("d", name, nodeName="gpu-1"))
         job = batch_job("e", name, run, **tolerant)
-        assert "only Charterer makes Jobs with the label" in refused_in_time(installed, stranger, job)
+        assert "only Charterer writes the label charterer.dev/job-uid" in refused_in_time(installed, stranger, job)
         installed.kubectl(*stranger, input=pod("ordinary", name, tolerations=[{"key": "other", "operator": "Exists"}]))
         installed.kubectl("create", "-f", "-", input=pod("agent", "kube-system", **tolerant))
         installed.kubectl(

@@ -162,7 +162,7 @@ def test_pods_of_others_are_kept_off_only_where_a_taint_is_named(
     default: list[Object], everything: list[Object]
 ) -> None:
     policies = {o["metadata"]["name"] for o in default if o["kind"].startswith("ValidatingAdmission")}
-    assert not policies & {"charterer-keep-off", "charterer-runs"}
+    assert not [name for name in policies if name.startswith(("charterer-keep-off", "charterer-runs"))]
     policy = only(everything, "ValidatingAdmissionPolicy", "charterer-keep-off")
     (excepted,) = policy["spec"]["matchConstraints"]["namespaceSelector"]["matchExpressions"]
     assert (excepted["operator"], excepted["values"]) == ("NotIn", ["kube-system", "logging"])

@@ -5,7 +5,8 @@ KubeRay is a stand-in (tests/testbed/ray_stand_in.py).
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
@@ -17,15 +18,15 @@ import pytest
 from charterer.cli.stop import annotate
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
-from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS, Resource
+from charterer.cluster.paths import JOBS, NAMESPACES, NODES, PODS, TRAINING_JOBS, Resource
 from charterer.domain.snapshot import Stop
 from charterer.workloads.adopted.job_set import JOB_SETS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from tests import outcome
-from tests.cluster.adopted_jobs import once_held
+from tests.cluster.adopted_jobs import once_held, plain_job
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
-from tests.testbed.bed import EXIT_CODE, SYSTEM, Bed, dismantle, group, parts_of_bed
+from tests.testbed.bed import EXIT_CODE, SYSTEM, Bed, dismantle, group, install_charts, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.ray_stand_in import RayStandIn, install, node_for_heads
@@ -67,14 +68,22 @@ async def kinds_bed(
         await dismantle(bed)
 
 
-async def _create(bed: Bed, kind: TeamObject, name: str, *, label: bool = True, **annotations: str) -> RawObject:
+async def _create(
+    bed: Bed,
+    kind: TeamObject,
+    name: str,
+    *,
+    label: bool = True,
+    runtime: Callable[[], RawObject] = training_runtime,
+    **annotations: str,
+) -> RawObject:
     """The object as a team creates it, with the label and not suspended; as it is stored.
 
     Without the label nothing is created, and the answer says how it would be stored.
     """
     await bed.kube.apply(
         TRAINING_RUNTIMES.one("torch", bed.namespace),
-        _in(bed, training_runtime()),
+        _in(bed, runtime()),
         "team",
         may_create=True,
     )
@@ -138,6 +147,92 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
     raw = _raw(bed, kind, "llm")
     assert raw["metadata"]["labels"] == {"charterer.dev/adopt": "true"}
     assert [run["outcome"] for run in bed.tj("llm")["runs"]] == ["Stopped", "Complete"]
+
+
+_OPTIONS: Mapping[str, Callable[[str], Sequence[str]]] = {
+    "keepOff": lambda namespace: ("keepOff.taint=nvidia.com/gpu",),
+    "namespaces": lambda namespace: (f"namespaces={{{namespace}}}",),
+    "costRecord.users": lambda namespace: ("costRecord.users=true", "costRecord.place=s3://costs/charterer"),
+    "restricted": lambda namespace: (),
+}
+"""Options of the chart, and Kubernetes' strictest standard for pods, as values of helm."""
+
+
+@pytest.mark.parametrize("option", sorted(_OPTIONS))
+async def test_every_kind_runs_and_is_complete_under_every_option_of_the_chart(kinds_bed: Bed, option: str) -> None:
+    bed, kinds = (
+        kinds_bed,
+        {**KINDS, "Job": TeamObject(JOBS, lambda name: plain_job(name, pods=2, gpus=2, suspend=False))},
+    )
+    if option == "restricted":
+        standard = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+        await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), standard)
+    install_charts(bed.plane, *_OPTIONS[option](bed.namespace))
+    try:
+        await _until_the_policies_act(bed, option)
+        await bed.budget()
+        await once_held(bed)
+        bed.operator()
+        await bed.pool()
+        for word, kind in kinds.items():
+            body = partial(_under_the_standard, kind.body)
+            runtime = partial(_under_the_standard, lambda _: training_runtime(), "")
+            await _create(bed, replace(kind, body=body), word.lower(), runtime=runtime)
+        await bed.running(*map(str.lower, kinds))
+        for word, kind in kinds.items():
+            await _end(bed, kind, word.lower(), 1)
+        await bed.complete(*map(str.lower, kinds))
+        if option == "costRecord.users":
+            creators = {
+                raw["metadata"]["annotations"]["charterer.dev/created-by"] for raw in bed.mirror.all(TRAINING_JOBS)
+            }
+            assert creators == {"admin"}  # who made the objects, and not the operator that made the records
+        await bed.kube.delete(JOBS.one("job", bed.namespace))
+    finally:
+        install_charts(bed.plane)
+
+
+def _under_the_standard(body: Callable[[str], RawObject], name: str) -> RawObject:
+    """The object with what Kubernetes' standard "restricted" asks of each container."""
+    made = body(name)
+    safe = {
+        "allowPrivilegeEscalation": False,
+        "runAsNonRoot": True,
+        "capabilities": {"drop": ["ALL"]},
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+
+    def walk(part: Any) -> None:
+        for value in part.values() if isinstance(part, dict) else part if isinstance(part, list) else ():
+            walk(value)
+        if isinstance(part, dict):
+            for container in part.get("containers") or ():
+                container["securityContext"] = safe
+
+    walk(made)
+    return made
+
+
+async def _until_the_policies_act(bed: Bed, option: str) -> None:
+    """The API server takes a moment to know a policy."""
+    limits = {"limits": {"nvidia.com/gpu": 1}}
+    spec = {
+        "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+        "containers": [{"name": "x", "image": "x:1", "resources": limits}],
+    }
+    stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec}
+    async with asyncio.timeout(30):
+        while option == "keepOff":
+            try:
+                await bed.kube.post(PODS.all(bed.namespace), stranger, dry_run=True)
+            except ApiError:
+                return
+            await asyncio.sleep(0.1)
+        while option == "costRecord.users":
+            made = await bed.kube.post(JOBS.all(bed.namespace), plain_job("stranger"), dry_run=True)
+            if "charterer.dev/created-by" in (made["metadata"].get("annotations") or {}):
+                return
+            await asyncio.sleep(0.1)
 
 
 async def test_what_kubeflow_trainer_knows_of_a_train_jobs_progress_is_its_jobs_progress(kinds_bed: Bed) -> None:

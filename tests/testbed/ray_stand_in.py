@@ -316,7 +316,8 @@ def _overdue(spec: Mapping[str, Any], status: Mapping[str, Any]) -> bool:
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is None:
         return False
-    return (datetime.now(UTC) - datetime.fromisoformat(status["startTime"])).total_seconds() >= deadline
+    began = datetime.fromisoformat(status["startTime"])
+    return (datetime.now(UTC) - began).total_seconds() >= float(deadline)
 
 
 def _invalid(spec: Mapping[str, Any]) -> str:

@@ -68,7 +68,9 @@ ANNOTATION_STOP: Final = f"{GROUP}/stop"
 """On the Namespace of the operator: nothing is rented while it is there; with the value ``drain``, all is ended."""
 
 ANNOTATION_CREATED_BY: Final = f"{GROUP}/created-by"
-"""On a TrainingJob: who created it, as the API server knows that person; an admission policy of the chart writes it."""
+"""On a TrainingJob or an adopted object: who created it, as the API server knows that person.
+
+An admission policy of the chart writes it."""
 
 ANNOTATION_MAX_NODES: Final = f"{GROUP}/max-nodes"
 ANNOTATION_MAX_HOURLY: Final = f"{GROUP}/max-dollars-per-hour"

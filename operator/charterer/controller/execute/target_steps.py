@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from charterer.api import decode
 from charterer.api.metadata import Raw
-from charterer.api.names import API_VERSION, GROUP, LABEL_JOB_UID
+from charterer.api.names import ANNOTATION_CREATED_BY, API_VERSION, GROUP, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
@@ -44,14 +44,16 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
         if not target.held and any(phase != "Pending" for phase in phases):
             raise Stale
         raw = await _write(context, kind, kind.stop(raw)) or raw
-    said = raw.get(OWNER, raw)["metadata"].get("labels") or {}
-    labels = {key: value for key, value in said.items() if not _ours(key)}
+    said = raw.get(OWNER, raw)["metadata"]
+    labels = {key: value for key, value in (said.get("labels") or {}).items() if not _ours(key)}
+    creator = (said.get("annotations") or {}).get(ANNOTATION_CREATED_BY)
     body = {
         "apiVersion": API_VERSION,
         "kind": "TrainingJob",
         "metadata": {
             "namespace": target.namespace,
             "labels": labels,
+            **({} if creator is None else {"annotations": {ANNOTATION_CREATED_BY: creator}}),
             "ownerReferences": [_owner(target.ref)],
         },
         "spec": {**await _shadow(context, kind, raw), "targetRef": _reference(target.ref)},

@@ -13,6 +13,7 @@ from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import Json, SpecAmount, Time
 from charterer.api.names import (
     ANNOTATION_COMPLETE_BY,
+    ANNOTATION_CREATED_BY,
     ANNOTATION_GIVEN_UP,
     ANNOTATION_GPUS,
     ANNOTATION_HELD,
@@ -51,8 +52,14 @@ _ANNOTATIONS: Final = (
     ANNOTATION_WHEN_GIVEN_UP,
 )
 """What an author may say."""
-_OWN: Final = (ANNOTATION_HELD, ANNOTATION_ORIGINAL, ANNOTATION_KEPT_RUNNING, ANNOTATION_GIVEN_UP)
-"""What Charterer notes itself."""
+_OWN: Final = (
+    ANNOTATION_CREATED_BY,
+    ANNOTATION_HELD,
+    ANNOTATION_ORIGINAL,
+    ANNOTATION_KEPT_RUNNING,
+    ANNOTATION_GIVEN_UP,
+)
+"""What Charterer and its policies note."""
 
 OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName", "suspend")
 """Fields of a TrainingJob that are not there where the object's author says nothing."""
