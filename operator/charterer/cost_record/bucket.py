@@ -48,7 +48,7 @@ class Bucket:
             from obstore.store import from_url
         except ImportError as error:
             raise RecordUnavailable(
-                f"the record of costs at {url} needs obstore: pip install 'charterer[records]'"
+                f"the record of costs at {url} needs obstore: pip install '.[records]' in a checkout"
             ) from error
         self._url = url.rstrip("/")
         self._cloud = _SCHEMES[url.partition("://")[0]]

@@ -150,4 +150,4 @@ def test_without_duckdb_the_command_says_what_to_install(
     monkeypatch.setattr("charterer.cli.bill.command.find_spec", lambda name: None)
     done = bill(record, [written(tmp_path / "bill.csv", [aws_focus("16")])])
     assert done.exit_code == 1
-    assert "pip install 'charterer[bill]'" in done.stderr
+    assert "pip install '.[bill]' in a checkout" in done.stderr

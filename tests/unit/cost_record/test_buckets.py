@@ -192,5 +192,5 @@ def test_a_place_that_is_none_is_said(place: str) -> None:
 
 def test_without_the_library_its_name_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(RecordUnavailable, match=r"needs obstore: pip install 'charterer\[records\]'"):
+    with pytest.raises(RecordUnavailable, match=r"needs obstore: pip install '\.\[records\]'"):
         CostRecord("s3://costs/record")

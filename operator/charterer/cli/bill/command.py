@@ -50,7 +50,7 @@ def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequ
       charterer bill cur.csv --record gs://finance/costs -o csv > difference.csv
 
     Each difference has its causes, and these add up to it to the micro-dollar. It needs DuckDB:
-    pip install 'charterer[bill]'.
+    pip install '.[bill]' in a checkout.
 
     Exit code: 0 whatever the difference is, or 1 for an error such as a file that is no bill.
     """
@@ -63,7 +63,7 @@ def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequ
 
 def _report(files: Sequence[Path], place: str, months: Sequence[str], by: Sequence[Grouping]) -> BillReport:
     if find_spec("duckdb") is None:
-        raise click.ClickException("reading bills needs DuckDB: pip install 'charterer[bill]'")
+        raise click.ClickException("reading bills needs DuckDB: pip install '.[bill]' in a checkout")
     try:
         record = CostRecord(place)
         there = {month for each in record.months().values() for month in each}

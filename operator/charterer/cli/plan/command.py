@@ -127,13 +127,13 @@ plan_output_options = option_group(
     click.option(
         "--picture",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Also draw what money buys, as .svg or .png (needs charterer[report]).",
+        help="Also draw what money buys, as .svg or .png (needs matplotlib).",
     ),
     click.option(
         "--html",
         "page",
         type=click.Path(path_type=Path, dir_okay=False),
-        help="Also write all of it as a single self-contained page (needs charterer[report]).",
+        help="Also write all of it as a single self-contained page (needs matplotlib).",
     ),
 )
 

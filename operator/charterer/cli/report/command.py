@@ -37,7 +37,7 @@ from charterer.sentences import similar_names
     "--html",
     "html",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Also write it as a single self-contained page that prints on a sheet (needs charterer[report]).",
+    help="Also write it as a single self-contained page that prints on a sheet (needs matplotlib).",
 )
 @cluster_options
 def report(

@@ -185,7 +185,7 @@ def call_error(pool: PoolId, call: str, error: SdkError, *, mutation: bool) -> P
         case Lack.ANSWER:
             return lost(mutation=mutation)(pool, call, code, message)
         case Lack.SDK:
-            return InvalidRequest(pool, call, code, f"{message}: install charterer[gcp]")
+            return InvalidRequest(pool, call, code, f"{message}: pip install '.[gcp]' in a checkout")
         case Lack.CODE:
             return _refused(pool, call, error, mutation=mutation)
 
