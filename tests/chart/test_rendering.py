@@ -63,6 +63,8 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ValidatingAdmissionPolicy/charterer-trainjobs",
         "ValidatingAdmissionPolicy/charterer-uninstall",
         "ValidatingAdmissionPolicy/charterer-uninstall-adopted",
+        "ValidatingAdmissionPolicy/charterer-words-of-namespaces",
+        "ValidatingAdmissionPolicy/charterer-words-of-objects",
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
         "ValidatingAdmissionPolicyBinding/charterer-jobs",
         "ValidatingAdmissionPolicyBinding/charterer-jobsets",
@@ -76,6 +78,8 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ValidatingAdmissionPolicyBinding/charterer-trainjobs",
         "ValidatingAdmissionPolicyBinding/charterer-uninstall",
         "ValidatingAdmissionPolicyBinding/charterer-uninstall-adopted",
+        "ValidatingAdmissionPolicyBinding/charterer-words-of-namespaces",
+        "ValidatingAdmissionPolicyBinding/charterer-words-of-objects",
     ]
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncIterator
 
 import pytest
 
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, Forbidden
-from charterer.cluster.paths import JOBS, TRAINING_JOBS
+from charterer.cluster.paths import JOBS, NAMESPACES, TRAINING_JOBS
 from tests.cluster.adopted_jobs import (
     annotate,
     as_written,
@@ -171,6 +172,27 @@ async def test_its_author_stops_it_by_an_annotation_and_lets_it_go_on(bed: Bed) 
     assert job(bed, "whisper")["spec"]["suspend"] is True
     await annotate(bed, "whisper", suspend="false")
     await bed.running_again("whisper", after=1)
+
+
+@pytest.mark.parametrize(
+    ("labels", "annotations", "said"),
+    [
+        ({"charterer.dev/adopt": "yes"}, {}, 'charterer.dev/adopt is "yes": set it to "true"'),
+        ({"charterer.dev/adpot": "true"}, {}, "the label charterer.dev/adpot says nothing to Charterer here"),
+        ({}, {"charterer.dev/maxcost": "5"}, "known annotations are charterer.dev/gpus"),
+    ],
+)
+async def test_a_word_that_is_typed_wrong_is_refused_with_those_that_are_known(
+    bed: Bed, labels: dict[str, str], annotations: dict[str, str], said: str
+) -> None:
+    await bed.budget()
+    body = plain_job("whisper")
+    body["metadata"] |= {"labels": {"charterer.dev/adopt": "true"} | labels, "annotations": annotations}
+    with pytest.raises(ApiError, match=re.escape(said)):
+        await bed.kube.post(JOBS.all(bed.namespace), body, dry_run=True)
+    wrong = {"metadata": {"annotations": {"charterer.dev/stpo": "rent"}}}
+    with pytest.raises(ApiError, match=r"known annotations are charterer\.dev/stop"):
+        await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), wrong)
 
 
 def _notes(bed: Bed, name: str) -> list[str]:

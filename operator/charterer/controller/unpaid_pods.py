@@ -16,7 +16,7 @@ from typing import Final
 from charterer.api import decode
 from charterer.api.decode import HomelessPod
 from charterer.api.manifests import EventSubject
-from charterer.api.names import LABEL_JOB_UID
+from charterer.api.names import LABEL_ADOPT, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError
@@ -27,6 +27,7 @@ from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.time import Instant, seconds_between
 from charterer.sentences import count
+from charterer.workloads import ADOPTED
 
 _log = logging.getLogger(__name__)
 
@@ -103,9 +104,11 @@ class UnpaidPods:
 
     def _tell(self, pod: HomelessPod, budget: Budget) -> None:
         api_version, kind, name, uid = pod.manager
+        adopted = kind in [each.name for each in ADOPTED]
+        remedy = f'label this {kind} {LABEL_ADOPT}: "true"' if adopted else "put its template into a TrainingJob"
         note = (
             f"pod {pod.name} asks for {count(pod.gpus, 'GPU')}, and there is no node for it. GPUBudget {budget.id} "
-            "rents nodes for TrainingJobs only: put the pod's template into spec.template of a TrainingJob"
+            f"rents nodes for what asks it to: {remedy} (docs/bring-what-you-have.md)"
         )
         subject = EventSubject(api_version, kind, pod.namespace, name, uid)
         self._recorder.record(subject, NOT_A_TRAINING_JOB, note, action="Look")

@@ -103,7 +103,7 @@ def test_the_owner_of_a_pod_that_has_had_no_node_for_a_minute_is_told_once_what_
     ((subject, reason, note),) = told(homeless(), homeless("plain-1"), looks=3)
     assert subject == EventSubject("batch/v1", "Job", "ai", "plain", "job-uid")
     assert reason == "NotATrainingJob"
-    assert "asks for 8 GPUs, and there is no node for it. GPUBudget team rents nodes for TrainingJobs only" in note
+    assert "asks for 8 GPUs, and there is no node for it. GPUBudget team rents nodes for what asks it to" in note
 
 
 def test_a_pod_that_nobody_manages_is_told_itself() -> None:

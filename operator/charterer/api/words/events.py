@@ -33,8 +33,9 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
         "A GPUPool was deleted that its set declares no more. It stays until its rentals have ended."
     ),
     "NotATrainingJob": Meaning(
-        "A pod with GPUs has had no node for a minute, in a namespace whose budget rents nodes for TrainingJobs only.",
-        "Put the pod's template into `spec.template` of a TrainingJob, or give the pod a node by other means.",
+        "A pod with GPUs has had no node for a minute, in a namespace whose budget rents nodes for what asks it to.",
+        'Label its Job `charterer.dev/adopt: "true"`, put the template into `spec.template` of a TrainingJob, or give the '
+        "pod a node by other means.",
     ),
     "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),
     "Recovered": Meaning("The object can be used again."),
