@@ -34,8 +34,8 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "NotATrainingJob": Meaning(
         "A pod with GPUs has had no node for a minute, in a namespace whose budget rents nodes for what asks it to.",
-        'Label its Job `charterer.dev/adopt: "true"`, put the template into `spec.template` of a TrainingJob, or give the '
-        "pod a node by other means.",
+        'Label its Job `charterer.dev/adopt: "true"`, put the template into `spec.template` of a TrainingJob, or let '
+        "somebody else give the pod a node.",
     ),
     "PriceChanged": Meaning("A person changed a pool's price; it counts from now on."),
     "Recovered": Meaning("The object can be used again."),
