@@ -296,15 +296,6 @@ def test_with_namespaces_named_jobs_and_pods_are_written_in_those_only(
     assert written == []
 
 
-def test_nothing_is_held_where_the_operator_may_start_nothing(default: list[Object], everything: list[Object]) -> None:
-    def conditions(objects: list[Object]) -> dict[str, str]:
-        hold = only(objects, "MutatingAdmissionPolicy", "charterer-hold")
-        return {each["name"]: each["expression"] for each in hold["spec"]["matchConditions"]}
-
-    assert "the-operator-may-start-it" not in conditions(default)
-    assert conditions(everything)["the-operator-may-start-it"] == "request.namespace in ['research','vision']"
-
-
 def test_nobody_reaches_metrics_unless_they_are_turned_on(default: list[Object], everything: list[Object]) -> None:
     def ports(objects: list[Object]) -> list[str]:
         rules = only(objects, "NetworkPolicy", "charterer")["spec"]["ingress"]

@@ -50,11 +50,11 @@ async def versions(bed: Bed) -> Mapping[str, str]:
     return {item["metadata"]["uid"]: item["metadata"]["resourceVersion"] for found in listings for item in found.items}
 
 
-def shown(bed: Bed, kind: str) -> tuple[str | None, str | None]:
-    """Status and reason of the condition Stopped of the bed's pool or budget."""
-    raw = bed.mirror.one(GPU_POOLS, "a100") if kind == "GPUPool" else bed.mirror.one(GPU_BUDGETS, "team")
-    condition = bed.condition(raw, "Stopped")
-    return condition.get("status"), condition.get("reason")
+def states(bed: Bed) -> tuple[str | None, str | None]:
+    """The State columns of the bed's pool and budget."""
+    shown = (bed.mirror.one(GPU_POOLS, "a100"), bed.mirror.one(GPU_BUDGETS, "team"))
+    pool, budget = (((raw or {}).get("status") or {}).get("state") for raw in shown)
+    return pool, budget
 
 
 async def logged(operator: OperatorProcess, words: str) -> str:
@@ -77,14 +77,15 @@ async def test_a_stopped_operator_rents_nothing_drains_if_asked_and_goes_on_when
     assert await annotate(bed.kube, "", Stop.RENT) == SYSTEM
     await bed.job("second")
     await bed.until(lambda: bed.tj("second").get("why") == "Stopped")
-    await bed.until(lambda: shown(bed, "GPUPool") == shown(bed, "GPUBudget") == ("True", "NothingRented"))
+    await bed.until(lambda: states(bed) == ("Stopped", "Stopped"))
+    assert bed.condition(bed.mirror.one(GPU_BUDGETS, "team"), "Stopped")["reason"] == "NothingRented"
     assert (bed.state("first"), await bed.launched()) == ("Running", 1)
     await annotate(bed.kube, "", Stop.DRAIN)
     await bed.until(lambda: bed.state("first") == "Queued" and not bed.rentals())
     assert (await bed.instances(), await bed.launched()) == ([], 1)
     await annotate(bed.kube, "", None)
     await bed.running("first", "second")
-    await bed.until(lambda: shown(bed, "GPUPool") == (None, None))
+    await bed.until(lambda: "Stopped" not in states(bed))
     await bed.finish("first")
     await bed.finish("second")
     await bed.complete("first", "second")

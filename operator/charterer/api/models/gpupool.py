@@ -299,6 +299,7 @@ class PoolState(StrEnum):
     UNREACHABLE = "Unreachable"
     UNKNOWN = "Unknown"
     INVALID = "Invalid"
+    STOPPED = "Stopped"
     DELETING = "Deleting"
 
 
@@ -311,7 +312,7 @@ class GPUPoolView(ApiModel):
     """Ready, Full (maxNodes are rented), Cooling (the cloud refused a node), GroupTaken (another GPUPool has the same
     machines), GroupNotFound (the cloud has no such group), CapacityTypeDiffers (the group sells the other type),
     NoPrice (nobody says what a node costs), Unreachable (the cloud does not answer), Unknown (the cloud was not asked
-    yet), Invalid or Deleting."""
+    yet), Invalid, Stopped (a person has stopped the operator) or Deleting."""
     nodes: int | None = None
     """Number of nodes rented."""
     most_nodes: int | None = None
@@ -334,7 +335,7 @@ class GPUPoolView(ApiModel):
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed;
     SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
-    rented; Preflight: what would fail once nodes are rented; Stopped while a person has stopped the operator."""
+    rented; Preflight: what would fail once nodes are rented."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

@@ -17,6 +17,10 @@ BUDGET_STATES: Final[Mapping[str, Meaning]] = {
     BudgetState.OBSERVING: Meaning(
         "The mode is Observe: decisions are shown and not carried out.", "Set `spec.mode: Enforce` to let it act."
     ),
+    BudgetState.STOPPED: Meaning(
+        "A person has stopped the operator: nothing is rented; the condition `Stopped` says whether nodes are ended.",
+        "`charterer resume` lets it rent again.",
+    ),
     BudgetState.LIMITED: Meaning(
         "Jobs wait for the budget's money.", "Raise `spec.amount` or the limit that the jobs' `Why` names."
     ),
@@ -45,6 +49,9 @@ BUDGET_STATES: Final[Mapping[str, Meaning]] = {
 
 POOL_STATES: Final[Mapping[str, Meaning]] = {
     PoolState.READY: Meaning("Nodes can be rented."),
+    PoolState.STOPPED: Meaning(
+        "A person has stopped the operator: nothing is rented.", "`charterer resume` lets it rent again."
+    ),
     PoolState.FULL: Meaning("`spec.maxNodes` are rented.", "Raise `spec.maxNodes` if more should be."),
     PoolState.COOLING: Meaning(
         "The cloud refused a node, because of stock, a quota or a mistake; it is asked again later.",

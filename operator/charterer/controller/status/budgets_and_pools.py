@@ -50,6 +50,8 @@ _ERROR_STATES = {
     "NoPrice": PoolState.NO_PRICE,
 }
 """States of pools whose cloud answers, and whose spec is wrong or lacks something; by the error's code."""
+_RENTS = (PoolState.READY, PoolState.FULL, PoolState.COOLING)
+"""States of pools that are asked for nodes, now or later, unless a person has stopped the operator."""
 _FRESH_SECONDS = 900.0
 """Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
 
@@ -110,6 +112,8 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.NO_POOL
     if budget.mode is Mode.OBSERVE:
         return BudgetState.OBSERVING
+    if snapshot.stop is not None:
+        return BudgetState.STOPPED
     if budget.penniless or (verdict is not None and not verdict.feasible) or _hourly_too_low(budget, snapshot):
         return BudgetState.TOO_SMALL
     if verdict is not None and overspent(budget, verdict):
@@ -287,7 +291,7 @@ def pool_view(
     held = () if pool.price_held is None else (price_held(pool, pool.price_held, snapshot),)
     return GPUPoolView(
         observed_generation=pool.generation,
-        state=state,
+        state=PoolState.STOPPED if snapshot.stop is not None and state in _RENTS else state,
         nodes=len(live),
         most_nodes=pool.max_nodes,
         ready_nodes=sum(rental.phase is RentalPhase.READY for rental in live),
@@ -300,7 +304,6 @@ def pool_view(
             *(ready, *held, *pool_commitment(pool, snapshot, plan, len(live))),
             *speed_guessed(pool, snapshot),
             *preflight(pool, findings, snapshot),
-            *stopped(snapshot, pool.generation),
         ),
     )
 

@@ -37,7 +37,7 @@ def stop_in_words(stop: Stop) -> str:
 
 
 def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
-    """The condition of a budget or pool that a person has stopped the operator; none while it is not stopped."""
+    """The condition of a budget that a person has stopped the operator; none while it is not stopped."""
     if snapshot.stop is None:
         return ()
     resumed = f"`charterer resume`, which takes the annotation {ANNOTATION_STOP} from the operator's Namespace"
