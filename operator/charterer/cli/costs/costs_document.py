@@ -10,7 +10,7 @@ from charterer.cli.costs.answer import BudgetMonth, CostsAnswer
 from charterer.cli.costs.cost_sums import LABEL, PURPOSE, CostSum, SumKey, purpose
 from charterer.cli.costs.rows_of_month import LedgerMonth
 from charterer.cli.shared import formatting
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import ZERO, Money, total
 from charterer.domain.time import Instant, moment
 from charterer.report.document import (
     Block,
@@ -35,6 +35,9 @@ def costs_document(answer: CostsAnswer) -> Document:
     blocks = [block for found in answer.budgets for block in _budget_blocks(answer, found)]
     if not blocks:
         blocks = [Paragraph("There is no GPUBudget.")]
+    if len(answer.budgets) > 1:
+        whole = total(_spent(found.ledger, found.cost)[0] for found in answer.budgets)
+        blocks.append(Paragraph(f"All {len(answer.budgets)} budgets: {exact(whole)} dollars spent.", Tone.STRONG))
     if not answer.place:
         blocks.append(Paragraph(_WITHOUT_RECORD, Tone.FAINT))
     return Document(f"Costs of {answer.month}", tuple(blocks))
@@ -114,7 +117,10 @@ def _spent(ledger: LedgerMonth | None, cost: Money) -> tuple[Money, str]:
         return cost, "as far as it is known; the ledger does not know this month"
     if ledger.amount is None or ledger.amount <= ZERO:
         return ledger.spent, ""
-    return ledger.spent, f"{formatting.percent(ledger.spent.micros / ledger.amount.micros)} of {ledger.amount}"
+    of = f"{formatting.percent(ledger.spent.micros / ledger.amount.micros)} of {ledger.amount}"
+    if ledger.with_below is not None:
+        of += f", which it keeps of {ledger.with_below} for its own namespaces"
+    return ledger.spent, of
 
 
 def exact(amount: Money) -> str:

@@ -23,7 +23,7 @@ class LedgerMonth:
     """What a budget's ledger says of a month in [start, end). ``is_open``: it goes on.
 
     ``spent`` includes ``opening``; None where the ledger does not know the month. ``amount``: what the budget had to
-    spend, None where that is not known.
+    spend, None where that is not known. ``with_below``: what it and the budgets below it have in all; None without any.
     """
 
     start: Instant
@@ -32,6 +32,7 @@ class LedgerMonth:
     spent: Money | None
     opening: Money = ZERO
     amount: Money | None = None
+    with_below: Money | None = None
 
 
 def ledger_month(
@@ -42,7 +43,9 @@ def ledger_month(
     balance = budget.balance
     if balance is not None and start <= balance.period_start < end:
         opening = opening_in(budget, balance.period_start)
-        return LedgerMonth(start, end, True, spent(budget, rentals, now), opening, budget.own_aim)
+        share = budget.share
+        with_below = None if share is None or share.below <= ZERO else share.in_all
+        return LedgerMonth(start, end, True, spent(budget, rentals, now), opening, budget.own_aim, with_below)
     for past in () if balance is None else balance.history:
         if start <= past.start < end:
             opening = opening_in(budget, past.start) if budget.created < end else ZERO

@@ -19,8 +19,10 @@ from charterer.cli.main import main
 from charterer.cost_record.files import CostRecord
 from charterer.domain.billing import spent
 from charterer.domain.budget import Cause, Costs, DayCosts, PastPeriod
+from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money, total
 from charterer.domain.period import period_bounds
+from charterer.domain.selector import NOTHING
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant, after, parse_instant, seconds_between
 from tests import factory
@@ -171,6 +173,17 @@ def test_a_first_month_is_compared_with_what_counts_of_the_amount(costs: Command
     late = after(end, -seconds_between(start, end) / 10)
     world.budgets[name] = replace(budget, balance=books, opening_spend=None, created=late)
     assert f"of {Money(budget.amount.micros // 10)}" in costs("--budget", name).stdout
+
+
+def test_a_budget_above_others_says_what_it_keeps_and_all_of_them_have_a_sum(costs: Command, world: World) -> None:
+    (name, budget), *_ = world.budgets.items()
+    world.budgets[name] = replace(budget, amount=Money.parse("100000"))
+    below = replace(budget, id=BudgetId("below"), uid="below", parent=name, amount=Money.parse("90000"), balance=None)
+    world.budgets[below.id] = replace(below, selector=NOTHING)
+    text = costs("--budget", name, "--budget", "below").stdout
+    assert "of $10,000.00, which it keeps of $100,000.00 for its own namespaces" in text
+    whole = spent(budget, world.rentals.values(), world.now)
+    assert text.splitlines()[-1] == f"All 2 budgets: {whole.dollars:.6f} dollars spent."
 
 
 def test_a_past_month_is_compared_with_the_ledgers_history(costs: Command, world: World) -> None:
