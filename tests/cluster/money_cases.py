@@ -31,7 +31,7 @@ MONEY_REFUSED: dict[str, Json] = {
 MONEY_CASES = (
     Case(
         "GPUBudget",
-        "currencyRate says what a dollar costs in another currency: give it exactly if currency is not USD",
+        "currencyRate says what a dollar costs in another currency: give it if currency is not USD, such as",
         _in_euros(),
         make("GPUBudget", currency="EUR"),
     ),

@@ -37,8 +37,8 @@ def stop(drain: bool, yes: bool, namespace: str, cluster: ClusterOptions) -> Non
     if drain and not yes:
         click.confirm("Stop all jobs and end all rented machines?", abort=True)
     name = call(cluster, lambda client: annotate(client, namespace, Stop.DRAIN if drain else Stop.RENT))
-    ended = "all machines are ended" if drain else "what runs goes on"
-    click.echo(f"Namespace {name} is annotated: nothing is rented any more, {ended}. `charterer resume` undoes it")
+    ended = "all machines are ended" if drain else "what runs goes on, and costs what it costs"
+    click.echo(f"Renting is stopped ({name}): {ended}. `charterer resume` rents again")
 
 
 @click.command()
@@ -47,7 +47,7 @@ def stop(drain: bool, yes: bool, namespace: str, cluster: ClusterOptions) -> Non
 def resume(namespace: str, cluster: ClusterOptions) -> None:
     """Rent again after `charterer stop`. Machines that are being ended are not kept."""
     name = call(cluster, lambda client: annotate(client, namespace, None))
-    click.echo(f"Namespace {name} is not annotated any more: nodes are rented as budgets allow")
+    click.echo(f"Renting is no longer stopped ({name}): nodes are rented as budgets allow")
 
 
 async def annotate(client: Client, namespace: str, stop: Stop | None) -> str:

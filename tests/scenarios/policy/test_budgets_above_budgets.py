@@ -138,7 +138,7 @@ def test_a_budget_without_its_parent_rents_nothing_new_and_what_runs_goes_on() -
     assert placed(decided) == {}
     assert why(decided, "waits") is ReasonCode.PARENT_UNKNOWN
     assert said(decided, "waits").endswith(
-        "GPUBudget gone, which spec.parent of GPUBudget vision names, does not exist or cannot be read, so that its "
+        "spec.parent of GPUBudget vision is gone, which does not exist or cannot be read, so that its "
         "limits are not known: nothing new is rented"
     )
 

@@ -50,7 +50,7 @@ def ran(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *arguments: str, answ
 
 def test_stop_and_resume_annotate_the_namespace_of_the_operator_that_led_last(monkeypatch: pytest.MonkeyPatch) -> None:
     cluster = Cluster()
-    assert "nothing is rented any more, what runs goes on" in ran(cluster, monkeypatch, "stop").output
+    assert "Renting is stopped (operators): what runs goes on" in ran(cluster, monkeypatch, "stop").output
     assert "all machines are ended" in ran(cluster, monkeypatch, "stop", "--drain", "--yes").output
     assert "nodes are rented as budgets allow" in ran(cluster, monkeypatch, "resume").output
     path = "/api/v1/namespaces/operators"
@@ -76,9 +76,9 @@ def test_of_several_leases_the_only_held_one_is_the_operators_and_none_is_chosen
 ) -> None:
     """Whoever may create Leases in some namespace cannot turn the switch aside: `edit` has that right."""
     moved = Cluster("a-former-one")
-    assert "Namespace operators is annotated" in ran(moved, monkeypatch, "stop").output
+    assert "Renting is stopped (operators)" in ran(moved, monkeypatch, "stop").output
     given_up = Cluster("older", "newer", leads=())
-    assert "Namespace newer is annotated" in ran(given_up, monkeypatch, "stop").output
+    assert "Renting is stopped (newer)" in ran(given_up, monkeypatch, "stop").output
     forged = Cluster(leads=("operators", "somebody"))
     refused = ran(forged, monkeypatch, "stop")
     assert (refused.exit_code, "namespaces operators, somebody: name the one" in refused.output) == (1, True)

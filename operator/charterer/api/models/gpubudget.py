@@ -142,7 +142,8 @@ class GPUBudgetSpec(ApiModel):
     model_config = ruled(
         Rule(
             "has(self.currencyRate) == (self.currency != 'USD')",
-            "currencyRate says what a dollar costs in another currency: give it exactly if currency is not USD",
+            "currencyRate says what a dollar costs in another currency: give it if currency is not USD, such as "
+            '{perDollar: "0.92", asOf: "2026-11-01T00:00:00Z"}, and leave it out otherwise',
             ".currencyRate",
         ),
         Rule(
@@ -276,8 +277,8 @@ class GPUBudgetSpec(ApiModel):
     def _says_what_a_dollar_costs(self) -> Self:
         if (self.currency_rate is None) != (self.currency == "USD"):
             raise ValueError(
-                f"currency is {self.currency}: spec.currencyRate says what a dollar costs in another currency, and is "
-                "given exactly if that is not USD"
+                f"currency is {self.currency}: spec.currencyRate says what a dollar costs in it, and is given if that "
+                'is not USD, such as {perDollar: "0.92", asOf: "2026-11-01T00:00:00Z"}'
             )
         return self
 

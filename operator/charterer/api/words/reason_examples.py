@@ -186,7 +186,10 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.NOT_REGROUPED: (jobs.NotJoined("train-r1", ""), jobs.NotRegrouped("train-r1", 2)),
     ReasonCode.NOT_BELIEVED: (jobs.NotBelieved("(why the record is not believed)"),),
     ReasonCode.NOT_RECORDED: (nodes.NotOnRecord("train-r1 in namespace research", 1_200.0),),
-    ReasonCode.BACK_OFF: (jobs.BacksOffForRecord(1), jobs.BacksOff(1, _LATER, True)),
+    ReasonCode.BACK_OFF: (
+        jobs.BacksOffForRecord(1),
+        jobs.BacksOff(1, _LATER, True, "pod sft-r1-0 exited with 1: CUDA out of memory"),
+    ),
     ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
     ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.AnyDemand(Money.of(20.0))),

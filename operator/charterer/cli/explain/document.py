@@ -212,9 +212,9 @@ def work_left(job: Job, options: Alternatives) -> str:
     """The work left, and how it is known."""
     left = options.position.left
     if not options.known_work:
-        source = "a size that nobody declared or measured"
         if left == DEFAULT_WORK_SECONDS:
-            source = "the default where nobody declared or measured it"
+            return f"Work left: not known; {format_duration(left)} on the class's reference option are assumed."
+        source = "a size that nobody declared or measured"
     elif job.progress is not None and job.progress.fraction is not None:
         source = f"from the {job.progress.fraction:.0%} that it reported at {formatting.when(job.progress.at)}"
     else:

@@ -174,8 +174,8 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
     if verdict is not None and not verdict.feasible:
         now = f" ({waiting} {'waits' if waiting == 1 else 'wait'} for money now)" if waiting else ""
         message = (
-            f"even the cheapest options of its jobs would spend {verdict.planned}, but {verdict.allowed} is left for "
-            f"each hour of the period: jobs queue{now}"
+            f"the cheapest options of its jobs cost {verdict.planned}, and {verdict.allowed} is left for each hour of "
+            f"the period: jobs queue{now}"
         )
         return False, "TooSmall", message
     if budget.mode is Mode.OBSERVE:

@@ -101,11 +101,12 @@ class BacksOffForRecord:
 
 @dataclass(frozen=True, slots=True)
 class BacksOff:
-    """It backs off until ``until`` after a run that failed, or that never started."""
+    """It backs off until ``until`` after a run that failed, or that never started. ``why``: how that run ended."""
 
     run: int
     until: Instant
     started: bool
+    why: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from charterer.domain.money import Money
+from charterer.domain.money import ZERO, Money
 from charterer.domain.reasons import facts_of_jobs as of
 from charterer.domain.reasons.phrases import after_colon, format_duration, name
 from charterer.domain.reasons.room import tell
 from charterer.domain.time import format_minute, format_second, moment
 from charterer.gpu_types import is_shared
 from charterer.sentences import count
+
+_WORDS_OF_OTHERS = 200
+"""Characters of what a run's end was, within another sentence."""
 
 
 @tell.register
@@ -84,13 +87,14 @@ def _(job: of.BacksOffForRecord) -> str:
 @tell.register
 def _(job: of.BacksOff) -> str:
     ended = "failed" if job.started else "never started"
-    return f"run {job.run} {ended}; the next run begins at {format_second(job.until)} at the earliest"
+    why = f" ({job.why:.{_WORDS_OF_OTHERS}})" if job.why else ""
+    return f"run {job.run} {ended}{why}; the next run begins at {format_second(job.until)} at the earliest"
 
 
 @tell.register
 def _(job: of.MaxCostSpent) -> str:
     return (
-        f"{job.spent} of spec.maxCost {job.max_cost} are spent, and the rest is reserved for an orderly stop: raise "
+        f"{job.spent} are spent, and spec.maxCost is {job.max_cost}, of which an orderly stop needs the rest: raise "
         "spec.maxCost to go on"
     )
 
@@ -98,9 +102,11 @@ def _(job: of.MaxCostSpent) -> str:
 @tell.register
 def _(job: of.TooDear) -> str:
     what = "the cheapest way to finish" if job.seconds is None else f"training for {job.seconds} s"
+    least = Money.of(job.spent.dollars + job.needed)
+    spent, then = (f", {job.spent} are spent", "go on") if job.spent > ZERO else ("", "start it")
     return (
-        f"spec.maxCost is {job.max_cost}, {job.spent} are spent, and {what} ({name(job.option)}) needs "
-        f"${job.needed:.2f}, including a reserve for an orderly stop: raise spec.maxCost to go on"
+        f"spec.maxCost is {job.max_cost}{spent}, and {what} ({name(job.option)}) needs ${job.needed:.2f}, an "
+        f"orderly stop included: set spec.maxCost to {least} or more to {then}"
     )
 
 

@@ -149,8 +149,8 @@ def _(_: of.ClockBehind) -> str:
 @tell.register
 def _(lost: parents.ParentMissing) -> str:
     return (
-        f"GPUBudget {lost.parent}, which spec.parent of GPUBudget {lost.budget} names, does not exist or cannot be "
-        "read, so that its limits are not known: nothing new is rented"
+        f"spec.parent of GPUBudget {lost.budget} is {lost.parent}, which does not exist or cannot be read, so that its "
+        "limits are not known: nothing new is rented"
     )
 
 

@@ -142,7 +142,8 @@ def _queue(group: JobGroup, result: JobTriage, now: Instant) -> None:
 def _back_off(job: Job, until: Instant) -> of_jobs.BacksOffForRecord | of_jobs.BacksOff:
     if until == NOT_BEFORE_ITS_RECORD:
         return of_jobs.BacksOffForRecord(job.last_run)
-    return of_jobs.BacksOff(job.last_run, until, started=not job.start_failures)
+    last = max(job.records, key=lambda record: record.number)
+    return of_jobs.BacksOff(job.last_run, until, started=not job.start_failures, why=last.message)
 
 
 def _overdue(facts: JobFacts, now: Instant) -> bool:

@@ -25,6 +25,8 @@ def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
 def no_history(verdict: BudgetVerdict) -> str:
     """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``."""
     came = verdict.arrivals
+    if not came.jobs and not came.batches:
+        return f"no jobs yet. If none comes, the month ends at {verdict.spent + verdict.in_sight}"
     batches = f"{came.batches} batch{'' if came.batches == 1 else 'es'}"
     ends = verdict.spent + verdict.in_sight
     return (

@@ -118,7 +118,7 @@ def test_a_parent_that_does_not_exist_is_told_with_what_to_do() -> None:
     world, reading = healthy()
     world.budget("research", amount="60000", parent="gone")
     (finding,) = wrong(replace(reading, state=seen_of(world)))
-    assert finding.text.startswith("GPUBudget gone, which spec.parent of GPUBudget research names, does not exist")
+    assert finding.text.startswith("spec.parent of GPUBudget research is gone, which does not exist")
     assert finding.remedy.startswith("set spec.parent to a GPUBudget that exists")
 
 

@@ -120,7 +120,7 @@ def test_a_budget_whose_parent_is_missing_says_so(monkeypatch: pytest.MonkeyPatc
     world.pool(gpus=8, price="16")
     world.job("one", gpus=8, budget="vision")
     said = " ".join(charterer_over(world, monkeypatch)("plan").stdout.split())
-    assert "GPUBudget org, which spec.parent of GPUBudget vision names, does not exist or cannot be read" in said
+    assert "spec.parent of GPUBudget vision is org, which does not exist or cannot be read" in said
 
 
 def test_who_lends_whom_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

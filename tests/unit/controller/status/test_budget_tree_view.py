@@ -103,7 +103,7 @@ def test_a_budget_without_its_parent_is_invalid_and_says_why() -> None:
     assert status["vision"]["state"] == "Invalid"
     condition, reason, message = ready(status["vision"])
     assert (condition, reason) == ("False", "ParentUnknown")
-    assert message.startswith("GPUBudget gone, which spec.parent of GPUBudget vision names, does not exist")
+    assert message.startswith("spec.parent of GPUBudget vision is gone, which does not exist")
     assert message.endswith("nothing new is rented; what runs goes on")
 
 
