@@ -11,6 +11,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Job, Run
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
@@ -99,7 +100,10 @@ NO_LIMITS: Final = OperatorLimits()
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does."""
+    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does.
+
+    Its pods are known if its object is being deleted, whose controller leaves them alone.
+    """
 
     job: JobId
     namespace: str
@@ -109,10 +113,14 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionCandidate:
-    """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does."""
+    """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does.
+
+    ``pods``: of the last run that it carried, if it is being deleted: its controller leaves them alone.
+    """
 
     target: Target
     budget: BudgetId | None
+    pods: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

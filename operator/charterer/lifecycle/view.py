@@ -33,8 +33,8 @@ class BoundPod:
 
     @property
     def recorded(self) -> bool:
-        """Whether the end of its run is in the TrainingJob's status, which the pod is needed for until then."""
-        return any(record.number == self.pod.run for record in self.job.records)
+        """Whether nothing is read of it any more: the end of its run is on record, or its TrainingJob is going."""
+        return self.job.deleting or any(record.number == self.pod.run for record in self.job.records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,8 +79,7 @@ class LifecycleView:
     the machines that rentals of any pool name. ``uses``: by rental, who held its GPUs, as the jobs tell.
     ``settled``: whether that is on record.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
-    out, since another controller's finalizer may keep them for ever.
+    the replaced runs placed there whose end is not yet on record.
     """
 
     snapshot: Snapshot
@@ -214,7 +213,7 @@ def _unrecorded(job: Job, snapshot: Snapshot) -> list[Allocation]:
     """Replaced allocations whose runs are to be recorded still."""
     if not job.replaced or job.deleting or _observes(job.budget, snapshot):
         return []
-    done = {record.number for record in job.records} | {run.number for run in job.runs if run.deleting}
+    done = {record.number for record in job.records}
     return [allocation for allocation in job.replaced if allocation.run not in done]
 
 

@@ -179,7 +179,9 @@ def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> Non
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
     kept = replace(left, runs=(run(1, deleting=True, suspended=True),))
-    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, kept)), Terminate)
+    assert step(snapshot(DRAINING, SEEN, CORDONED, kept)) == waits
+    done = replace(left, runs=(run(1, pod(phase=PodPhase.SUCCEEDED)),), deleting=True)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, done)), Terminate)
     watching = budget(id=BudgetId("others"), mode=Mode.OBSERVE)
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, budget=watching.id), watching)), Terminate)
 

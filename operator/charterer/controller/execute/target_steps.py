@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from charterer.api import decode
@@ -12,6 +13,7 @@ from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
@@ -140,7 +142,9 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
 
 
 async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
-    """Give the object back, stopped first if it runs where somebody placed it."""
+    """Give the object back, stopped first if it runs where somebody placed it; of one in deletion, by its pods."""
+    if step.target.deleting:
+        return await end_pods(context, step.target.namespace, step.pods)
     kind, raw = await _look(context, step.target.ref, step.target.namespace, "")
     if raw is None:
         raise Stale
@@ -170,9 +174,19 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
     if unlabelled and _wanted(kind, raw):
         raise Stale
     target = kind.read(raw)
-    if target.job == job.id and target.ended is None:
+    if target.job == job.id and target.ended is None and not target.deleting:
         return await _write(context, kind, kind.stop(raw)) or raw
     return raw
+
+
+async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
+    """Delete the pods that live, with their grace period: each by its uid, so that none made later is meant."""
+    living = [pod for pod in pods if pod.live and not pod.deleting]
+    deletions = [context.objects.delete(kinds.PODS, ObjectKey(namespace, pod.name), pod.uid) for pod in living]
+    for failed in await asyncio.gather(*deletions, return_exceptions=True):
+        if isinstance(failed, BaseException) and not isinstance(failed, Stale):
+            raise failed
+    return ActionOutcome.DONE
 
 
 async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
@@ -181,9 +195,9 @@ async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
 
 
 async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> None:
-    """One that has ended stays as it is."""
+    """One that has ended or is being deleted stays as it is."""
     target = kind.read(raw)
-    if target.ended is not None:
+    if target.ended is not None or target.deleting:
         return
     if target.job and (not target.placeable or await _has_live_pods(context, kind, raw)):
         raise Stale
