@@ -202,14 +202,11 @@ def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(inst
     assert said in str(refused.value)
     assert "bind a role that allows it there, such as edit" in str(refused.value)
     installed.kubectl("create", "-f", "-", input=training_job(name))
-    installed.kubectl(
-        "patch", "trainingjob/train", "-n", name, "--type=merge", "-p", '{"spec":{"suspend":true}}', *as_deputy
-    )
+    patch = ("patch", "trainingjob/train", "-n", name, "--type=merge", "-p")
+    installed.kubectl(*patch, '{"spec":{"suspend":true}}', *as_deputy)
     with pytest.raises(ControlPlaneError, match="may not create pods"):
         installed.kubectl("replace", "-f", "-", *as_deputy, input=training_job(name, "evil:1"))
-    variants = [{"name": "other", "args": ["-c", "evil"]}]
-    changed = json.dumps({"spec": {"profileName": "p", "variants": variants}})
-    patch = ("patch", "trainingjob/train", "-n", name, "--type=merge", "-p")
+    changed = json.dumps({"spec": {"profileName": "p", "variants": [{"name": "other", "args": ["-c", "evil"]}]}})
     with pytest.raises(ControlPlaneError, match="may not create pods"):
         installed.kubectl(*patch, changed, *as_deputy)
     installed.kubectl(*patch, changed)

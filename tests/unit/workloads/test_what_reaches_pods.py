@@ -42,7 +42,6 @@ CHANGES: dict[str, Any] = {
     "stallTimeoutSeconds": [7],
     "readyTimeoutSeconds": [7],
     "ttlSecondsAfterFinished": [7],
-
     "maxCost": ["7.77"],
     "targetCompletionTime": ["2027-07-07T07:07:07Z"],
     "interactive": [{"asks": 7, "hourly": "7.77", "idleSeconds": 7.0}],
