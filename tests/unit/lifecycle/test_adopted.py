@@ -151,7 +151,7 @@ def test_renting_alone_may_be_stopped_without_giving_anything_back() -> None:
 
 
 def test_what_its_author_asks_for_later_is_written_into_the_job_once() -> None:
-    same = Asked(4, 4, 16, ResizePolicy.RESTART, "Never", None, None, "")
+    same = Asked(4, 4, 16, ResizePolicy.RESTART, "Never", None, None, "", "")
     assert step(adopted(target(asked=same))) is None
     assert step(adopted(target(asked=None))) is None  # what cannot be read changes nothing
     changes: list[dict[str, Any]] = [
@@ -161,6 +161,7 @@ def test_what_its_author_asks_for_later_is_written_into_the_job_once() -> None:
         {"max_cost": Money.parse("5")},
         {"complete_by": at(9)},
         {"profile": "sft"},
+        {"template": "another"},
     ]
     for change in changes:
         asks = target(asked=same._replace(**change))

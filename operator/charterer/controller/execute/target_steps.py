@@ -23,7 +23,6 @@ from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
-from charterer.workloads.adopted.asks import OPTIONAL_ASKS
 from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, is_owner, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
 
@@ -131,13 +130,17 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
 
 
 async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
-    """Give the TrainingJob what its object's author asks for by now."""
+    """Give the TrainingJob what its object's author asks for by now, its template too, and nothing else."""
     job = context.decided.job(step.job)
     kind, raw, _ = await _mine(context, job)
-    spec = {name: None for name in OPTIONAL_ASKS} | kind.shadow(raw)
-    del spec["template"]
-    path = TRAINING_JOBS.one(job.name, job.namespace)
-    await context.objects.merge_patch(kinds.TRAINING_JOBS, path, job.resource_version, {"spec": spec})
+    if job.target is None:
+        raise Stale
+    spec = {**kind.shadow(raw), "targetRef": _reference(job.target)}
+    operations: list[RawObject] = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": job.resource_version},
+        {"op": "replace", "path": "/spec", "value": spec},
+    ]
+    await context.objects.json_patch(kinds.TRAINING_JOBS, TRAINING_JOBS.one(job.name, job.namespace), operations)
     return ActionOutcome.DONE
 
 

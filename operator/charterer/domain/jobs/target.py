@@ -26,7 +26,10 @@ class TargetRef(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named."""
+    """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named.
+
+    ``template``: digest of the pods' template, without what places them.
+    """
 
     least: int
     preferred: int
@@ -36,6 +39,7 @@ class Asked(NamedTuple):
     max_cost: Money | None
     complete_by: Instant | None
     profile: str
+    template: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -75,7 +75,7 @@ def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
 def _asked(job: Job) -> Asked:
     widths, profile = job.widths, job.class_id.name if job.class_id.has_profile else ""
     numbers = widths.min, widths.preferred, widths.max
-    return Asked(*numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile)
+    return Asked(*numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile, job.template)
 
 
 def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:

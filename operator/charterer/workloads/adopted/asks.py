@@ -18,7 +18,7 @@ from charterer.api.names import (
     GPU_RESOURCE,
     LABEL_PROFILE,
 )
-from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
+from charterer.api.template import MOST_GPUS, digest_of_content, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.target import Asked
 from charterer.domain.money import ZERO, Money
@@ -29,10 +29,6 @@ _RANGE: Final = re.compile(r"([1-9][0-9]{0,5})(?:\.\.([1-9][0-9]{0,5}))?", re.AS
 _AMOUNT: Final[TypeAdapter[Any]] = TypeAdapter(SpecAmount)
 _TIME: Final[TypeAdapter[Any]] = TypeAdapter(Time)
 _PROFILE: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?", re.ASCII)
-
-
-OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName")
-"""Fields of a TrainingJob that are not there where the object's author says nothing."""
 
 
 class Elasticity(NamedTuple):
@@ -94,6 +90,7 @@ def asked(spec: Json) -> Asked:
         None if cost is None else Money.parse(cost),
         None if by is None else parse_instant(by),
         spec.get("profileName", ""),
+        digest_of_content(spec["template"]),
     )
 
 
