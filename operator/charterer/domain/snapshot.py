@@ -43,7 +43,8 @@ class Node:
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
     what others wrote on it of its end. ``taints``: those that keep pods off. ``refused``: the pod of a run that its
     kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods. ``traits``: what
-    others of its pool may show the scheduler, too.
+    others of its pool may show the scheduler, too. ``machine``: the UUID of the machine whose kubelet speaks for
+    it, empty where it tells none. ``cordoned_for``: uid of the rental for which Charterer has made it unschedulable.
     """
 
     name: NodeName
@@ -62,6 +63,8 @@ class Node:
     slices: Mapping[str, int] = field(default_factory=dict)
     refused: str = ""
     traits: NodeTraits = NO_TRAITS
+    machine: str = ""
+    cordoned_for: str = ""
 
     def count(self, resource: str) -> int:
         """Its GPUs or slices of this name, free or not."""

@@ -159,7 +159,8 @@ def test_a_provider_id_told_later_is_recorded_and_never_taken_back() -> None:
 
 def test_draining_cordons_then_waits_for_pods_then_terminates_that_instance() -> None:
     busy = job(runs=(run(1, pod()),))
-    assert step(snapshot(DRAINING, SEEN, node(), busy)) == Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1")
+    cordon = Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1", DRAINING.uid)
+    assert step(snapshot(DRAINING, SEEN, node(), busy)) == cordon
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, busy)), Wait)
     done = step(snapshot(DRAINING, SEEN, CORDONED))
     assert done == Terminate(DRAINING.id, POOL, MACHINE, NodeName("n-i1"), at(600), at(1200))
