@@ -202,11 +202,17 @@ def test_who_may_write_training_jobs_but_not_create_pods_writes_no_template(inst
     assert said in str(refused.value)
     assert "bind a role that allows it there, such as edit" in str(refused.value)
     installed.kubectl("create", "-f", "-", input=training_job(name))
-    installed.kubectl(
-        "patch", "trainingjob/train", "-n", name, "--type=merge", "-p", '{"spec":{"suspend":true}}', *as_deputy
-    )
+    patch = ("patch", "trainingjob/train", "-n", name, "--type=merge", "-p")
+    installed.kubectl(*patch, '{"spec":{"suspend":true}}', *as_deputy)
     with pytest.raises(ControlPlaneError, match="may not create pods"):
         installed.kubectl("replace", "-f", "-", *as_deputy, input=training_job(name, "evil:1"))
+    changed = json.dumps({"spec": {"profileName": "p", "variants": [{"name": "other", "args": ["-c", "evil"]}]}})
+    with pytest.raises(ControlPlaneError, match="may not create pods"):
+        installed.kubectl(*patch, changed, *as_deputy)
+    installed.kubectl(*patch, changed)
+    installed.kubectl(*patch, '{"spec":{"maxCost":"100"}}', *as_deputy)
+    with pytest.raises(ControlPlaneError, match="may not create pods"):
+        installed.kubectl(*patch, '{"spec":{"variants":null}}', *as_deputy)
     installed.kubectl(
         "create", "rolebinding", "both", "--clusterrole=edit", f"--serviceaccount={name}:{name}", "-n", name
     )
@@ -222,8 +228,11 @@ def test_a_template_that_leaves_no_room_for_a_status_is_refused(installed: Contr
     job["spec"]["template"]["spec"] |= {"nodeName": None, "hostNetwork": False, "activeDeadlineSeconds": 3}
     installed.kubectl("create", "-f", "-", input=json.dumps(job))
     for words in ("x" * 1_000_001, "\N{GREEK SMALL LETTER ALPHA}" * 500_001, "x" * 1_560_000):
-        with pytest.raises(ControlPlaneError, match=r"spec\.template has more than 1,000,000 bytes"):
+        with pytest.raises(ControlPlaneError, match=r"spec\.template and spec\.variants have more than 1,000,000"):
             installed.kubectl("replace", "-f", "-", input=training_job(name, words=words))
+    job["spec"] |= {"profileName": "p", "variants": [{"name": "v", "args": ["x" * 1024 for _ in range(64)]}]}
+    with pytest.raises(ControlPlaneError, match=r"spec\.variants have more than 1,000,000 bytes"):
+        installed.kubectl("replace", "-f", "-", input=json.dumps(job))
 
 
 def test_a_stolen_token_of_the_operator_changes_no_image_of_a_pod(installed: ControlPlane, operator: Path) -> None:

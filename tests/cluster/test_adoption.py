@@ -262,7 +262,8 @@ async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_not
     await create(bed, {**plain_job("other"), "metadata": {"name": "other"}})
     suspend = {"spec": {"suspend": False}}
     path = JOBS.one("held", bed.namespace)
-    async with await Client.connect(engineer(bed)) as editor:
+    person = engineer(bed)
+    async with await Client.connect(person) as editor:
         with pytest.raises(Forbidden, match="Charterer starts this Job when GPUBudget team has the money") as refused:
             await editor.merge_patch(path, suspend)
         assert "remove the label charterer.dev/adopt to run it yourself" in refused.value.message
@@ -272,11 +273,20 @@ async def test_who_may_only_edit_starts_no_held_job_and_the_operator_changes_not
         await editor.merge_patch(path, suspend)
     account = bed.plane.service_account_kubeconfig(SYSTEM, "charterer")
     async with await Client.connect(account) as operator:
+        shadow = await operator.post(TRAINING_JOBS.all(bed.namespace), _shadow_by_hand(bed))
         for name, spec in (("other", suspend), ("held", {"spec": {"activeDeadlineSeconds": 1}})):
             with pytest.raises(ApiError, match="the operator changes"):
                 await operator.merge_patch(JOBS.one(name, bed.namespace), spec)
         with pytest.raises(ApiError, match="deletes none but its own"):
             await operator.delete(path)
+        mine = TRAINING_JOBS.one(shadow["metadata"]["name"], bed.namespace)
+        changed = [{"op": "replace", "path": "/spec", "value": {**shadow["spec"], "suspend": True}}]
+        async with await Client.connect(person) as editor:
+            with pytest.raises(Forbidden, match="which stands for Job held: change that one and its annotations"):
+                await editor.json_patch(mine, changed)
+            await editor.merge_patch(mine, {"metadata": {"labels": {"team": "speech"}}})
+        await operator.json_patch(mine, changed)
+        await operator.delete(mine)
 
 
 def _shadow_by_hand(bed: Bed) -> RawObject:

@@ -85,3 +85,37 @@ async def test_killed_around_every_call_two_machines_are_launched_and_no_third(a
         await bed.until(lambda: not bed.rentals())
     assert len(sub.vms) == 2
     assert killer.points == set(), "calls around which the operator was not killed"
+
+
+_BACK = 600
+"""Seconds."""
+
+
+@pytest.mark.parametrize("kind", ["uniform", "aks"])
+async def test_a_machine_with_the_number_of_one_that_is_gone_is_another(azure_bed: AzureBed, kind: str) -> None:
+    """Its path, providerID and Node are those of the machine before it, whose end no list has proved yet."""
+    bed = azure_bed
+    bed.subscription.clock.advance(-_BACK)  # so that it is never ahead of the operator's, whatever is let pass below
+    bed.operator()
+    await bed.azure_pool(kind, reuses_numbers=True)
+    await bed.budget()
+    await bed.job("first", gpus=8)
+    await bed.running("first")
+    (former,) = bed.alive()
+    bed.let_lists_show_all()
+    await bed.finish("first")
+    await bed.complete("first")
+    await bed.until(lambda: not bed.alive())
+    await bed.job("next", gpus=8)
+    await bed.running("next")
+    (vm,) = bed.alive()
+    assert (vm.computer, vm.vm_id == former.vm_id) == (former.computer, False)
+    assert len(bed.subscription.vms) == 2
+    bed.let_lists_show_all()
+    await bed.until(lambda: [raw["status"]["instance"] for raw in bed.rentals()] == [vm.vm_id])
+    node = bed.pods("next")[0]["spec"]["nodeName"]
+    assert node == vm.computer
+    assert bed.state("next") == "Running"
+    await bed.finish("next")
+    await bed.complete("next")
+    bed.subscription.clock.advance(_BACK)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from charterer.cluster.client import RawObject
-from charterer.cluster.paths import EVENTS, NAMESPACES, PODS, TRAINING_JOBS
+from charterer.cluster.paths import EVENTS, JOBS, NAMESPACES, PODS, TRAINING_JOBS
 from tests.testbed.bed import Bed
 
 BESIDE_NOBODY = {
@@ -122,3 +122,29 @@ async def test_nothing_is_rented_for_a_job_that_lacks_a_volume_or_a_name_until_i
     claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": spec}
     await bed.kube.post(claims, claim)
     await bed.until(lambda: said().startswith("paid by"))
+
+
+async def test_finalizers_of_others_on_a_job_and_its_run_keep_no_pod_and_no_machine(bed: Bed) -> None:
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    kept = {"metadata": {"finalizers": ["example.com/kept"]}}
+    runs = {}
+    for name in ("deleted", "suspended"):
+        await bed.job(name)
+    await bed.running("deleted", "suspended")
+    for name in ("deleted", "suspended"):
+        runs[name] = JOBS.one(bed.runs(name)[0]["metadata"]["name"], bed.namespace)
+        await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), kept)
+        await bed.kube.merge_patch(runs[name], kept)
+        await bed.kube.delete(runs[name])
+    await bed.until(lambda: all("deletionTimestamp" in bed.runs(name)[0]["metadata"] for name in runs))
+    await bed.delete("TrainingJob", "deleted")
+    await bed.kube.merge_patch(TRAINING_JOBS.one("suspended", bed.namespace), {"spec": {"suspend": True}})
+    await bed.until(lambda: not bed.rentals("Ready") and not bed.rentals("Draining"))
+    assert [record["outcome"] for name in runs for record in bed.tj(name)["runs"]] == ["Stopped", "Stopped"]
+    free = {"metadata": {"finalizers": None}}
+    for name, path in runs.items():
+        await bed.kube.merge_patch(path, free)
+        await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), free)
+    await bed.delete("TrainingJob", "suspended")

@@ -51,6 +51,27 @@ async def test_a_survey_tells_state_node_and_offering(azure_market: OpenAzure, k
     assert [i.state for i in (await m.survey()).instances] == [InstanceState.RUNNING]
 
 
+@pytest.mark.parametrize("kind", ["uniform", "aks"])
+async def test_a_machine_with_the_number_of_one_before_is_another_and_is_not_ended_for_it(
+    azure_market: OpenAzure, kind: str
+) -> None:
+    m = azure_market(kind)
+    m.scale_set.reuses_numbers = True
+    await m.ask(1, "one")
+    [former] = (await m.survey()).instances
+    await m.terminate(former.id)
+    m.sub.clock.advance(LAG_SECONDS + 60)
+    assert m.members() == []
+    await m.ask(1, "two")
+    m.sub.clock.advance(LAG_SECONDS + 60)
+    [machine] = (await m.survey()).instances
+    assert (machine.provider_id, machine.node) == (former.provider_id, former.node)
+    assert machine.id != former.id
+    await m.terminate(former.id)
+    assert m.truth() == [machine.id]
+    assert len(m.sub.bill()) == 2
+
+
 @every_kind
 async def test_a_machine_has_one_id_though_azure_gives_it_one_late(azure_market: OpenAzure, kind: str) -> None:
     m = azure_market(kind)

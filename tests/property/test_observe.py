@@ -83,6 +83,9 @@ def test_a_run_is_an_orphan_once_its_job_is_gone_and_not_because_it_cannot_be_re
     (lost_run,) = observe(replace(seen, jobs={}, runs=lost), world.now).orphans
     (orphan,) = observe(replace(seen, jobs={}), world.now).orphans
     assert lost_run == replace(orphan, run=replace(orphan.run, owned=False))
+    going = {key: (job, replace(run, deleting=True, pods=())) for key, (job, run) in seen.runs.items()}
+    (kept,) = observe(replace(seen, jobs={}, runs=going), world.now).orphans
+    assert [pod.run for pod in kept.run.pods] == [1], "its controller leaves its pods alone, so that they are known"
     (key,) = seen.runs
     assert (orphan.job, orphan.namespace, job_of_run(orphan.run.name, orphan.run.number), orphan.budget) == (
         "train",

@@ -65,7 +65,9 @@ class AzureBed(JoiningBed):
 
     subscription: Subscription = field(kw_only=True)
 
-    async def azure_pool(self, kind: str, name: str = "azure", *, spot: bool = False, **spec: object) -> ScaleSet:
+    async def azure_pool(
+        self, kind: str, name: str = "azure", *, spot: bool = False, reuses_numbers: bool = False, **spec: object
+    ) -> ScaleSet:
         """A pool of VMs with eight A100s each: of a uniform or flexible scale set, or of a node pool of AKS."""
         priority, capacity = ("Spot", "Spot") if spot else ("Regular", "OnDemand")
         sub = self.subscription
@@ -77,6 +79,7 @@ class AzureBed(JoiningBed):
         else:
             made = sub.add_scale_set(name, SIZE, orchestration=kind.capitalize(), priority=priority)
             cloud["scaleSet"] = name
+        made.reuses_numbers = reuses_numbers
         common = {"maxNodes": 10, "startSeconds": 3, "cooldownSeconds": 300, "capacityType": capacity}
         await self.create("GPUPool", name, {"azure": cloud, **common, **spec})
         return made

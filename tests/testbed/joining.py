@@ -19,7 +19,10 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A machine as its Node. ``id``: in the cloud; ``node``: the Node's name. ``runs`` and ``ends``: now."""
+    """A machine as its Node. ``id``: in the cloud, and by its firmware; ``node``: the Node's name.
+
+    ``runs`` and ``ends``: now.
+    """
 
     id: str
     node: str
@@ -75,10 +78,14 @@ class JoiningBed(Bed):
                 "providerID": machine.provider_id,
                 "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
             },
-            "status": {"capacity": resources, "allocatable": resources},
+            "status": {"capacity": resources, "allocatable": resources, "nodeInfo": {"systemUUID": machine.id}},
         }
-        with suppress(AlreadyExists):
+        try:
             await self.kube.post(NODES.all(), node)
+        except AlreadyExists:  # as a kubelet does: it goes on with the object, as others left it
+            path = NODES.one(machine.node)
+            await self.kube.merge_patch(f"{path}/status", {"status": node["status"]})
+            await self.kube.merge_patch(path, {"metadata": {"labels": {SILENT: None}}})
 
     async def _silence(self, machine: Joining) -> None:
         with suppress(NotFound):

@@ -148,6 +148,18 @@ def digest(template: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]
 
 
+def digest_of_content(template: Mapping[str, Any]) -> str:
+    """The same for templates that differ by what is empty only, which a server may leave out or fill in."""
+    return digest(_filled(template))
+
+
+def _filled(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        entries = {key: _filled(entry) for key, entry in value.items()}
+        return {key: entry for key, entry in entries.items() if entry not in (None, {}, [])}
+    return [_filled(entry) for entry in value] if isinstance(value, list) else value
+
+
 def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
     """Which variables of the trainer's container are not what they seem, and what to do; empty where none is.
 

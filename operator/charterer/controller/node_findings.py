@@ -14,7 +14,7 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import seconds_between
 from charterer.gpu_types import is_shared
-from charterer.lifecycle.view import NodeIndex
+from charterer.lifecycle.view import NodeIndex, rivals_of
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, names
 
@@ -28,7 +28,7 @@ _UNTOLERATED: Final = "untolerated taint"
 
 def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFinding]]:
     """About device plugin and taints of pools with Nodes that are ready and stay, and about labels that came."""
-    index = NodeIndex.of(snapshot.nodes)
+    index = NodeIndex.of(snapshot.nodes, rivals_of(snapshot.rentals))
     came: dict[PoolId, dict[RentalId, Node]] = defaultdict(dict)
     settled: dict[PoolId, list[Node]] = defaultdict(list)
     for rental in snapshot.rentals.values():

@@ -23,7 +23,9 @@ FORMAT: Final = 1
 """The lines' format. A change that an older reader would misread gets another number."""
 
 
-_PART: Final = re.compile(rb'\{"format": %d, "rentalUid": "([^"\\\\]*)", "part": (\d+), "version": (\d+), ' % FORMAT)
+_PART: Final = re.compile(
+    rb'\{"format": %d, "rentalUid": "([^"\\\\]*)", "part": (\d+), "version": (\d+), "edition": (\d+), ' % FORMAT
+)
 """The beginning of each line, from which its part can be told without reading all of it."""
 
 
@@ -50,6 +52,7 @@ def _plain(row: CostRow) -> Mapping[str, object]:
         "rentalUid": row.rental_uid,
         "part": row.part,
         "version": row.version,
+        "edition": row.edition,
         "start": format_instant(row.start),
         "end": format_instant(row.end),
         "cause": row.cause.value,
@@ -76,12 +79,24 @@ def _plain(row: CostRow) -> Mapping[str, object]:
     }
 
 
-def part_of(line: bytes) -> tuple[PartKey, int]:
+class Version(NamedTuple):
+    """Which of several writings of a part counts: the highest."""
+
+    version: int
+    edition: int
+
+    @classmethod
+    def of(cls, row: CostRow) -> Version:
+        """That of a row."""
+        return cls(row.version, row.edition)
+
+
+def part_of(line: bytes) -> tuple[PartKey, Version]:
     """The part that a line belongs to, and its version; UnreadableLine if it does not say in this format."""
     found = _PART.match(line)
     if found is None:
         raise UnreadableLine(_complaint(line))
-    return PartKey(found[1].decode(), int(found[2])), int(found[3])
+    return PartKey(found[1].decode(), int(found[2])), Version(int(found[3]), int(found[4]))
 
 
 def _complaint(line: bytes) -> str:
@@ -94,7 +109,7 @@ def _complaint(line: bytes) -> str:
         return "it is no JSON object"
     if fields.get("format") != FORMAT:
         return f"its format is {fields.get('format')!r}, and this version of Charterer reads {FORMAT}"
-    return "it does not begin with format, rentalUid, part and version"
+    return "it does not begin with format, rentalUid, part, version and edition"
 
 
 def decoded(line: bytes) -> CostRow:
@@ -131,6 +146,7 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
         correction=fields["correction"],
         part=fields["part"],
         version=fields["version"],
+        edition=fields["edition"],
     )
 
 

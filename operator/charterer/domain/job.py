@@ -176,6 +176,12 @@ class Run:
         proven = {pod.index for pod in self.pods if pod.proves_completion}
         return tuple(index for index in range(self.completions) if index not in proven)
 
+    @property
+    def broken(self) -> bool:
+        """Whether it cannot complete: it is being deleted, so that no pod is made any more, and an index has none."""
+        going_on = {pod.index for pod in self.pods if pod.live or pod.proves_completion}
+        return self.deleting and self.ended is None and not going_on >= set(range(self.completions))
+
 
 @dataclass(frozen=True, slots=True)
 class Job:

@@ -11,6 +11,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Job, Run
+from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target
 from charterer.domain.money import Money, Price
 from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
@@ -42,7 +43,8 @@ class Node:
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
     what others wrote on it of its end. ``taints``: those that keep pods off. ``refused``: the pod of a run that its
     kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods. ``traits``: what
-    others of its pool may show the scheduler, too.
+    others of its pool may show the scheduler, too. ``machine``: the UUID of the machine whose kubelet speaks for
+    it, empty where it tells none. ``cordoned_for``: uid of the rental for which Charterer has made it unschedulable.
     """
 
     name: NodeName
@@ -61,6 +63,8 @@ class Node:
     slices: Mapping[str, int] = field(default_factory=dict)
     refused: str = ""
     traits: NodeTraits = NO_TRAITS
+    machine: str = ""
+    cordoned_for: str = ""
 
     def count(self, resource: str) -> int:
         """Its GPUs or slices of this name, free or not."""
@@ -99,7 +103,10 @@ NO_LIMITS: Final = OperatorLimits()
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does."""
+    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does.
+
+    Its pods are known if its object is being deleted, whose controller leaves them alone.
+    """
 
     job: JobId
     namespace: str
@@ -109,10 +116,14 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionCandidate:
-    """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does."""
+    """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does.
+
+    ``pods``: of the last run that it carried, if it is being deleted: its controller leaves them alone.
+    """
 
     target: Target
     budget: BudgetId | None
+    pods: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import accumulate
-from math import exp, inf, log, sqrt
+from math import exp, inf, sqrt
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import NO_FACTS, BatchTerms, CurveSource, ModelFacts
+from charterer.estimate.borrowing import measured_models, speed_ratios, usual_work
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.fitting import fit, refit
 from charterer.estimate.goodput import BatchCandidate, BatchChoice, best_batch, candidates, probes
@@ -16,7 +17,7 @@ from charterer.estimate.noise import Noise, bin_at, log_noise, noise_growth
 from charterer.estimate.observation import Observation, Shape, split
 from charterer.estimate.phases import phase_segments
 from charterer.estimate.priors.link_prior import MeasuredLink, sync_priors
-from charterer.estimate.priors.model_prior import MeasuredModel, measured_model, predicted_seconds, with_model
+from charterer.estimate.priors.model_prior import predicted_seconds, with_model
 from charterer.estimate.priors.prior import (
     estimate_misfit,
     in_data_sheets,
@@ -26,7 +27,8 @@ from charterer.estimate.priors.prior import (
     unknowns_prior,
     usual_ratio,
 )
-from charterer.estimate.sizes import PRIOR_WORK, Interval
+from charterer.estimate.priors.votes import Told
+from charterer.estimate.sizes import Interval
 from charterer.estimate.speedup import expected_time, near_concave
 from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import LinearPrior, Misfit, Normal, StepTimeFit, Unknown
@@ -194,7 +196,7 @@ class Learner:
 
     def work(self, class_id: ClassId) -> Interval:
         """Mean work of a job of the class, in own-batch steps."""
-        return self._class(class_id).sizes.mean(self._usual_work(class_id))
+        return self._class(class_id).sizes.mean(usual_work(self._classes[class_id], self._others(class_id)))
 
     def _class(self, class_id: ClassId) -> ClassState:
         state = self._classes.get(class_id)
@@ -215,15 +217,6 @@ class Learner:
     def _shape(self, gpu_type: str, gpus: int) -> Shape:
         per_node = self._node_gpus.get(gpu_type) or max(self._seen_gpus.get(gpu_type, 1), DEFAULT_NODE_GPUS)
         return Shape(-(-gpus // per_node), gpus)
-
-    def _usual_work(self, class_id: ClassId) -> float:
-        """Geometric mean of the other classes' mean work, or the class's own mean without others."""
-        sizes = [state.sizes.latest for state in self._others(class_id) if state.sizes.latest]
-        logs = [log(sum(works) / len(works)) for works in sizes]
-        own = self._classes[class_id].sizes.latest
-        if logs:
-            return exp(sum(logs) / len(logs))
-        return sum(own) / len(own) if own else PRIOR_WORK
 
     def _fit(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
         """The class's fit on a GPU type; from priors alone where it never ran there."""
@@ -260,10 +253,11 @@ class Learner:
     ) -> tuple[tuple[Normal, ...], Misfit, Mapping[Unknown, LinearPrior]]:
         """The priors of the unknowns, of the misfit and of sums, from other classes and the class's other types."""
         others = self._others(class_id)
-        best = (state.best for state in others)
-        unknowns = unknowns_prior(times.fit for times in best if times is not None and times.fit is not None)
+        best = ((state.class_id, state.best) for state in others)
+        known_best = ((name, times.fit) for name, times in best if times is not None and times.fit is not None)
+        unknowns = unknowns_prior(Told.to(class_id, known_best))
         siblings = [
-            (times.reports, name, times.fit, self._speed_ratios(class_id, gpu_type, name))
+            (times.reports, name, times.fit, speed_ratios(class_id, others, gpu_type, name))
             for name, times in self._classes[class_id].times.items()
             if name != gpu_type and times.fit is not None
         ]
@@ -275,40 +269,34 @@ class Learner:
             unknowns = sibling_prior(unknowns, sibling, usual_ratio(gpu_type, name), ratios)
         else:
             state = self._classes[class_id]
-            seconds = predicted_seconds(class_id, state.model, gpu_type, self._measured_models(class_id))
+            seconds = predicted_seconds(class_id, state.model, gpu_type, measured_models(others))
             unknowns = with_model(on_type(unknowns, gpu_type), seconds, state.terms.largest_per_gpu)
-        fits = (times.fit for state in self._classes.values() for times in state.times.values())
-        there = {state.class_id: state.times[gpu_type].fit for state in others if gpu_type in state.times}
-        links = [
-            MeasuredLink.of(parameters, known)
-            for name, known in there.items()
-            if known is not None and (parameters := self._classes[name].model.parameters)
+        fits = [
+            (state.class_id, times.fit)
+            for state in self._classes.values()
+            for times in state.times.values()
+            if times.fit is not None
         ]
-        sums = sync_priors(self._classes[class_id].model.parameters, unknowns, links)
-        return unknowns, estimate_misfit(filter(None, fits), filter(None, there.values())), sums
-
-    def _measured_models(self, class_id: ClassId) -> Iterable[MeasuredModel]:
-        """The other classes whose models were described, where they ran."""
-        for state in self._others(class_id):
-            for gpu_type, times in state.times.items():
-                if times.fit is not None:
-                    yield measured_model(state.class_id, state.model, gpu_type, times.fit)
-
-    def _speed_ratios(self, class_id: ClassId, gpu_type: str, sibling: str) -> list[float]:
-        """log(seconds on the type / seconds on the sibling) of the other classes that ran on both."""
-        ratios = []
-        for state in self._others(class_id):
-            here, there = state.times.get(gpu_type), state.times.get(sibling)
-            if here and there and here.fit and there.fit:
-                ratios.append(here.fit.unknowns[Unknown.COMPUTE] - there.fit.unknowns[Unknown.COMPUTE])
-        return ratios
+        there = [
+            (state.class_id, known)
+            for state in others
+            if gpu_type in state.times and (known := state.times[gpu_type].fit) is not None
+        ]
+        links = [
+            (name, MeasuredLink.of(parameters, known))
+            for name, known in there
+            if (parameters := self._classes[name].model.parameters)
+        ]
+        sums = sync_priors(self._classes[class_id].model.parameters, unknowns, Told.to(class_id, links))
+        return unknowns, estimate_misfit(Told.to(class_id, fits), Told.to(class_id, there)), sums
 
     def _noise_curve(self, class_id: ClassId) -> tuple[Noise, ...]:
         state = self._classes[class_id]
         if state.curve and not self._curve_is_due(state):
             return state.curve
         reports = state.noise.reports
-        prior = noise_prior(other.curve for other in self._others(class_id) if other.curve_reports)
+        curves = [(other.class_id, other.curve) for other in self._others(class_id) if other.curve_reports]
+        prior = noise_prior(Told.to(class_id, curves))
         state.curve, state.curve_reports, state.curve_prior = state.noise.curve(prior), reports, self._prior_generation
         state.curve_scatter, state.curve_off = state.noise.scatter(), 0.0
         if reports:

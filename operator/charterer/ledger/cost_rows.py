@@ -41,13 +41,13 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
 
     A rental that is not launched has cost nothing yet.
     """
-    done, cost = rental.recorded, rental.cost
+    done = rental.recorded
     start = rental.launched if done is None else done.through
     if rental.ended is not None and rental.launched is None:  # a machine of which nothing was ever read
         first = rental.named or rental.created
         start = max(first, day_bounds(time_zone, rental.ended)[0]) if done is None else done.through
         start = min(start, rental.ended)
-    if start is None or (rental.ended is not None and cost is not None and _all_on_record(done, rental.ended, cost)):
+    if start is None or _all_on_record(rental):
         return None
     end = day_bounds(time_zone, start)[1]
     if rental.ended is not None:
@@ -55,15 +55,20 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
     return Part(start, end, RecordedCost(end, accrued(rental, end), 1 if done is None else done.parts + 1))
 
 
-def _all_on_record(done: RecordedCost | None, ended: Instant, cost: Money) -> bool:
+def _all_on_record(rental: Rental) -> bool:
+    """Whether nothing is to be added; of a machine that was launched, that it costs nothing is put on record, too."""
+    done = rental.recorded
+    if rental.ended is None or rental.cost is None:
+        return False
     if done is None:
-        return cost == ZERO
-    return done.through >= ended and done.cost == cost
+        return rental.cost == ZERO and rental.launched is None
+    return done.through >= rental.ended and done.cost == rental.cost
 
 
 def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:
-    """The rows of the part; they add up to what ``part.after`` adds to the cost on record.
+    """The rows of the part, one at least; they add up to what ``part.after`` adds to the cost on record.
 
+    A part that costs nothing has one that says so: it was another before, if the operator ended after its file.
     ``pool``: the rental's, None if it is gone. ``gpus``: of its node. ``in_vain``: it is of an incomplete gang.
     """
     on_record, had_cost = (
@@ -90,6 +95,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
             cost=share.cost,
             part=part.after.parts - 1,
             version=int(rental.resource_version),
+            edition=budget.generation,
         )
         for purpose, share in parts.items()
     ]
@@ -97,7 +103,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
     if corrections != ZERO:
         at = replace(found[0], start=part.start, end=part.start, cause=Cause.IDLE, payer=None, gpu_seconds=0)
         found.append(replace(at, cost=corrections, correction=True))
-    return [row for row in found if row.cost != ZERO or row.gpu_seconds]
+    return [row for row in found if not row.void] or found[:1]
 
 
 def _machine(rental: Rental, pool: Pool | None) -> BilledMachine:

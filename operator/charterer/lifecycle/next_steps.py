@@ -16,8 +16,9 @@ from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
 from charterer.lifecycle.rental import rental_step
-from charterer.lifecycle.run import Placed, active, goes_on, misplaced, run_step
+from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
 from charterer.lifecycle.runs.adopted import adopt_step
+from charterer.lifecycle.runs.stopping import to_stop
 from charterer.lifecycle.spending.cost_record import cost_record_step
 from charterer.lifecycle.view import LifecycleView
 
@@ -64,7 +65,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
         if not undisturbed or placed[job].label in wrong:
             yield StepKind.JOB, job, _step(run_step, job, view)
     for orphan in snapshot.orphans:
-        if active(orphan.run) and not orphan.run.deleting and not view.observes(orphan.budget):
+        if to_stop(orphan.run) and not view.observes(orphan.budget):
             yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # not orphan.job, which anybody may have written
     for candidate in snapshot.candidates:
         yield StepKind.JOB, candidate.target.ref.uid, adopt_step(candidate, view)

@@ -27,6 +27,7 @@ from charterer.domain.steps import (
     Refresh,
     RentalStep,
     Terminate,
+    Uncordon,
     Wait,
 )
 from charterer.domain.time import Instant, after, seconds_between
@@ -180,6 +181,14 @@ def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
     return MarkReady(rental.id, node.name, view.snapshot.now)
 
 
+def _uncordon(rental: Rental, view: LifecycleView) -> Uncordon | None:
+    """Let pods onto a Node that was cordoned for the end of the machine before this one; a person's cordon stays."""
+    node = view.node(rental)
+    if node is None or not node.unschedulable or node.deleting or node.cordoned_for in ("", rental.uid):
+        return None
+    return Uncordon(rental.id, node.name, node.uid)
+
+
 def _to_end(rental: Rental, view: LifecycleView) -> bool:
     """Whether Charterer ends the rental's machine."""
     return draining(rental) and not left_alone(rental, view)
@@ -189,7 +198,7 @@ def _cordon(rental: Rental, view: LifecycleView) -> Cordon | None:
     node = view.node(rental)
     if node is None or node.unschedulable or node.deleting or not _to_end(rental, view):
         return None
-    return Cordon(rental.id, node.name, node.uid)
+    return Cordon(rental.id, node.name, node.uid, rental.uid)
 
 
 def _terminate(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
@@ -272,6 +281,7 @@ def may_terminate(rental: Rental, view: LifecycleView) -> bool:
 
 
 _LIVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY})
+_STARTING = frozenset({RentalPhase.STARTING})
 _DRAINING = frozenset({RentalPhase.DRAINING})
 _ENDED = frozenset({RentalPhase.ENDED})
 _USED = frozenset({RentalPhase.READY}) | _DRAINING | _ENDED
@@ -283,7 +293,8 @@ ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Not listed": (_LIVING | _DRAINING, Row(_not_listed)),
     "Refresh": (_LIVING | _DRAINING, Row(_refresh_first)),
     "End": (_LIVING | _DRAINING, Row(_ended)),
-    "Ready": (frozenset({RentalPhase.STARTING}), Row(_mark_ready)),
+    "Uncordon": (_STARTING, Row(_uncordon)),
+    "Ready": (_STARTING, Row(_mark_ready)),
     "Cordon": (_DRAINING, Row(_cordon)),
     "Terminate": (_DRAINING, Row(_terminate)),
     "Refresh meanwhile": (_DRAINING, Row(_refresh, meanwhile=True)),

@@ -33,6 +33,7 @@ from charterer.domain.steps import (
 from charterer.domain.time import after
 from charterer.lifecycle.runs.adopted import adopted_step, evicted_because, not_placeable_because
 from charterer.lifecycle.runs.group import group_step, steady
+from charterer.lifecycle.runs.stopping import active, to_stop
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count
@@ -45,8 +46,6 @@ def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
     if adopted is not None or view.observes(job.budget) or _has_no_runs(job, view):
         return adopted
     runs = _RunsOfJob.of(job, view)
-    if job.deleting:  # its end may wait for a finalizer, and its runs for the garbage collector
-        return _stop(runs, view)
     waits = None
     for stage in STAGES.values():
         step = stage(runs, view)
@@ -127,8 +126,9 @@ def misplaced(jobs: Mapping[JobId, Placed], rentals: Mapping[RentalId, Rental], 
 class _RunsOfJob:
     """One job's runs by what the job's status says of them.
 
-    ``intended``: the allocation to run, None once the job has finished. ``current``: its run, if the object exists.
-    ``superseded``: allocations whose runs are to be ended and recorded. ``recorded``: numbers of runs on record.
+    ``intended``: the allocation to run, None once the job has finished or is being deleted. ``current``: its run, if
+    the object exists. ``superseded``: allocations whose runs are to be ended and recorded. ``recorded``: numbers of
+    runs on record.
     """
 
     job: Job
@@ -142,7 +142,8 @@ class _RunsOfJob:
         recorded = frozenset(record.number for record in job.records)
         former = [item for item in job.replaced if item.run not in recorded]
         intended = job.allocation
-        if intended is not None and (job.finish is not None or intended.run in recorded):
+        over = job.deleting or job.finish is not None
+        if intended is not None and (over or intended.run in recorded):
             former += [intended] if intended.run not in recorded else []
             intended = None
         current = None if intended is None else _find(job, intended.run)
@@ -173,27 +174,25 @@ class _RunsOfJob:
             return False
         return run.suspended and run.completions != len(self.intended.placements)
 
+    def awaited_strays(self) -> list[Run]:
+        """Strays that the next run waits for: a foreign finalizer may keep one in deletion for ever, without pods."""
+        return [run for run in self.strays() if not run.deleting or any(pod.live for pod in run.pods)]
+
 
 def _find(job: Job, number: int) -> Run | None:
     return next((run for run in job.runs if run.number == number), None)
 
 
-def active(run: Run) -> bool:
-    """Whether the run may have pods started for it."""
-    return not run.suspended and run.ended is None
-
-
 def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
-    strays = runs.strays()
-    if runs.job.adopted is not None:
-        if runs.job.adopted.ending:
-            return None  # its own controller ends it, and would not if it were suspended
-        active_ones = [run for run in strays if active(run)]
-        return StopRun(runs.job.id, active_ones[0].number) if active_ones else None
-    for run in strays:
-        if not run.deleting:
+    if runs.job.adopted is not None and runs.job.adopted.ending:
+        return None  # its own controller ends it, and would not if it were suspended
+    for run in runs.strays():
+        if runs.job.adopted is None and not run.deleting:
             return DeleteRun(runs.job.id, run.number, run.uid)
-    return Wait(f"{strays[0].name}, which is not intended, to be gone") if strays else None
+        if to_stop(run):
+            return StopRun(runs.job.id, run.number)
+    awaited = [] if runs.job.adopted is not None else runs.awaited_strays()
+    return Wait(f"{awaited[0].name}, which is not intended, to be gone") if awaited else None
 
 
 def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
@@ -220,8 +219,11 @@ def _place(runs: _RunsOfJob, intended: Allocation, target: Target) -> RunStep | 
 def _stop(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     for allocation in runs.superseded:
         run = _find(runs.job, allocation.run)
-        if run is not None and active(run) and not run.deleting:
+        if run is not None and to_stop(run):
             return StopRun(runs.job.id, run.number)
+    run = runs.current
+    if run is not None and to_stop(run) and run.broken:
+        return StopRun(runs.job.id, run.number)
     return None
 
 
@@ -243,10 +245,7 @@ def _labels(runs: _RunsOfJob, view: LifecycleView) -> list[tuple[Node, str]]:
 
 def _record_superseded(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     for allocation in runs.superseded:
-        run = _find(runs.job, allocation.run)
-        if run is not None and run.deleting:
-            return Wait(f"{runs.job.run_title(run.number)} to be gone")
-        return judge(runs.job, allocation, run, view, stopped=True)
+        return judge(runs.job, allocation, _find(runs.job, allocation.run), view, stopped=True)
     return None
 
 
@@ -258,14 +257,16 @@ def _record_current(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | N
 
 def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     run = runs.current
-    if runs.intended is None or run is None or not run.suspended or run.deleting or not runs.job.wants_to_run:
+    if runs.intended is None or run is None or not run.suspended or not runs.job.wants_to_run:
         return None
+    if run.deleting:
+        return Wait(f"{runs.job.run_title(run.number)}, which somebody deletes, to be gone")
     if run.completions != len(runs.intended.placements):
         return None  # resized first
     others = [other for other in runs.job.runs if other.number != run.number and any(pod.live for pod in other.pods)]
     if others:
         return Wait(f"the pods of {others[0].name} to end")
-    if runs.superseded or (runs.strays() and runs.job.adopted is None):
+    if runs.superseded or (runs.awaited_strays() and runs.job.adopted is None):
         return Wait("the runs before it to be recorded")
     if runs.job.adopted is not None and runs.job.adopted.problem:
         return Wait(f"its author: {runs.job.adopted.problem}")
@@ -371,7 +372,7 @@ def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 def _expire(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     finish, ttl = runs.job.finish, runs.job.ttl_seconds_after_finished
-    if finish is None or ttl is None or runs.superseded:
+    if finish is None or ttl is None or runs.superseded or runs.job.deleting:
         return None
     expiry = after(finish.at, ttl)
     if view.snapshot.now < expiry:

@@ -1,7 +1,8 @@
 """Failures of jobs that share a GPU through MPS: a fatal fault of one client ends all of them.
 
 Nobody knows whose fault it was. So runs of two jobs that fail on one node in the same moment both count as interrupted:
-against maxRestarts and not against backoffLimit. A job that fails by itself goes on to do so without company.
+against maxRestarts and not against backoffLimit. A job that fails by itself goes on to do so without company. Two that
+have ended each other twice are not put together any more (``domain.jobs.shared_fault``).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterator, Set
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Job, Run, RunOutcome
 from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.jobs.shared_fault import told_of
 from charterer.domain.time import Instant, seconds_between
 from charterer.lifecycle.view import LifecycleView
 
@@ -29,7 +31,7 @@ def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: Lifec
         if other.id != job.id and any(
             abs(seconds_between(end, at)) <= _MOMENT_SECONDS for end in _failures(other, here)
         ):
-            return f"{other.namespace}/{other.name}, with which it shares GPUs by MPS, failed in the same moment"
+            return told_of(other)
     return ""
 
 

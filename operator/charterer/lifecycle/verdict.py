@@ -25,6 +25,7 @@ from charterer.domain.reports.progress import Progress
 from charterer.domain.steps import RecordRun, RunWarning, Wait
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.refused_pods import refusal, refused_outcome
+from charterer.lifecycle.runs.stopping import ended_by_pods
 from charterer.lifecycle.shared_faults import failed_beside
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
@@ -69,23 +70,30 @@ def judge(
 ) -> RecordRun | Wait | None:
     """The step that records the run's end, what that waits for, or None while it runs.
 
-    ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin.
+    ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin. One whose
+    object is being deleted has ended with its pods: no controller says so, and a foreign finalizer may keep the object.
     """
     if run is None:
         nothing = "it had no Job" if job.target is None else "it had not been placed"
         why = allocation.stopped_because or (job.doubts[0].why if job.doubts else nothing)
         return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
-    if run.ended is None and not (stopped and run.suspended):
+    gone = run.deleting and not run.suspended
+    if run.ended is None and not gone and not (stopped and run.suspended):
         return None
     live = [pod.name for pod in run.pods if pod.live]
     if live:
         return Wait(f"{count(len(live), 'pod')} of {job.run_title(run.number)} to end ({names(live)})")
+    deleted = gone and run.ended is None
+    if deleted and job.target is None:
+        run = ended_by_pods(run)
     if job.target is not None and run.ended is not None:
         verdict: _RunVerdict | Wait = _own_end(run)
     elif run.complete is not None:
         verdict = _completion(job, allocation, run, run.complete, view, stopped=stopped)
     elif run.failed is not None and not run.suspended and (run.failed_by_disruption or not stopped):
         verdict = _failure(job, allocation, run, run.failed, view)
+    elif deleted and not stopped:
+        verdict = _RunVerdict(RunOutcome.INTERRUPTED, f"{job.run_title(run.number)} was deleted by somebody")
     else:
         verdict = _suspended(job, allocation, run, view)
     if isinstance(verdict, Wait):

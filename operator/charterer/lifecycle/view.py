@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any, Final
+from uuid import UUID
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
@@ -33,8 +36,8 @@ class BoundPod:
 
     @property
     def recorded(self) -> bool:
-        """Whether the end of its run is in the TrainingJob's status, which the pod is needed for until then."""
-        return any(record.number == self.pod.run for record in self.job.records)
+        """Whether nothing is read of it any more: the end of its run is on record, or its TrainingJob is going."""
+        return self.job.deleting or any(record.number == self.pod.run for record in self.job.records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,23 @@ class EndingRun:
     grace_seconds: int
 
 
+Rivals = Mapping[str, Sequence[Rental]]
+"""Rentals with one provider id, in order of creation: clouds give numbers, names and addresses of machines again."""
+
+
+def rivals_of(rentals: Mapping[Any, Rental]) -> Rivals:
+    """Those of whose provider ids there are several."""
+    found: dict[str, list[Rental]] = defaultdict(list)
+    for rental in rentals.values():
+        if rental.provider_id:
+            found[rental.provider_id].append(rental)
+    return {
+        name: sorted(several, key=lambda rental: (rental.created, rental.id))
+        for name, several in found.items()
+        if len(several) > 1
+    }
+
+
 @dataclass(frozen=True, slots=True)
 class NodeIndex:
     """The nodes, found by name, by provider id (where they have one) and by each of their placement labels."""
@@ -52,18 +72,34 @@ class NodeIndex:
     by_name: Mapping[NodeName, Node]
     by_provider_id: Mapping[str, Node]
     labelled: Mapping[str, Sequence[Node]]
+    rivals: Rivals
 
     @classmethod
-    def of(cls, nodes: Mapping[NodeName, Node]) -> NodeIndex:
+    def of(cls, nodes: Mapping[NodeName, Node], rivals: Rivals) -> NodeIndex:
         """Index the nodes."""
         labelled: dict[str, list[Node]] = defaultdict(list)
         for node in nodes.values():
             for key in node.run_labels:
                 labelled[key].append(node)
-        return cls(nodes, {node.provider_id: node for node in nodes.values() if node.provider_id}, labelled)
+        by_provider_id = {node.provider_id: node for node in nodes.values() if node.provider_id}
+        return cls(nodes, by_provider_id, labelled, rivals)
 
     def of_rental(self, rental: Rental) -> Node | None:
-        """The rental's Node object. Clouds reuse names, so the provider id decides where both sides have one."""
+        """The rental's Node object.
+
+        Clouds reuse names, so the provider id decides where both sides have one. Where another rental has that, too,
+        the machine whose kubelet speaks for the Node decides, or else it is the newest rental's. Nor is the Node that
+        of a machine that has ended, if it is another's by what it says.
+        """
+        node = self._named(rental)
+        rivals = self.rivals.get(rental.provider_id)
+        if node is None or rivals is None:
+            over = rental.phase is RentalPhase.ENDED and node is not None and is_another(rental, node)
+            return None if over else node
+        speaks = [rival for rival in rivals if is_machine(rival, node)]
+        return node if rental.id == (speaks or rivals)[-1].id else None
+
+    def _named(self, rental: Rental) -> Node | None:
         node = self.by_provider_id.get(rental.provider_id) if rental.provider_id else None
         if node is None and rental.node is not None:
             named = self.by_name.get(rental.node)
@@ -71,16 +107,37 @@ class NodeIndex:
         return node
 
 
+def is_machine(rental: Rental, node: Node) -> bool:
+    """Whether the kubelet of the rental's machine speaks for the Node, as its cloud's id of the machine tells."""
+    return bool(node.machine) and machine_uuid(node.machine) == machine_uuid(rental.instance or "")
+
+
+def is_another(rental: Rental, node: Node) -> bool:
+    """Whether the kubelet of another machine speaks for the Node: both have UUIDs, and they differ."""
+    told = machine_uuid(node.machine), machine_uuid(rental.instance or "")
+    return all(_UUID.fullmatch(each) for each in told) and told[0] != told[1]
+
+
+def machine_uuid(text: str) -> str:
+    """The UUID of a machine, the same for both orders of its bytes: firmware tells its first half in either."""
+    plain = text.lower()
+    if _UUID.fullmatch(plain) is None:
+        return plain
+    return min(plain, str(UUID(bytes_le=UUID(plain).bytes)))
+
+
+_UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+
+
 @dataclass(frozen=True, slots=True)
 class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
-    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: provider ids of
-    the machines that rentals of any pool name. ``uses``: by rental, who held its GPUs, as the jobs tell.
+    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: by provider id,
+    the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs tell.
     ``settled``: whether that is on record.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the replaced runs placed there whose end is not yet on record. Runs whose object is being deleted are left
-    out, since another controller's finalizer may keep them for ever.
+    the replaced runs placed there whose end is not yet on record.
     """
 
     snapshot: Snapshot
@@ -91,7 +148,7 @@ class LifecycleView:
     nodes: NodeIndex
     uncounted: Mapping[BudgetId, Sequence[Job]]
     ending: Mapping[RentalId, Sequence[EndingRun]]
-    rented: frozenset[str]
+    rented: Mapping[str, Set[PoolId]]
     uses: Mapping[RentalId, Sequence[Use]]
     settled: Mapping[RentalId, bool]
 
@@ -117,10 +174,10 @@ class LifecycleView:
             rentals_of_budget=by_budget,
             instances=memo.each(_instances_by_id, snapshot.surveys),
             pods_on=memo(_by_node, memo.each(_bound_pods, snapshot.jobs)),
-            nodes=memo(NodeIndex.of, snapshot.nodes),
+            nodes=memo(NodeIndex.of, snapshot.nodes, memo.stable(memo(rivals_of, snapshot.rentals), "rivals")),
             uncounted=uncounted,
             ending=ending,
-            rented=frozenset([rental.provider_id for rental in snapshot.rentals.values() if rental.provider_id]),
+            rented=memo(_rented, by_pool),
             uses=uses,
             settled=memo.each(settled, (snapshot.rentals, uses)),
         )
@@ -145,10 +202,16 @@ class LifecycleView:
         return self.instances.get(self.acting(rental.pool), {}).get(rental.instance)
 
     def unclaimed(self, pool: PoolId) -> list[Instance]:
-        """Instances of the pool that no rental of any pool names, in order of their launch."""
+        """Instances of the pool that no rental of any pool names, in order of their launch.
+
+        In one pool a machine is known by its id: its provider id may be that of one before it. Other pools may have
+        another id for it.
+        """
         named = {rental.instance for rental in self.rentals_of_pool.get(pool, ())}
         listed = self.instances.get(pool, {}).values()
-        unclaimed = (item for item in listed if item.id not in named and item.provider_id not in self.rented)
+        unclaimed = (
+            item for item in listed if item.id not in named and not self.rented.get(item.provider_id, _NOWHERE) - {pool}
+        )
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
@@ -189,6 +252,18 @@ def _by_pool_and_budget(
     return by_pool, by_budget
 
 
+_NOWHERE: Final[Set[PoolId]] = frozenset()
+
+
+def _rented(by_pool: Mapping[PoolId, Sequence[Rental]]) -> Mapping[str, Set[PoolId]]:
+    found: dict[str, set[PoolId]] = defaultdict(set)
+    for pool, rentals in by_pool.items():
+        for rental in rentals:
+            if rental.provider_id:
+                found[rental.provider_id].add(pool)
+    return found
+
+
 def _instances_by_id(survey: Survey) -> Mapping[InstanceId, Instance]:
     return {item.id: item for item in survey.instances}
 
@@ -214,7 +289,7 @@ def _unrecorded(job: Job, snapshot: Snapshot) -> list[Allocation]:
     """Replaced allocations whose runs are to be recorded still."""
     if not job.replaced or job.deleting or _observes(job.budget, snapshot):
         return []
-    done = {record.number for record in job.records} | {run.number for run in job.runs if run.deleting}
+    done = {record.number for record in job.records}
     return [allocation for allocation in job.replaced if allocation.run not in done]
 
 

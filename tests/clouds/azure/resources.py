@@ -101,7 +101,9 @@ class ScaleSet:
     """A scale set and the settings that preflight looks at.
 
     ``mix``: base count of regular VMs and their percentage above it, of a set whose priority is Spot.
-    ``settings``: further fields of ``properties``, as they are on the wire.
+    ``settings``: further fields of ``properties``, as they are on the wire. ``reuses_numbers``: the number of a VM that
+    is gone is the next one's, and with it path and computer name; "the instance IDs may be reused":
+    https://learn.microsoft.com/azure/virtual-machine-scale-sets/virtual-machine-scale-sets-instance-ids
     """
 
     group: str
@@ -127,6 +129,7 @@ class ScaleSet:
     created: datetime | None = None
     version: int = 1
     next_number: int = 0
+    reuses_numbers: bool = False
     latest: Operation | None = None
     marked_for_deletion: bool = False
     pool: str | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from datetime import timedelta
+from itertools import count
 from typing import TYPE_CHECKING
 
 from tests.clouds.azure.catalogue import MESSAGES, SIZES
@@ -88,12 +89,14 @@ def place_of(sub: Subscription, scale_set: ScaleSet) -> str | None:
 
 def make(sub: Subscription, scale_set: ScaleSet, zone: str | None, priority: str) -> Vm:
     """One more VM of a set, which is being created."""
-    now, number = sub.clock.now, scale_set.next_number
-    scale_set.next_number += 1
+    now, number = sub.clock.now, _next_number(sub, scale_set)
     uniform = scale_set.orchestration == "Uniform"
     name = f"{scale_set.name}_{number}" if uniform else f"{scale_set.name}_{uuid.uuid4().hex[:8]}"
     mine = sub.id_of(scale_set)
     id = f"{mine}/virtualMachines/{number}" if uniform else sub.path(scale_set.group, "virtualMachines", name)
+    if (former := sub.vms.pop(id, None)) is not None:
+        former.id = f"{id}#{former.vm_id}"
+        sub.vms[former.id] = former
     vm = Vm(
         id=id,
         name=name,
@@ -112,6 +115,14 @@ def make(sub: Subscription, scale_set: ScaleSet, zone: str | None, priority: str
     )
     sub.vms[vm.id] = vm
     return vm
+
+
+def _next_number(sub: Subscription, scale_set: ScaleSet) -> int:
+    if scale_set.reuses_numbers:
+        taken = {vm.name.rpartition("_")[2] for vm in sub.members(scale_set)}
+        return next(number for number in count() if str(number) not in taken)
+    scale_set.next_number += 1
+    return scale_set.next_number - 1
 
 
 def _reserved(sub: Subscription, scale_set: ScaleSet, zone: str | None) -> str | None:

@@ -309,6 +309,11 @@ class RunWorld:
         if isinstance(step, DeleteRun):
             self._change(step.run, deleting=True)
             return
+        if run.deleting and isinstance(step, StopRun):
+            for pod in run.pods:
+                if pod.phase in LIVE:
+                    self.change_pod(step.run, pod.uid, deleting=True)
+            return
         if run.resource_version != before.resource_version:
             raise Stale
         if isinstance(step, Unsuspend):

@@ -7,6 +7,8 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId
+from charterer.domain.job import RunOutcome, RunRecord
+from charterer.domain.jobs.shared_fault import told_of
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.budgets.inputs import plan_inputs
@@ -147,3 +149,26 @@ def test_what_is_asked_of_a_place_is_that_of_the_node_that_would_be_chosen() -> 
         must_rent[name] = placer.must_rent(job, option)
         assert placer.ready(job, option) is not must_rent[name]
     assert must_rent == {"light1": False, "heavy2": True}
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_two_jobs_that_ended_each_other_twice_are_apart_from_then_on(gpus: int) -> None:
+    def together(times: int) -> bool:
+        world = world_of_pairs(gpus=gpus)
+        come(world, ("light1", "light"), ("light2", "light"))
+        one, two = list(world.jobs.values())
+        for job, other in ((one, two), (two, one)):
+            assert job.allocation is not None
+            past, since = job.allocation, job.allocation.since
+            records = tuple(
+                RunRecord(number, RunOutcome.INTERRUPTED, past.option, past.placements, since, since, told_of(other))
+                for number in range(1, times + 1)
+            )
+            world.jobs[job.id] = replace(job, allocation=None, runs=(), records=records, last_run=times)
+        for _ in range(4):
+            world.carry_out(plan(world.snapshot()))
+            world.everything_starts()
+            world.passes(60.0)
+        return len(beside(world)) == 1
+
+    assert [together(times) for times in (1, 2, 3)] == [True, False, False]

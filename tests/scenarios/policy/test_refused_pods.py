@@ -24,7 +24,7 @@ def refusing(world: World, name: str = "a100-1") -> None:
 def adopted(job: Job) -> Job:
     """The same job, if a batch/v1 Job that goes on carries out its run."""
     ref = TargetRef("batch/v1", "Job", job.name, "u")
-    asked = Asked(8, 8, 8, job.resize, job.spot, None, None, "", suspend=False)
+    asked = Asked(8, 8, 8, job.resize, job.spot, None, None, "", suspend=False, template=job.template)
     target = Target(ref, job.namespace, "1", job.created, asked=asked, run=1, job=job.id, suspended=False)
     return replace(job, target=ref, adopted=target)
 

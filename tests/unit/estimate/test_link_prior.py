@@ -14,6 +14,7 @@ from charterer.estimate.learner import Learner
 from charterer.estimate.observation import split
 from charterer.estimate.priors.link_prior import MeasuredLink, sync_priors
 from charterer.estimate.priors.prior import BASE
+from charterer.estimate.priors.votes import Told
 from charterer.estimate.throughput import LinearPrior, Misfit, Unknown
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, Trainer, shape
 
@@ -67,9 +68,9 @@ def test_a_link_that_nobody_used_says_nothing() -> None:
     for report in OTHER.reports((1,), 40):
         learner.report(report)
     link = MeasuredLink.of(1e8, learner.step_times(OTHER.class_id, "A"))
-    assert sync_priors(1e7, BASE, [link]) == {}
-    assert sync_priors(None, BASE, [link]) == {}
-    assert sync_priors(1e7, BASE, []) == {}
+    assert sync_priors(1e7, BASE, Told([link], [])) == {}
+    assert sync_priors(None, BASE, Told([link], [])) == {}
+    assert sync_priors(1e7, BASE, Told([], [])) == {}
 
 
 def test_seconds_of_synchronising_hold_whatever_computing_takes() -> None:
@@ -92,7 +93,7 @@ def test_what_a_class_is_off_on_one_node_it_is_expected_to_be_off_on_several() -
     """Both links are known from another class; this one turns out ten times as fast on the node."""
     local, node = Unknown.LOCAL_SYNC, Unknown.NODE_SYNC
     link = MeasuredLink({local: (math.log(1e-9), 1e-4), node: (math.log(1e-8), 1e-4)})
-    sums = sync_priors(1e8, BASE, [link, link, link, link])
+    sums = sync_priors(1e8, BASE, Told([link, link, link, link], []))
     before = fit({}, 128, BASE, Misfit(), 1.0, sums=sums)
     fast = Trainer(
         unknowns=tuple(

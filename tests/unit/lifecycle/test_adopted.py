@@ -152,7 +152,7 @@ def test_renting_alone_may_be_stopped_without_giving_anything_back() -> None:
 
 
 def test_what_its_author_asks_for_later_is_written_into_the_job_once() -> None:
-    same = Asked(4, 4, 16, ResizePolicy.RESTART, "Never", None, None, "", suspend=False)
+    same = Asked(4, 4, 16, ResizePolicy.RESTART, "Never", None, None, "", suspend=False, template="")
     assert step(adopted(target(asked=same))) is None
     assert step(adopted(target(asked=None))) is None  # what cannot be read changes nothing
     changes: list[dict[str, Any]] = [
@@ -163,6 +163,7 @@ def test_what_its_author_asks_for_later_is_written_into_the_job_once() -> None:
         {"complete_by": at(9)},
         {"profile": "sft"},
         {"suspend": True},
+        {"template": "another"},
     ]
     for change in changes:
         asks = target(asked=same._replace(**change))

@@ -22,7 +22,7 @@ def evicted(*runs: Any, **changes: Any) -> Job:
     fields: dict[str, Any] = {"suspended": True, "placeable": True, "queued_for": "sft"}
     fields |= {"evicted": at(500), "eviction": PREEMPTED}
     one = mine(*(runs or (STOPPED,)), target=REF)
-    asked = Asked(4, 4, 16, one.resize, one.spot, None, None, "", suspend=False)
+    asked = Asked(4, 4, 16, one.resize, one.spot, None, None, "", suspend=False, template="")
     target = Target(REF, one.namespace, "1", at(0), asked=asked, **(fields | changes))
     return replace(one, adopted=target)
 

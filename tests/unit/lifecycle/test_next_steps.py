@@ -51,7 +51,8 @@ def test_a_run_whose_job_is_gone_is_stopped_once() -> None:
     left = Orphan(job().id, "research", budget().id, run(1, pod()))
     steps, _ = next_steps(replace(snapshot(), orphans=(left,)))
     assert steps == {StepKey(StepKind.JOB, left.run.uid): StopOrphan(left)}
-    for over in (replace(left.run, suspended=True), replace(left.run, deleting=True), replace(left.run, complete=T0)):
+    going = run(1, pod(deleting=True), deleting=True)
+    for over in (replace(left.run, suspended=True), going, replace(left.run, complete=T0)):
         assert not next_steps(replace(snapshot(), orphans=(replace(left, run=over),)))[0]
 
 

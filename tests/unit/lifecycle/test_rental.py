@@ -159,7 +159,8 @@ def test_a_provider_id_told_later_is_recorded_and_never_taken_back() -> None:
 
 def test_draining_cordons_then_waits_for_pods_then_terminates_that_instance() -> None:
     busy = job(runs=(run(1, pod()),))
-    assert step(snapshot(DRAINING, SEEN, node(), busy)) == Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1")
+    cordon = Cordon(DRAINING.id, NodeName("n-i1"), "node-uid-i1", DRAINING.uid)
+    assert step(snapshot(DRAINING, SEEN, node(), busy)) == cordon
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, busy)), Wait)
     done = step(snapshot(DRAINING, SEEN, CORDONED))
     assert done == Terminate(DRAINING.id, POOL, MACHINE, NodeName("n-i1"), at(600), at(1200))
@@ -179,7 +180,9 @@ def test_a_machine_is_ended_after_the_stop_of_its_last_run_is_on_record() -> Non
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, records=(past(),)))), Terminate)
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, deleting=True))), Terminate)
     kept = replace(left, runs=(run(1, deleting=True, suspended=True),))
-    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, kept)), Terminate)
+    assert step(snapshot(DRAINING, SEEN, CORDONED, kept)) == waits
+    done = replace(left, runs=(run(1, pod(phase=PodPhase.SUCCEEDED)),), deleting=True)
+    assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, done)), Terminate)
     watching = budget(id=BudgetId("others"), mode=Mode.OBSERVE)
     assert isinstance(step(snapshot(DRAINING, SEEN, CORDONED, replace(left, budget=watching.id), watching)), Terminate)
 

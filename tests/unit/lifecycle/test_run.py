@@ -130,13 +130,6 @@ def test_a_budget_that_only_observes_takes_no_step_for_its_jobs() -> None:
     assert step(placed(mine(), budget(mode=Mode.OBSERVE))) is None
 
 
-def test_a_job_being_deleted_is_stopped_and_else_left_to_the_garbage_collector() -> None:
-    assert step(placed(mine(SUSPENDED, deleting=True))) is None
-    left = mine(run(1, pod()), intent=None, replaced=(ONE,), deleting=True)
-    assert step(placed(left)) == StopRun(job().id, 1)
-    assert step(placed(replace(left, runs=(run(1, pod(), suspended=True),)))) is None
-
-
 # --- one run at a time ----
 
 
@@ -180,7 +173,7 @@ def test_a_replaced_run_that_never_had_a_job_is_recorded_at_no_time() -> None:
 def test_a_run_that_status_does_not_name_is_deleted_and_waited_for() -> None:
     stray = run(3, suspended=True)
     assert step(placed(mine(SUSPENDED, stray))) == DeleteRun(job().id, 3, stray.uid)
-    going = replace(stray, deleting=True)
+    going = replace(stray, deleting=True, pods=(pod(run=3, deleting=True),))
     assert isinstance(step(placed(mine(SUSPENDED, going))), Wait)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from charterer.api import decode
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.jobs.target import TargetRef
@@ -19,6 +20,7 @@ from charterer.workloads import NotAdoptable
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from charterer.workloads.adopted.shadow_name import shadow_names
 from tests.factory.jobs import job as make_job
+from tests.unit.api.values import raw as raw_object
 from tests.unit.workloads.json_patches import applied
 
 Raw = dict[str, Any]
@@ -80,6 +82,33 @@ def test_what_is_placed_and_resized_is_given_back_as_it_was_written(held: bool) 
     assert ADOPTED_JOB.read(wider).retries == 94
     stopped = applied(wider, ADOPTED_JOB.stop(wider))
     assert applied(stopped, ADOPTED_JOB.restore(stopped)) == written
+
+
+@pytest.mark.parametrize("bare", [True, False])
+def test_its_training_job_says_what_it_asks_for_however_it_is_placed_and_no_more_once_its_pods_change(
+    bare: bool,
+) -> None:
+    written = raw_job()
+    if bare:
+        del written["spec"]["template"]["metadata"]
+    asks = ADOPTED_JOB.read(written).asked
+    shadow = raw_training_job(ADOPTED_JOB.shadow(written))
+    assert asks is not None
+    assert decode.training_job(shadow).job.template == asks.template
+    placed = applied(written, ADOPTED_JOB.place(written, make_job(), allocation(2)))
+    given_back = applied(placed, ADOPTED_JOB.restore(placed))
+    assert [ADOPTED_JOB.read(raw).asked for raw in (placed, given_back)] == [asks, asks]
+    other = raw_training_job(ADOPTED_JOB.shadow(written))
+    other["spec"]["template"]["spec"]["containers"][0]["resources"]["limits"]["nvidia.com/gpu"] = 1
+    assert decode.training_job(other).job.template != asks.template
+    other["spec"]["template"]["spec"]["nodeName"] = "gpu-1"
+    assert decode.training_job(other).job.template != asks.template
+
+
+def raw_training_job(spec: Mapping[str, Any]) -> Raw:
+    """A TrainingJob that stands for the Job."""
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "whisper", "uid": "u1"}
+    return raw_object("TrainingJob", deepcopy({**spec, "targetRef": reference}))
 
 
 def test_pods_go_only_onto_the_nodes_of_the_run_and_are_left_alone_there() -> None:

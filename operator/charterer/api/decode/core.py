@@ -17,6 +17,7 @@ from charterer.api.names import (
     COMPLETION_INDEX,
     GPU_RESOURCE,
     GROUP,
+    LABEL_CORDONED,
     LABEL_JOB,
     LABEL_JOB_UID,
     LABEL_RUN,
@@ -82,6 +83,8 @@ def node(raw: Raw) -> Node:
         departure=departure(spec, status),
         taints=taints,
         traits=node_traits(meta.name, meta.labels, taints, allocatable),
+        cordoned_for=meta.labels.get(LABEL_CORDONED, ""),
+        machine=str((status.get("nodeInfo") or {}).get("systemUUID") or ""),
     )
 
 

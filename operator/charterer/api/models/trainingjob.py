@@ -31,6 +31,7 @@ from charterer.api.template import (
     MOST_GPUS,
     TEMPLATE_SCHEMA,
     digest,
+    digest_of_content,
     grace_seconds,
     misleading_variables,
     template_problem,
@@ -265,7 +266,8 @@ class TrainingJobSpec(ApiModel):
     variants: Annotated[tuple[VariantSpec, ...], Field(max_length=4, json_schema_extra=keyed_by("name"))] = ()
     """Other ways to do the same training, of which Charterer chooses with the number of GPUs; the template as it stands
     is one of them. A job that changes to another one is restarted, and has to go on from the same checkpoint. Their
-    speeds are compared in samples a second, and progress must be reported as a fraction of the job."""
+    speeds are compared in samples a second, and progress must be reported as a fraction of the job. Whoever writes them
+    needs the right to create pods."""
     target_ref: TargetRefSpec | None = None
     """The object, such as a Job with the label charterer.dev/adopt, that is held, placed, started and stopped for this
     job. Charterer makes such a TrainingJob itself, with the object's own pod template. Absent: runs are made of the
@@ -322,7 +324,7 @@ class TrainingJobSpec(ApiModel):
             predicted=record.predicted,
             moves=record.moves,
             earlier_cost=record.earlier_cost or ZERO,
-            template="" if problem else digest(self.template),
+            template="" if problem else (digest if self.target_ref is None else digest_of_content)(self.template),
             group=None if record.group is None else record.group.to_domain(),
             resized_from=None if record.resized_from is None else record.resized_from.to_domain(),
             stretches=tuple(stretch.to_domain() for stretch in record.stretches),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from itertools import chain
 
 from charterer.api import decode
+from charterer.api.names import LABEL_CORDONED
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Conflict, NotFound, TooManyRequests
@@ -18,7 +19,7 @@ from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import NodeName
-from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate
+from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate, Uncordon
 from charterer.domain.time import Instant, format_second
 from charterer.providers.provider import Drained
 from charterer.sentences import names
@@ -38,9 +39,18 @@ async def label_node(context: ExecutionContext, step: LabelNode) -> ActionOutcom
 
 
 async def cordon(context: ExecutionContext, step: Cordon) -> ActionOutcome:
-    """Let no new pods be scheduled on the node."""
+    """Let no new pods be scheduled on the node, and note for which rental."""
+    noted = {"op": "add", "path": pointer("metadata", "labels", LABEL_CORDONED), "value": step.cordoned_for}
     change = {"op": "add", "path": "/spec/unschedulable", "value": True}
-    await context.objects.json_patch(kinds.NODES, NODES.one(step.node), [uid_test(step.uid), change])
+    await context.objects.json_patch(kinds.NODES, NODES.one(step.node), [uid_test(step.uid), noted, change])
+    return ActionOutcome.DONE
+
+
+async def uncordon(context: ExecutionContext, step: Uncordon) -> ActionOutcome:
+    """Let pods be scheduled on the node again."""
+    noted = {"op": "remove", "path": pointer("metadata", "labels", LABEL_CORDONED)}
+    change = {"op": "add", "path": "/spec/unschedulable", "value": False}
+    await context.objects.json_patch(kinds.NODES, NODES.one(step.node), [uid_test(step.uid), noted, change])
     return ActionOutcome.DONE
 
 
@@ -179,6 +189,7 @@ def _would_be_lost(pod: RawObject) -> bool:
 NODE_HANDLERS: Mapping[type, Handler] = {
     LabelNode: label_node,
     Cordon: cordon,
+    Uncordon: uncordon,
     Terminate: terminate,
     FailPod: fail_pod,
     DeletePod: delete_pod,

@@ -18,6 +18,7 @@ from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.target_steps import (
     adopt,
     edit,
+    end_pods,
     end_target,
     finish,
     let_go,
@@ -58,7 +59,7 @@ from charterer.domain.steps import (
     StopRun,
     Unsuspend,
 )
-from charterer.lifecycle.run import active
+from charterer.lifecycle.runs.stopping import active
 from charterer.workloads import NotATemplate
 
 
@@ -189,10 +190,16 @@ async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome
 
 
 async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
-    """Stop the run: its pods get SIGTERM and their grace period to save a checkpoint."""
-    if (adopted := context.decided.decided_job(step.job)).target is not None:
-        return await stop(context, adopted)
+    """Stop the run: its pods get SIGTERM and their grace period to save a checkpoint.
+
+    By its object, or, where that is being deleted and its controller does nothing any more, by its pods.
+    """
+    decided = context.decided.decided_job(step.job)
+    if decided.target is not None and (decided.adopted is None or not decided.adopted.deleting):
+        return await stop(context, decided)
     job, run = context.decided.run(step.job, step.run)
+    if run.deleting:
+        return await end_pods(context, job.namespace, run.pods)
     await _patch_run(context, job.namespace, run, context.workload.suspend())
     return ActionOutcome.DONE
 
@@ -210,6 +217,8 @@ async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutc
         training_job = {}
     if training_job.get("metadata", {}).get("uid") == orphan.job:
         raise Stale
+    if orphan.run.deleting:
+        return await end_pods(context, orphan.namespace, orphan.run.pods)
     await _patch_run(context, orphan.namespace, orphan.run, context.workload.suspend())
     return ActionOutcome.DONE
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from charterer.api import decode
@@ -12,6 +13,7 @@ from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
 from charterer.cluster.paths import PODS, TRAINING_JOBS
+from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome, Held
@@ -21,7 +23,6 @@ from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target, TargetRef, WhenGivenUp
 from charterer.domain.steps import AdoptTarget, EditJob, EndTarget, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
-from charterer.workloads.adopted.asks import OPTIONAL_ASKS
 from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, is_owner, owner_path
 from charterer.workloads.adopted.shadow_name import shadow_names
 
@@ -131,18 +132,24 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
 
 
 async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
-    """Give the TrainingJob what its object's author asks for by now."""
+    """Give the TrainingJob what its object's author asks for by now, its template too, and nothing else."""
     job = context.decided.job(step.job)
     kind, raw, _ = await _mine(context, job)
-    spec = {name: None for name in OPTIONAL_ASKS} | kind.shadow(raw)
-    del spec["template"]
-    path = TRAINING_JOBS.one(job.name, job.namespace)
-    await context.objects.merge_patch(kinds.TRAINING_JOBS, path, job.resource_version, {"spec": spec})
+    if job.target is None:
+        raise Stale
+    spec = {**kind.shadow(raw), "targetRef": _reference(job.target)}
+    operations: list[RawObject] = [
+        {"op": "test", "path": "/metadata/resourceVersion", "value": job.resource_version},
+        {"op": "replace", "path": "/spec", "value": spec},
+    ]
+    await context.objects.json_patch(kinds.TRAINING_JOBS, TRAINING_JOBS.one(job.name, job.namespace), operations)
     return ActionOutcome.DONE
 
 
 async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
-    """Give the object back, stopped first if it runs where somebody placed it."""
+    """Give the object back, stopped first if it runs where somebody placed it; of one in deletion, by its pods."""
+    if step.target.deleting:
+        return await end_pods(context, step.target.namespace, step.pods)
     kind, raw = await _look(context, step.target.ref, step.target.namespace, "")
     if raw is None:
         raise Stale
@@ -187,9 +194,19 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
     if unlabelled and _wanted(kind, raw):
         raise Stale
     target = kind.read(raw)
-    if target.job == job.id and target.ended is None:
+    if target.job == job.id and target.ended is None and not target.deleting:
         return await _write(context, kind, kind.stop(raw)) or raw
     return raw
+
+
+async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
+    """Delete the pods that live, with their grace period: each by its uid, so that none made later is meant."""
+    living = [pod for pod in pods if pod.live and not pod.deleting]
+    deletions = [context.objects.delete(kinds.PODS, ObjectKey(namespace, pod.name), pod.uid) for pod in living]
+    for failed in await asyncio.gather(*deletions, return_exceptions=True):
+        if isinstance(failed, BaseException) and not isinstance(failed, Stale):
+            raise failed
+    return ActionOutcome.DONE
 
 
 async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
@@ -198,9 +215,9 @@ async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
 
 
 async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> None:
-    """One that has ended stays as it is."""
+    """One that has ended or is being deleted stays as it is."""
     target = kind.read(raw)
-    if target.ended is not None:
+    if target.ended is not None or target.deleting:
         return
     if target.job and (not target.placeable or await _has_live_pods(context, kind, raw)):
         raise Stale

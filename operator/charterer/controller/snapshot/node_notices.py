@@ -11,7 +11,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.pool import Notice, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node
-from charterer.lifecycle.view import NodeIndex
+from charterer.lifecycle.view import NodeIndex, rivals_of
 
 
 def node_notices(
@@ -21,7 +21,7 @@ def node_notices(
     leaving = {node.name: node for node in nodes.values() if node.departure is not None}
     if not leaving:
         return {}
-    index = NodeIndex.of({node.name: node for node in nodes.values()})
+    index = NodeIndex.of({node.name: node for node in nodes.values()}, rivals_of(rentals))
     found: dict[PoolId, list[Notice]] = defaultdict(list)
     for rental in rentals.values():
         node = None if rental.instance is None else index.of_rental(rental)

@@ -40,6 +40,7 @@ from charterer.controller.snapshot.runs import (
     job_of,
     not_for_runs,
     own_runs,
+    placed_by_deleted,
     pod_order,
     run_order,
     targets_by_job,
@@ -95,6 +96,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
+    left = memo.stable({each: pods[each] for each in memo(placed_by_deleted, *state.targets) if each in pods}, "left")
     refused = memo(_refused_by_node, memo.each(_refused_pods, runs))
     return Snapshot(
         now=now,
@@ -116,7 +118,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
             *memo(not_believed, jobs),
             *memo(adoption_problems, jobs),
         ),
-        orphans=memo(_orphans, state.runs, decoded, state.problems, payers),
+        orphans=_with_their_pods(memo(_orphans, state.runs, decoded, state.problems, payers), pods),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
         unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
         stop=state.stop,
@@ -125,7 +127,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         declared_pools=memo(pools_by_id, state.pools),
         slow_nodes=state.findings.slow_nodes,
         cost_recording=state.cost_recording,
-        candidates=memo(candidates, adopted, payers, *state.targets),
+        candidates=memo(candidates, adopted, payers, left, *state.targets),
     )
 
 
@@ -318,6 +320,22 @@ def _orphans(
             if (key.namespace, job_of_run(run.name, run.number)) not in unread:
                 orphans.append(orphan)
     return tuple(orphans)
+
+
+def _with_their_pods(
+    orphans: tuple[Orphan, ...], pods: Mapping[PodController | None, PodsOfController]
+) -> tuple[Orphan, ...]:
+    """The orphans, those in deletion with their pods."""
+    if not any(orphan.run.deleting for orphan in orphans):
+        return orphans
+    return tuple(
+        [
+            replace(item, run=with_pods((item.job, item.run), pods.get(PodController(item.namespace, item.run.uid)))[1])
+            if item.run.deleting
+            else item
+            for item in orphans
+        ]
+    )
 
 
 def _unread_nodes(

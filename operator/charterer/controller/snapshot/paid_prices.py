@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from charterer.cluster.store import ObjectKey
+from charterer.domain.ids import InstanceId
 from charterer.domain.money import Price
 from charterer.domain.pool import Instance, InstanceState, Pool, PriceSegment, Quote, Survey
 from charterer.domain.rental import Rental
@@ -19,16 +20,17 @@ from charterer.domain.time import Instant
 
 
 class Recorded(NamedTuple):
-    """The segments on record, by the machine's provider id. ``corrected``: whether any is not at the list price."""
+    """The segments on record, by the machine: its provider id may be that of one before it, and other clouds may have
+    its id. ``corrected``: whether any is not at the list price."""
 
-    segments: Mapping[str, Sequence[PriceSegment]]
+    segments: Mapping[tuple[str, InstanceId | None], Sequence[PriceSegment]]
     corrected: bool
 
 
 def recorded_segments(rentals: Mapping[ObjectKey, Rental]) -> Recorded:
     """The price segments of all rentals that have any."""
     known = (rental for rental in rentals.values() if rental.segments and rental.provider_id)
-    segments = {rental.provider_id: rental.segments for rental in known}
+    segments = {(rental.provider_id, rental.instance): rental.segments for rental in known}
     return Recorded(segments, any(segment.listed is not None for own in segments.values() for segment in own))
 
 
@@ -39,7 +41,7 @@ def paid(pool: Pool, survey: Survey, recorded: Recorded, quote: Quote | None) ->
         return survey
 
     def as_paid(instance: Instance) -> Instance:
-        known = recorded.segments.get(instance.provider_id, ())
+        known = recorded.segments.get((instance.provider_id, instance.id), ())
         listed = instance.segments or _quoted_segments(known, instance, quote)
         segments = _paid_segments(known, listed, pool, survey.asked)
         return instance if segments == instance.segments else replace(instance, segments=segments)

@@ -63,16 +63,34 @@ def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> M
 
 
 def candidates(
-    adopted: Mapping[JobId, Target], payers: Mapping[str, Budget], *targets: _Targets
+    adopted: Mapping[JobId, Target],
+    payers: Mapping[str, Budget],
+    left: Mapping[PodController, PodsOfController],
+    *targets: _Targets,
 ) -> tuple[AdoptionCandidate, ...]:
-    """The objects for which no TrainingJob stands yet."""
+    """The objects for which no TrainingJob stands yet. ``left``: pods of those that are being deleted."""
     taken = {target.ref.uid for target in adopted.values()}
     current = {target.ref.uid: target for target in _current(targets).values()}
     free = [target for uid, target in current.items() if uid not in taken]
     payer = {target.namespace: payers.get(target.namespace) for target in free}
     return tuple(
-        [AdoptionCandidate(target, None if (by := payer[target.namespace]) is None else by.id) for target in free]
+        [
+            AdoptionCandidate(
+                target, None if (by := payer[target.namespace]) is None else by.id, _left_of(target, left)
+            )
+            for target in free
+        ]
     )
+
+
+def _left_of(target: Target, left: Mapping[PodController, PodsOfController]) -> tuple[Pod, ...]:
+    pods = left.get(PodController(target.namespace, target.job), ()) if target.deleting else ()
+    return tuple([pod.pod for pod in pods if isinstance(pod, JobPod) and target.controls(pod.controller)])
+
+
+def placed_by_deleted(*targets: _Targets) -> tuple[PodController, ...]:
+    """What controls the pods of the objects that are being deleted."""
+    return tuple([PodController(item.namespace, item.job) for item in _each(targets) if item.deleting and item.job])
 
 
 def run_of(job: Job, target: Target) -> Run | None:

@@ -36,7 +36,10 @@ class WhenGivenUp(StrEnum):
 
 
 class Asked(NamedTuple):
-    """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named."""
+    """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named.
+
+    ``template``: digest of the pods' template, without what places them.
+    """
 
     least: int
     preferred: int
@@ -47,6 +50,7 @@ class Asked(NamedTuple):
     complete_by: Instant | None
     profile: str
     suspend: bool
+    template: str
 
 
 @dataclass(frozen=True, slots=True)

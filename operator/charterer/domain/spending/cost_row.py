@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from charterer.domain.budget import Cause
-from charterer.domain.money import Money
+from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
 
 
@@ -61,7 +61,8 @@ class CostRow:
 
     ``part``: a rental is recorded part by part, each within one day and in one file. ``version``: of the GPURental that
     the part was made from, its resourceVersion. A part may be written again from a later one, if the operator ended
-    before the GPURental said that it is on record: of each (``rental_uid``, ``part``) the highest version counts.
+    before the GPURental said that it is on record: of each (``rental_uid``, ``part``) the highest version counts, and
+    of that the highest ``edition``: the generation of the GPUBudget, whose time zone says where days and months begin.
     """
 
     budget: str
@@ -81,3 +82,9 @@ class CostRow:
     correction: bool = False
     part: int = 0
     version: int = 0
+    edition: int = 0
+
+    @property
+    def void(self) -> bool:
+        """Whether it says nothing but that its part has no other rows."""
+        return self.cost == ZERO and not self.gpu_seconds

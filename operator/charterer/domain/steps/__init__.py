@@ -47,6 +47,7 @@ from charterer.domain.steps.rental_steps import (
     Refresh,
     RentalStep,
     Terminate,
+    Uncordon,
 )
 from charterer.domain.steps.run_steps import (
     AdoptTarget,
@@ -131,6 +132,7 @@ __all__ = [
     "StopOrphan",
     "StopRun",
     "Terminate",
+    "Uncordon",
     "Unsuspend",
     "Wait",
     "Withdraw",

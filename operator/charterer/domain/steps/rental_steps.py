@@ -34,7 +34,17 @@ class MarkReady:
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Mark the node unschedulable (JSON patch with a test on its uid)."""
+    """Mark the node unschedulable, and for which rental, by its uid (JSON patch with a test on the node's uid)."""
+
+    rental: RentalId
+    node: NodeName
+    uid: str
+    cordoned_for: str
+
+
+@dataclass(frozen=True, slots=True)
+class Uncordon:
+    """Let pods be scheduled again on a node that was cordoned for a machine before this one (JSON patch, as above)."""
 
     rental: RentalId
     node: NodeName
@@ -144,6 +154,7 @@ RentalStep = (
     Refresh
     | MarkReady
     | Cordon
+    | Uncordon
     | Terminate
     | FailPod
     | DeletePod

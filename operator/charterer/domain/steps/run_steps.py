@@ -53,7 +53,7 @@ class Unsuspend:
 
 @dataclass(frozen=True, slots=True)
 class StopRun:
-    """Suspend the run: its pods get SIGTERM and their checkpoint grace."""
+    """Suspend the run, or delete the pods of one in deletion: they get SIGTERM and their checkpoint grace."""
 
     job: JobId
     run: int
@@ -61,7 +61,7 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class StopOrphan:
-    """Suspend a run whose TrainingJob is gone, once an uncached look says so too."""
+    """Stop a run whose TrainingJob is gone in the same way, once an uncached look says so too."""
 
     orphan: Orphan
 
@@ -147,9 +147,13 @@ class EditJob:
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Give an object that is held back as its author wrote it, although no TrainingJob stands for it."""
+    """Give an object that is held back as its author wrote it, although no TrainingJob stands for it.
+
+    Of one in deletion the ``pods`` are ended that Charterer placed.
+    """
 
     target: Target
+    pods: tuple[Pod, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

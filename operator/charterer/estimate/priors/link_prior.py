@@ -8,11 +8,13 @@ Before anything ran over a link, nothing is known of it that ``prior.BASE`` does
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from statistics import median
 from typing import Final
 
+from charterer.estimate.priors.votes import Told, vote
 from charterer.estimate.throughput import LinearPrior, Normal, StepTimeFit, Unknown
 
 MODEL_SPREAD: Final = 0.45
@@ -49,7 +51,7 @@ class MeasuredLink:
 
 
 def sync_priors(
-    parameters: float | None, prior: Sequence[Normal], measured: Iterable[MeasuredLink]
+    parameters: float | None, prior: Sequence[Normal], measured: Told[MeasuredLink]
 ) -> Mapping[Unknown, LinearPrior]:
     """A prior of the log seconds of α_l and α_n where it is surer than ``prior``, of their ratios to computing.
 
@@ -57,10 +59,14 @@ def sync_priors(
     """
     if parameters is None:
         return {}
-    links = list(measured)
     found: dict[Unknown, Normal] = {}
     for sync in SYNCS:
-        values = [link.per_parameter[sync] for link in links]
+        values = [link.per_parameter[sync] for link in measured.own]
+        (ratio, variance), (compute, _) = prior[sync], prior[Unknown.COMPUTE]
+        expected = ratio + compute - log(parameters), variance
+        for links in measured.others:
+            told = [link.per_parameter[sync] for link in links]
+            values.append((vote([value for value, _ in told], expected), median([known for _, known in told])))
         weights = [1.0 / (MODEL_SPREAD**2 + variance) for _, variance in values]
         if not weights:
             continue

@@ -19,7 +19,7 @@ predicted.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import exp, log, log1p, sqrt
 
 import numpy as np
@@ -28,6 +28,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import ModelFacts
 from charterer.estimate.batch_cell import Array
 from charterer.estimate.priors.prior import SHEET_POWER, SHEET_SPREAD
+from charterer.estimate.priors.votes import vote
 from charterer.estimate.throughput import Normal, StepTimeFit, Unknown
 from charterer.gpu_types import data_sheet, slice_speed
 
@@ -95,7 +96,11 @@ def predicted_seconds(
     here = _Point.of(class_id, facts, gpu_type)
     if here is None:
         return None
-    known = [(point, one) for one in measured if (point := _Point.of(one.class_id, one.facts, one.gpu_type))]
+    known = [
+        (point, one)
+        for one in _believed(class_id, measured)
+        if (point := _Point.of(one.class_id, one.facts, one.gpu_type))
+    ]
     known.sort(key=lambda pair: (pair[0].family != here.family, pair[0].class_id, pair[0].gpu_type))
     known = known[:MOST_MEASURED]
     variance = _covariance([here], [here])[0, 0]
@@ -107,6 +112,25 @@ def predicted_seconds(
     weights = np.linalg.solve(among, covariance)
     off = np.array([one.log_seconds - point.expected for point, one in known])
     return here.expected + float(weights @ off), float(variance - weights @ covariance)
+
+
+def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[MeasuredModel]:
+    """What ran in the own namespace, and of each other one the median class of each family on each GPU type."""
+    foreign: dict[tuple[str, str, str], list[tuple[float, MeasuredModel]]] = {}
+    for one in measured:
+        if one.class_id.namespace == listener.namespace:
+            yield one
+        elif (point := _Point.of(one.class_id, one.facts, one.gpu_type)) is not None:
+            key = one.class_id.namespace, one.facts.family or "", one.gpu_type
+            foreign.setdefault(key, []).append((one.log_seconds - point.expected, one))
+    for several in foreign.values():
+        off, one = sorted(several, key=lambda item: (item[0], item[1].class_id))[(len(several) - 1) // 2]
+        believed = vote([off], (0.0, _SPREAD**2))
+        yield replace(one, log_seconds=one.log_seconds - off + believed)
+
+
+_SPREAD = sqrt(TYPE_SPREAD**2 + FAMILY_SPREAD**2 + FAMILY_TYPE_SPREAD**2 + MODEL_SPREAD**2 + MODEL_TYPE_SPREAD**2)
+"""How far log seconds lie off what the FLOPs and the data sheet say."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ say most about a new one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import log
+from statistics import median
 
 from charterer.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
 from charterer.estimate.observation import Shape
+from charterer.estimate.priors.votes import Told, vote
 from charterer.estimate.throughput import (
     CELL_MISFIT,
     SIZE,
@@ -52,6 +54,10 @@ MISFIT_WIDTHS = 4.0
 USUAL_CLASSES = 1.0
 """Number of classes that the assumption of no usual effect of a width counts as."""
 START_CLASSES = 1.0
+MOST_MISFIT = 9.0
+"""Most by which another namespace may say that squares of misfits are larger than usual: three standard deviations."""
+GROWTH: Normal = (0.0, 0.25)
+"""What others may say of the growth of noise from one bin to the next."""
 
 
 @dataclass(slots=True)
@@ -78,12 +84,15 @@ class _Moments:
         return mean, spread * (1.0 + 1.0 / (weight + 1.0))
 
 
-def unknowns_prior(others: Iterable[StepTimeFit]) -> tuple[Normal, ...]:
+def unknowns_prior(told: Told[StepTimeFit]) -> tuple[Normal, ...]:
     """From the other classes' fits (best one per class)."""
     moments = [_Moments() for _ in range(SIZE)]
-    for fit in others:
+    for fit in told.own:
         for moment, value, informed in zip(moments, fit.unknowns, fit.informed, strict=True):
             moment.add(value, informed)
+    for fits in told.others:
+        for at, (moment, base) in enumerate(zip(moments, BASE, strict=True)):
+            moment.add(vote([fit.unknowns[at] for fit in fits], base), median([fit.informed[at] for fit in fits]))
     return tuple(moment.normal(base, BASE_CLASSES) for moment, base in zip(moments, BASE, strict=True))
 
 
@@ -131,34 +140,56 @@ def sibling_prior(
     return tuple(combined)
 
 
-def estimate_misfit(fits: Iterable[StepTimeFit], others: Iterable[StepTimeFit]) -> Misfit:
+def estimate_misfit(fits: Told[StepTimeFit], others: Told[StepTimeFit]) -> Misfit:
     """The distance of the truth from the model: spreads from all ``fits`` (one step of expectation-maximisation).
 
     ``others``: the fits of other classes on the GPU type, from which the usual effect of each width is taken.
     """
-    width, widths = MISFIT_WIDTHS * WIDTH_MISFIT**2, MISFIT_WIDTHS
-    sync, syncs = MISFIT_WIDTHS * SYNC_MISFIT**2, MISFIT_WIDTHS
-    cell, cells = MISFIT_WIDTHS * CELL_MISFIT**2, MISFIT_WIDTHS
+    spreads = WIDTH_MISFIT, SYNC_MISFIT, CELL_MISFIT
+    sums = [MISFIT_WIDTHS * spread**2 for spread in spreads]
+    counts = [MISFIT_WIDTHS for _ in spreads]
+    for at, squares in _misfits(fits.own):
+        sums[at] += squares
+        counts[at] += 1.0
+    for namespace in fits.others:
+        votes: list[list[float]] = [[] for _ in spreads]
+        for at, squares in _misfits(namespace):
+            votes[at].append(squares)
+        for at, values in enumerate(votes):
+            if values:
+                sums[at] += min(median(values), MOST_MISFIT * spreads[at] ** 2)
+                counts[at] += 1.0
+    width, sync, cell = [total / count for total, count in zip(sums, counts, strict=True)]
+    return Misfit(width, sync, cell, _usual(others))
+
+
+def _misfits(fits: Iterable[StepTimeFit]) -> Iterator[tuple[int, float]]:
+    """The squares of what widths, their synchronising and cells are off: which of the three, and how much."""
     for fit in fits:
         for shape, known in fit.effects.items():
             usual = fit.misfit.mean_effect(shape)
-            width += (known.effect[0] - usual[0]) ** 2 + known.variance[0]
-            widths += 1.0
+            yield 0, (known.effect[0] - usual[0]) ** 2 + known.variance[0]
             if shape.gpus > 1:
-                sync += (known.effect[1] - usual[1]) ** 2 + known.variance[1]
-                syncs += 1.0
+                yield 1, (known.effect[1] - usual[1]) ** 2 + known.variance[1]
             of_width = fit.of_width(shape)
             for own in of_width.of(of_width.observed):
-                cell += own.mean**2 + own.deviation**2
-                cells += 1.0
-    return Misfit(width / widths, sync / syncs, cell / cells, _usual(others))
+                yield 2, own.mean**2 + own.deviation**2
 
 
-def _usual(fits: Iterable[StepTimeFit]) -> Mapping[Shape, Effect]:
+def _usual(told: Told[StepTimeFit]) -> Mapping[Shape, Effect]:
     by_shape: dict[Shape, list[Effect]] = {}
-    for fit in fits:
+    for fit in told.own:
         for shape, known in fit.effects.items():
             by_shape.setdefault(shape, []).append(known.effect)
+    for fits in told.others:
+        effects: dict[Shape, list[Effect]] = {}
+        for fit in fits:
+            for shape, known in fit.effects.items():
+                effects.setdefault(shape, []).append(known.effect)
+        for shape, several in effects.items():
+            total = vote([effect[0] for effect in several], (0.0, WIDTH_MISFIT**2))
+            sync = vote([effect[1] for effect in several], (0.0, SYNC_MISFIT**2))
+            by_shape.setdefault(shape, []).append((total, sync))
     return {
         shape: (
             sum(total for total, _ in effects) / (len(effects) + USUAL_CLASSES),
@@ -168,15 +199,21 @@ def _usual(fits: Iterable[StepTimeFit]) -> Mapping[Shape, Effect]:
     }
 
 
-def noise_prior(others: Iterable[Sequence[Noise]]) -> NoisePrior:
+def noise_prior(told: Told[Sequence[Noise]]) -> NoisePrior:
     """From the other classes' curves: a bin counts by the reports that lie in it, up to one class's worth."""
     start = _Moments()
     sums, weights = [0.0] * (BINS - 1), [START_CLASSES] * (BINS - 1)
-    for curve in others:
+    for curve in told.own:
         start.add(curve[0].level, _known(curve[0]))
         for at in range(BINS - 1):
             weight = min(_known(curve[at]), _known(curve[at + 1]))
             sums[at] += weight * (curve[at + 1].level - curve[at].level)
+            weights[at] += weight
+    for curves in told.others:
+        start.add(vote([curve[0].level for curve in curves], LEVEL_START), median([_known(each[0]) for each in curves]))
+        for at in range(BINS - 1):
+            weight = median([min(_known(curve[at]), _known(curve[at + 1])) for curve in curves])
+            sums[at] += weight * vote([curve[at + 1].level - curve[at].level for curve in curves], GROWTH)
             weights[at] += weight
     growth = tuple(total / weight for total, weight in zip(sums, weights, strict=True))
     return NoisePrior(start.normal(LEVEL_START, START_CLASSES), growth)

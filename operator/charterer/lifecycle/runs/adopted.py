@@ -14,6 +14,7 @@ from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.jobs.target import Asked, Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, GiveBack, LetGo, RecordRun, RunStep, StopRun, Wait
+from charterer.lifecycle.runs.stopping import to_stop
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView
 
@@ -21,6 +22,8 @@ from charterer.lifecycle.view import LifecycleView
 def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | None:
     """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
     target, snapshot = candidate.target, view.snapshot
+    if any(pod.live and not pod.deleting for pod in candidate.pods):
+        return LetGo(target, candidate.pods)
     if not not_adopted_because(candidate, snapshot):
         return AdoptTarget(target)
     unpaid = _nobody_pays(candidate.budget, snapshot)
@@ -72,7 +75,9 @@ def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
 def _asked(job: Job) -> Asked:
     widths, profile = job.widths, job.class_id.name if job.class_id.has_profile else ""
     numbers = widths.min, widths.preferred, widths.max
-    return Asked(*numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile, job.suspend)
+    return Asked(
+        *numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile, job.suspend, job.template
+    )
 
 
 def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
@@ -99,6 +104,8 @@ def _given_back_because(job: Job, view: LifecycleView) -> str:
     """Why the object is given back; empty where the job keeps it."""
     if job.adopted is None:
         return f"{job.target} is gone, or has not the label any more"
+    if job.adopted.deleting:
+        return f"{job.target} is being deleted"
     return _nobody_pays(job.budget, view.snapshot)
 
 
@@ -110,15 +117,18 @@ def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None
     current: list[Allocation] = [] if job.allocation is None else [job.allocation]
     for allocation in [each for each in (*job.replaced, *current) if each.run not in recorded]:
         run: Run | None = next((run for run in job.runs if run.number == allocation.run), None)
-        if run is not None and not run.suspended and run.ended is None:
+        if run is not None and to_stop(run):
             return StopRun(job.id, run.number)
         stopped = allocation if allocation in job.replaced else replace(allocation, stopped_because=why)
         step = judge(job, stopped, run, view, stopped=True)
         return GiveBack(job.id, why, step) if run is None and isinstance(step, RecordRun) else step
-    if target is not None and not target.suspended and target.ended is None and target.job == job.id:
+    left = target is None or target.deleting or target.ended is not None
+    if target is not None and not left and not target.suspended and target.job == job.id:
         return StopRun(job.id, target.run)
     used = [place.rental for record in job.records for place in record.placements]
     untold = [rental for rental in used if view.settled.get(rental) is False]
     if untold and not view.observes(job.budget):
         return Wait(f"what GPURental {untold[0]} was used for to be on record")
+    if job.deleting and (target is None or target.deleting):
+        return None  # nothing is left to restore, and a foreign finalizer keeps the TrainingJob
     return GiveBack(job.id, why)

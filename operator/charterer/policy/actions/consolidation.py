@@ -139,7 +139,9 @@ class Consolidation:
         ):
             return
         relocations = self._relocate(pool, rental, occupants)
-        if not gate.allows([self._held(relocation) for relocation in relocations]):
+        partners = self._plan.placer.partners
+        may = all(partners.may_be_on(relocation.occupant.facts.job, relocation.to) for relocation in relocations)
+        if not may or not gate.allows([self._held(relocation) for relocation in relocations]):
             self._take(relocations, -1)
             return
         saved -= self._prolonged(relocations)

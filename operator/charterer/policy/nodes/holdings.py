@@ -2,7 +2,8 @@
 
 The GPUs that a job holds on a node are the larger of what its allocation names there and what its live pods (or a run
 that is not yet recorded) hold there: runs of one job never overlap, because the hand-over waits until the older run's
-pods are gone. An allocation that is not believed (``Job.doubts``) holds nothing; pods hold what they use.
+pods are gone. An allocation that is not believed (``Job.doubts``) holds nothing; pods hold what they use. Nor does
+one of a job that is being deleted: it gets no pods any more, and a foreign finalizer may keep its object for ever.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
             if rental is not None:
                 living[rental] = living.get(rental, 0) + pod.gpus
     for allocation in (job.allocation, *job.replaced):
-        if allocation is not None:
+        if allocation is not None and not job.deleting:
             for rental, gpus in by_rental(job.trusted(allocation)).items():
                 held[rental] = max(held.get(rental, 0), gpus)
     for rental, gpus in living.items():

@@ -81,4 +81,6 @@ def _order(rental: Rental) -> tuple[Instant, RentalId]:
 
 
 def _rental_of(pools: Sequence[PoolRentals]) -> Mapping[NodeName, RentalId]:
-    return {node: rental for pool in pools for node, rental in pool.nodes.items()}
+    """The newest rental wins where several have a node of the same name, since the machines of the others have gone."""
+    live = sorted((rental for pool in pools for rental in pool.live), key=_order)
+    return {rental.node: rental.id for rental in live if rental.node is not None}

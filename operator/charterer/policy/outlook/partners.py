@@ -6,11 +6,12 @@ whole GPUs. With θ the worth of an hour of a job's life, by its weight, and c t
 
     k_a·u_a + k_b·u_b − (θ_a + θ_b + c)        dollars an hour
 
-while both train (SJF-BSBF, arXiv 2407.13088, pairs jobs where the mean completion time falls; where one rents, there is
-no queue to shorten, and money decides). They are put together if that is ``LEAST_SAVING`` of what they cost apart, if
-each keeps what its owner wants at least, and if each gains by itself when the GPU is paid for in proportion to what the
-two keep: θ + c·k/(k_a + k_b) < k·u. Among the nodes whose pairs save, the one is taken that saves most until the first
-of the two ends. Nobody is moved to be put together.
+while both train (SJF-BSBF, arXiv 2407.13088, pairs jobs where the mean completion time falls; where one rents, there
+is no queue to shorten, and money decides). They are put together if that is ``LEAST_SAVING`` of what they cost apart,
+if each keeps what its owner wants at least, and if each gains by itself when the GPU is paid for in proportion to
+what the two keep: θ + c·k/(k_a + k_b) < k·u, and if they have not ended each other twice
+(``domain.jobs.shared_fault``). Among the nodes whose pairs save, the one is taken that saves most until the first of
+the two ends. Nobody is moved to be put together.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import NamedTuple
 
 from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
+from charterer.domain.jobs.shared_fault import end_each_other, has_partners_to_avoid
 from charterer.domain.option import Option
 from charterer.gpu_types import whole_type
 from charterer.policy.budgets.solution import BudgetSolution
@@ -125,6 +127,7 @@ class Partners:
         self._speeds: dict[str, PairSpeeds] = {}
         self._matches: dict[tuple[PoolId, Terms, Terms], PartnerMatch] = {}
         self._sharers: dict[tuple[JobId, PoolId, str], Sharer | None] = {}
+        self._came: dict[RentalId, list[Job]] = {}
 
     def chosen(self, option: Option) -> bool:
         """Whether the option's partner follows from the node."""
@@ -134,11 +137,12 @@ class Partners:
         """How the job chooses one of some nodes with a free place; None where it does not matter, or nobody knows.
 
         It joins the job with which it saves most. If there is none, it takes a node to itself. Beside a job of which
-        nothing is known, or with which one of them would lose, it does not go.
+        nothing is known, or with which one of them would lose, it does not go. Where nobody chooses, it keeps away from
+        those with which it has ended each other.
         """
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is None:
-            return None
+            return self._apart(job, option) if option.shares_gpu and self._avoids_some else None
 
         def chosen(nodes: NodesByFreeGpus) -> RentalId | None:
             best = max(self._joins(job, own, option.pool, nodes), default=None)
@@ -148,6 +152,7 @@ class Partners:
 
     def come(self, job: Job, option: Option, rental: RentalId) -> None:
         """The job goes there in this plan, at once or when the node is ready."""
+        self._came.setdefault(rental, []).append(job)
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is not None:
             self._hosts_of(option.pool).come(rental, own)
@@ -164,7 +169,7 @@ class Partners:
         else:
             there = [each for hosts in self._hosts_of(option.pool).by_terms.values() for _, _, each in hosts[:1]]
         matches = [(each, self._match(option.pool, own, each)) for each in there]
-        pairs = [Pair(each.job, match, match.saved(own, each)) for each, match in matches]
+        pairs = [Pair(each.job, match, match.saved(own, each)) for each, match in matches if self._may_meet(job, each)]
         return max(pairs, key=lambda pair: (pair.match.saving is not None, pair.saved), default=None)
 
     def _joins(self, job: Job, own: Sharer, pool: PoolId, nodes: NodesByFreeGpus) -> Iterator[tuple[float, RentalId]]:
@@ -172,13 +177,40 @@ class Partners:
         for hosts in self._hosts_of(pool).by_terms.values():
             if hosts and (match := self._match(pool, own, hosts[0][2])).saving is not None:
                 for _, rental, other in hosts:
-                    if other.job != job.id and nodes.free.get(rental) == 1:
+                    if other.job != job.id and nodes.free.get(rental) == 1 and self._may_meet(job, other):
                         yield match.saved(own, other), rental
                         break
         for rental in self._solution.inputs.holdings.held(job):
             for other in self._beside(job, rental):
-                if nodes.free.get(rental) == 1 and (match := self._match(pool, own, other)).saving is not None:
+                match = self._match(pool, own, other)
+                if nodes.free.get(rental) == 1 and match.saving is not None and self._may_meet(job, other):
                     yield match.saved(own, other), rental
+
+    def may_be_on(self, job: Job, rental: RentalId) -> bool:
+        """Whether no job is there, or comes there in this plan, with which the job has ended each other too often."""
+        if not self._avoids_some:
+            return True
+        here = [each.facts.job for each in self._occupants.get(rental, ())]
+        there = [other for other in (*here, *self._came.get(rental, ())) if other.id != job.id]
+        return not any(end_each_other(job, other) for other in there)
+
+    def _may_meet(self, job: Job, other: Sharer) -> bool:
+        """Whether the two have not ended each other too often."""
+        return not self._avoids_some or not end_each_other(job, self._snapshot.jobs[other.job])
+
+    @cached_property
+    def _avoids_some(self) -> bool:
+        """Whether any jobs have ended each other at all."""
+        return any(has_partners_to_avoid(job) for job in self._snapshot.jobs.values())
+
+    def _apart(self, job: Job, option: Option) -> NodeChoice:
+        """The fullest node on which there is no job with which this one has ended each other."""
+
+        def chosen(nodes: NodesByFreeGpus) -> RentalId | None:
+            fitting = [(free, name) for name, free in nodes.free.items() if free >= option.takes]
+            return next((name for _, name in sorted(fitting) if self.may_be_on(job, name)), None)
+
+        return chosen
 
     def _match(self, pool: PoolId, own: Sharer, other: Sharer) -> PartnerMatch:
         key = pool, own.terms, other.terms

@@ -29,7 +29,7 @@ from charterer.api.names import (
     LABEL_ADOPT,
     LABEL_PROFILE,
 )
-from charterer.api.template import MOST_GPUS, template_problem, trainer_gpus
+from charterer.api.template import MOST_GPUS, digest_of_content, template_problem, trainer_gpus
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.target import Asked, WhenGivenUp
 from charterer.domain.money import ZERO, Money
@@ -60,9 +60,6 @@ _OWN: Final = (
     ANNOTATION_GIVEN_UP,
 )
 """What Charterer and its policies note."""
-
-OPTIONAL_ASKS: Final = ("maxCost", "targetCompletionTime", "profileName", "suspend")
-"""Fields of a TrainingJob that are not there where the object's author says nothing."""
 
 
 class Elasticity(NamedTuple):
@@ -127,6 +124,7 @@ def asked(spec: Json) -> Asked:
         None if by is None else parse_instant(by),
         spec.get("profileName", ""),
         spec.get("suspend", False),
+        digest_of_content(spec["template"]),
     )
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.profile import PairSpeed, Phase, Profile
-from charterer.policy.options.pair_speeds import pair_speeds
+from charterer.policy.options.pair_speeds import LEAST_PART, pair_speeds
 from charterer.policy.outlook.partners import LEAST_SAVING, Sharer, Terms, match_of
 
 A, B = ClassId("team", "a"), ClassId("team", "b")
@@ -71,3 +71,25 @@ def test_two_jobs_of_one_gpu_are_a_pair_where_both_keep_more_than_the_break_even
     saves = 2.0 * kept * (1.0 - LEAST_SAVING) * (rate + 1.0) - (2.0 * rate + 1.0)
     if abs(saves) > 1e-9:
         assert (match_of(one.terms, one.terms, speeds, 1.0).saving is not None) == (saves > 0.0)
+
+
+VICTIM = ClassId("victim", "v")
+TOLD = st.lists(st.tuples(st.sampled_from(("a", "b")), st.floats(1e-9, 1.0), st.floats(1e-9, 1.0)), max_size=5)
+
+
+@given(TOLD, st.lists(st.tuples(st.floats(1e-9, 1.0), st.floats(1e-9, 1.0)), min_size=1, max_size=6))
+@example([], [(1e-8, 1.0)] * 6)
+def test_no_tenant_keeps_others_from_a_class(
+    honest: list[tuple[str, float, float]], lies: list[tuple[float, float]]
+) -> None:
+    """What is reported beside the class and beside another one, by classes of several namespaces and by one's lies."""
+
+    def told(name: ClassId, beside_it: float, beside_another: float) -> Profile:
+        pairs = PairSpeed(PLACE, VICTIM, beside_it, 9), PairSpeed(PLACE, A, beside_another, 9)
+        return Profile(name, 1, (Phase(1.0, ()),), None, None, 30.0, pairs=pairs)
+
+    truth = [told(ClassId(tenant, f"c{n}"), *parts) for n, (tenant, *parts) in enumerate(honest)]
+    lying = [told(ClassId("evil", f"c{n}"), *parts) for n, parts in enumerate(lies)]
+    before, after = (pair_speeds(PLACE, known).kept(B, VICTIM, 0.7).kept for known in (truth, [*truth, *lying]))
+    assert after >= before / 2.0**0.5 - 1e-9
+    assert pair_speeds(PLACE, lying).kept(lying[0].id, VICTIM, 0.7).kept >= LEAST_PART

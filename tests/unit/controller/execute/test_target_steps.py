@@ -11,10 +11,10 @@ import pytest
 from charterer.cluster.errors import Forbidden
 from charterer.controller.execute import ExecutionContext, ObjectWriter, Stale
 from charterer.controller.execute.run_steps import give_back
-from charterer.controller.execute.target_steps import adopt
+from charterer.controller.execute.target_steps import adopt, edit
 from charterer.controller.outcome import Held
 from charterer.domain.jobs.target import TargetRef
-from charterer.domain.steps import AdoptTarget, GiveBack
+from charterer.domain.steps import AdoptTarget, EditJob, GiveBack
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from tests.factory import job
 from tests.unit.workloads.json_patches import Raw, applied
@@ -31,6 +31,7 @@ class Cluster:
         self.pods = [{"metadata": {}, "status": {"phase": phase}} for phase in phases]
         self.refusal = refusal
         self.writes: list[str] = []
+        self.patched: list[Mapping[str, Any]] = []
 
     @property
     def context(self) -> ExecutionContext:
@@ -50,6 +51,7 @@ class Cluster:
 
     async def json_patch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> Raw:
         self.writes.append("PATCH")
+        self.patched = list(operations)
         if self.refusal is not None:
             raise self.refusal
         return self.raw
@@ -89,3 +91,13 @@ async def test_a_training_job_stays_until_its_object_is_as_its_author_wrote_it()
     with pytest.raises(Held, match="not open yet"):
         await give_back(refused.context, GiveBack(JOB.id, "the label is gone"))
     assert refused.writes == ["PATCH"]
+
+
+async def test_what_an_object_asks_for_replaces_all_that_its_training_job_says() -> None:
+    cluster = Cluster(raw_job())
+    await edit(cluster.context, EditJob(JOB.id))
+    version, replaced = cluster.patched
+    assert version == {"op": "test", "path": "/metadata/resourceVersion", "value": JOB.resource_version}
+    assert (replaced["op"], replaced["path"]) == ("replace", "/spec")
+    reference = {"apiVersion": "batch/v1", "kind": "Job", "name": "whisper", "uid": "u1"}
+    assert replaced["value"] == {**ADOPTED_JOB.shadow(cluster.raw), "targetRef": reference}

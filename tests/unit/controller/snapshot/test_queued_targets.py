@@ -31,7 +31,7 @@ def workload(name: str = "w", **changes: Any) -> Target:
 
 def current(*targets: Target) -> list[Target]:
     keyed = {ObjectKey(target.namespace, target.ref.name): target for target in targets}
-    return [found.target for found in candidates({}, {}, keyed)]
+    return [found.target for found in candidates({}, {}, {}, keyed)]
 
 
 def test_a_run_that_kueue_forgot_when_it_was_stopped_is_the_one_still_to_be_recorded() -> None:

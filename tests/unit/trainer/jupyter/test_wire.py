@@ -7,9 +7,14 @@ import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from charterer_trainer.jupyter.listener import Listener
 from charterer_trainer.jupyter.wire import Link, LinkError, Message, tls_context
@@ -78,6 +83,64 @@ async def test_a_worker_with_another_certificate_is_not_spoken_to(keys: Path, tm
     listener = Listener(0, write_keys(tmp_path / "other"), lambda: None, lambda: None)
     with pytest.raises(ssl.SSLCertVerificationError):
         await Link.dial("127.0.0.1", listener.port, tls_context(keys, server=False))
+
+
+@pytest.mark.parametrize("also", [(), ("intermediate",), ("root",), ("intermediate", "root")], ids="+".join)
+async def test_of_an_issuers_certificates_only_the_very_one_is_trusted(tmp_path: Path, also: tuple[str, ...]) -> None:
+    """As cert-manager writes them, with or without the certificates above it."""
+    issuer = Issuer()
+    own, other = issuer.keys(tmp_path / "own", also), issuer.keys(tmp_path / "other", also)
+    listener = Listener(0, own, lambda: None, lambda: None)
+    context = tls_context(other, server=False)
+    context.verify_mode = ssl.CERT_NONE
+    with pytest.raises((LinkError, OSError)):  # noqa: PT012
+        link = await Link.dial("127.0.0.1", listener.port, context)
+        await link.send(Message("run", {"source": "1"}))
+        await link.receive()
+    with pytest.raises(ssl.SSLCertVerificationError):
+        await Link.dial("127.0.0.1", listener.port, tls_context(other, server=False))
+    assert listener.inbox.empty()
+    link = await Link.dial("127.0.0.1", listener.port, tls_context(own, server=False))
+    assert (await link.receive()).kind == "hello"
+    await link.close()
+
+
+class Issuer:
+    """A root and an intermediate that sign certificates for anybody in the cluster."""
+
+    def __init__(self) -> None:
+        self._root = _Signed("root", None)
+        self._intermediate = _Signed("intermediate", self._root)
+
+    def keys(self, folder: Path, also: tuple[str, ...]) -> Path:
+        """A Secret's files: a certificate of its own, those above it that are named, and the key."""
+        folder.mkdir()
+        leaf = _Signed("notebook-gpu", self._intermediate)
+        above = {"root": self._root, "intermediate": self._intermediate}
+        (folder / "tls.crt").write_bytes(b"".join(each.pem for each in (leaf, *[above[name] for name in also])))
+        (folder / "tls.key").write_bytes(leaf.key_pem)
+        return folder
+
+
+class _Signed:
+    def __init__(self, name: str, by: _Signed | None) -> None:
+        self.key = ec.generate_private_key(ec.SECP256R1())
+        self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+        now = datetime.now(UTC)
+        self.certificate = (
+            x509.CertificateBuilder()
+            .subject_name(self.name)
+            .issuer_name(self.name if by is None else by.name)
+            .public_key(self.key.public_key())
+            .serial_number(x509.random_serial_number())
+            .not_valid_before(now - timedelta(hours=1))
+            .not_valid_after(now + timedelta(hours=1))
+            .add_extension(x509.BasicConstraints(ca=name != "notebook-gpu", path_length=None), critical=True)
+            .sign((self if by is None else by).key, hashes.SHA256())
+        )
+        self.pem = self.certificate.public_bytes(serialization.Encoding.PEM)
+        plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        self.key_pem = self.key.private_bytes(serialization.Encoding.PEM, *plain)
 
 
 async def test_a_second_kernel_is_told_that_the_worker_is_taken(keys: Path) -> None:

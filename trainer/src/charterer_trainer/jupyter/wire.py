@@ -1,8 +1,9 @@
 """The connection of a kernel and its worker: messages over TLS, on which each side has shown that it has the key.
 
-Both pods mount one Secret of type ``kubernetes.io/tls``. Its certificate is the only one that either side trusts, so
-nobody without its key is spoken to, and no byte of anybody else comes near a pickle. A message is a line of JSON with
-its kind and the lengths of the parts that follow; the first of them is JSON, too, and has the fields.
+Both pods mount one Secret of type ``kubernetes.io/tls``. The first certificate in its ``tls.crt`` is the only one that
+either side trusts, whoever signed it; those of its issuer, which may follow there, are not. So nobody without its key
+is spoken to, and no byte of anybody else comes near a pickle. A message is a line of JSON with its kind and the lengths
+of the parts that follow; the first of them is JSON, too, and has the fields.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ PORT = 8786
 _LONGEST_HEADER = 16 * 1024 * 1024
 _LONGEST_PARTS = 1 << 40
 _CHUNK = 1024 * 1024
+_END = "-----END CERTIFICATE-----"
+_PARTIAL_CHAIN = 0x80000
+"""OpenSSL's X509_V_FLAG_PARTIAL_CHAIN, of which Python before 3.10 has no name: a certificate is trusted for itself."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
 """A peer whose node is gone says nothing: it is noticed after 35 s of silence."""
 
@@ -41,13 +45,18 @@ class Message:
 
 
 def tls_context(folder: Path, *, server: bool) -> ssl.SSLContext:
-    """For one end of a connection: shows the Secret's certificate, and accepts that one only. OSError without it."""
+    """For one end of a connection: shows the Secret's certificate, and accepts that one only. OSError without it.
+
+    The certificate has to allow both ends: one with an extended key usage needs server auth and client auth.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.check_hostname = False  # the certificate is the very one, wherever its pod is
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
-    context.load_verify_locations(folder / "tls.crt")
+    leaf, end, _ = (folder / "tls.crt").read_text().partition(_END)
+    context.load_verify_locations(cadata=leaf + end)
+    context.verify_flags |= _PARTIAL_CHAIN
     return context
 
 
