@@ -25,11 +25,11 @@ _KEPT_GENERATIONS = 4
 _MOST_CONNECTIONS = 4_096
 """At once: each has a thread, and a member has one open while it waits for the others."""
 _MOST_BYTES = 64 * 1024 * 1024
-"""Of all that a board keeps."""
+"""That a board keeps in all."""
 _LONGEST_WAIT_SECONDS = 600.0
 _LONGEST_WORD = 100
 _LARGEST_NUMBER = 999_999_999
-"""Of generations and indexes."""
+"""The largest generation and index."""
 
 
 def own_port(environ: Mapping[str, str] = os.environ) -> int:
