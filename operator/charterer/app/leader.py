@@ -149,7 +149,7 @@ class Leader:
             settings.limits,
         )
 
-        self._directory = SnapshotJobDirectory(source.last_or_none)
+        self._directory = SnapshotJobDirectory(source.last_or_none, material.run_secret)
         self._held = HeldAnswers(self._directory.generation)
         self._unpaid = UnpaidPods(client, store, self._recorder, self._now)
         self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import stat
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -41,8 +42,13 @@ class BillFile:
 
 
 def recognised(path: Path) -> BillFile:
-    """What the file is. UnreadableBill if it cannot be read, is empty, or is something else."""
+    """What the file is. UnreadableBill if it cannot be read, is empty, or is something else.
+
+    A pipe is refused: it would be read twice, and one without a writer waits for ever.
+    """
     try:
+        if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
+            raise UnreadableBill(path, "it is no regular file: save it first")
         with path.open("rb") as file:
             first = file.read(4)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 import json
 from collections.abc import Callable
 
@@ -16,10 +17,14 @@ from charterer.workloads.pod_template import pod_address
 
 
 class SnapshotJobDirectory:
-    """``server.directory.JobDirectory`` over the last snapshot."""
+    """``server.directory.JobDirectory`` over the last snapshot.
 
-    def __init__(self, last: Callable[[], Snapshot | None]) -> None:
+    ``secret``: of which the keys of runs are made, the same in each process of the operator.
+    """
+
+    def __init__(self, last: Callable[[], Snapshot | None], secret: bytes) -> None:
         self._last = last
+        self._secret = secret
 
     def find(self, job_id: JobId) -> CurrentRun | None:
         """The oldest run with live pods; None for a job that is not there or has no such run."""
@@ -35,7 +40,7 @@ class SnapshotJobDirectory:
             stopping=_stopping(job, run, snapshot),
             hazard=_hazard(job, snapshot),
             ages=_ages(job, snapshot),
-            members=_members(job, run),
+            members=self._members(job, run),
             session=_session(job, run),
         )
 
@@ -48,6 +53,15 @@ class SnapshotJobDirectory:
         if job is None or run is None or allocation is None or allocation.run != run.number:
             return None
         return group_of(job, run).generation
+
+    def _members(self, job: Job, run: Run) -> Members | None:
+        """The pods that should train together; None in a run that is not resized in place."""
+        if job.resize is not ResizePolicy.IN_PLACE:
+            return None
+        group = group_of(job, run)
+        addresses = tuple([pod_address(job, run.number, index) for index in group.indexes])
+        key = hmac.new(self._secret, f"{job.id}/{run.number}".encode(), "sha256").hexdigest()
+        return Members(group.generation, group.indexes, addresses, key)
 
 
 def _oldest_run(job: Job) -> Run | None:
@@ -74,15 +88,6 @@ def _session(job: Job, run: Run) -> SessionOfRun | None:
     if job.interactive is None or job.allocation is None or job.allocation.run != run.number:
         return None
     return SessionOfRun(job.interactive.asks, job.allocation.since)
-
-
-def _members(job: Job, run: Run) -> Members | None:
-    """The pods that should train together; None in a run that is not resized in place."""
-    if job.resize is not ResizePolicy.IN_PLACE:
-        return None
-    group = group_of(job, run)
-    addresses = tuple([pod_address(job, run.number, index) for index in group.indexes])
-    return Members(group.generation, group.indexes, addresses)
 
 
 def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import astuple
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic_core import from_json
 
@@ -128,10 +129,13 @@ def decoded(line: bytes) -> CostRow:
 
 def _row(fields: Mapping[str, Any]) -> CostRow:
     machine, payer = fields["machine"], fields["payer"]
+    _check(fields, str, ("budget", "budgetUid", "rental", "rentalUid", "pool"))
+    _check(fields, int, ("gpuSeconds", "part", "version", "edition"))
+    _check(fields, bool, ("correction",))
     return CostRow(
         budget=fields["budget"],
         budget_uid=fields["budgetUid"],
-        time_zone=fields["timeZone"],
+        time_zone=_zone(fields["timeZone"]),
         rental=fields["rental"],
         rental_uid=fields["rentalUid"],
         pool=fields["pool"],
@@ -152,13 +156,45 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
 
 _MACHINE: Final = ("cloud", "account", "region", "zone", "instance", "instanceType", "gpuType", "gpus", "capacityType")
 """The fields of a machine, in the order of ``BilledMachine``."""
-_machine: Final = lru_cache(maxsize=1024)(BilledMachine)
+
+
+def _check(fields: Mapping[str, Any], kind: type, names: Iterable[str]) -> None:
+    """TypeError for a field of another type."""
+    for name in names:
+        if type(fields[name]) is not kind:
+            raise TypeError(f"{name} is {fields[name]!r:.60}, which is no {_KINDS[kind]}")
+
+
+_KINDS: Final[Mapping[type, str]] = {str: "text", int: "whole number", bool: "true or false", dict: "object"}
+
+
+@lru_cache(maxsize=1024)
+def _machine(*values: Any) -> BilledMachine:
+    fields = dict(zip(_MACHINE, values, strict=True))
+    _check(fields, int, ("gpus",))
+    _check(fields, str, [name for name in _MACHINE if name != "gpus"])
+    return BilledMachine(*values)
+
+
+@lru_cache(maxsize=1024)
+def _zone(name: Any) -> str:
+    """The name of a time zone, which may lead to no other file."""
+    try:
+        return ZoneInfo(name).key
+    except (ZoneInfoNotFoundError, OSError, ValueError, TypeError) as error:
+        raise TypeError(f"timeZone is {name!r:.60}, which is no time zone") from error
+
+
 _instant: Final = lru_cache(maxsize=1024)(parse_instant)
 _price: Final = lru_cache(maxsize=1024)(Money.parse)
 """Rows beside each other have these in common, and to make them again takes half of a row's time."""
 
 
 def _payer(fields: Mapping[str, Any]) -> Payer:
+    _check(fields, str, ("namespace", "job", "jobUid", "class", "user"))
+    _check(fields, int, ("run",))
+    _check(fields, dict, ("labels",))
+    _check(fields["labels"], str, fields["labels"])
     return Payer(
         namespace=fields["namespace"],
         job=fields["job"],

@@ -12,11 +12,15 @@ from charterer.domain.time import Instant
 
 
 class Members(NamedTuple):
-    """The pods that should form the group of ``generation``: their indexes in the run's Job, and their DNS names."""
+    """The pods that should form the group of ``generation``: their indexes in the run's Job, and their DNS names.
+
+    ``key``: by which they know each other; no pod of another run has it.
+    """
 
     generation: int
     indexes: tuple[int, ...]
     addresses: tuple[str, ...]
+    key: str
 
 
 class SessionOfRun(NamedTuple):

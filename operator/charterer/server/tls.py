@@ -7,6 +7,7 @@ its own name and key, so that pods with its former certificate accept what it si
 
 from __future__ import annotations
 
+import hmac
 import ssl
 import tempfile
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -43,12 +44,17 @@ SaveSecret = Callable[[Mapping[str, bytes], str | None], Awaitable[bool]]
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """The authority's certificate for the pods, and the server's own chain and key, all PEM."""
+    """The authority's certificate for the pods, and the server's own chain and key, all PEM.
+
+    ``run_secret``: of which the keys are made by which pods of a run know each other. It follows from the authority's
+    key, which stays when certificates are renewed.
+    """
 
     ca_pem: str
     chain_pem: str
     key_pem: str
     renew_at: datetime
+    run_secret: bytes
 
     def server_context(self) -> ssl.SSLContext:
         """A context for serving, TLS 1.2 or later."""
@@ -226,5 +232,6 @@ async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], n
                 chain_pem=data["tls.crt"].decode(),
                 key_pem=data["tls.key"].decode(),
                 renew_at=_renew_at(authority, server),
+                run_secret=hmac.new(data["ca.key"], b"charterer: keys of runs", "sha256").digest(),
             )
     raise RuntimeError(f"the progress endpoint's certificate could not be stored in {_ATTEMPTS} attempts")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import zipfile
 from pathlib import Path
 
@@ -163,3 +164,9 @@ def test_a_column_that_is_there_twice_is_told(tmp_path: Path) -> None:
     path = tmp_path / "bill.csv"
     path.write_text(csv_text([aws_focus("1")]).replace("ServiceName", "ServiceCategory", 1))
     assert str(path) in refusal(path)
+
+
+def test_a_pipe_is_refused_at_once(tmp_path: Path) -> None:
+    pipe = tmp_path / "bill.csv"
+    os.mkfifo(pipe)
+    assert "it is no regular file: save it first" in refusal(pipe)

@@ -133,6 +133,15 @@ async def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, number: int
         (b'"start": "2026', b'"start": "x2026', "isoformat"),
         (b'"zone": ', b'"zones": ', "zone is missing"),
         (b'"payer": null', b'"payer": "ada"', "string indices"),
+        (b'"gpuSeconds": 3600', b'"gpuSeconds": "3600"', "gpuSeconds is '3600', which is no whole number"),
+        (b'"gpuSeconds": 3600', b'"gpuSeconds": true', "gpuSeconds is True"),
+        (b'"timeZone": "UTC"', b'"timeZone": "../../etc/passwd"', "timeZone is '../../etc/passwd', which is no time"),
+        (b'"timeZone": "UTC"', b'"timeZone": "Nowhere/Here"', "which is no time zone"),
+        (b'"timeZone": "UTC"', b'"timeZone": ["UTC"]', "unhashable|which is no time zone"),
+        (b'"correction": false', b'"correction": 0', "correction is 0"),
+        (b'"budgetUid": "uid', b'"budgetUid": 7, "x": "uid', "budgetUid is 7, which is no text"),
+        (b'"gpus": 8', b'"gpus": "8"', "gpus is '8'"),
+        (b'"zone": "us-east-1a"', b'"zone": 7', "zone is 7"),
     ],
 )
 async def test_a_wrong_field_is_named_even_if_the_digest_is_right(
@@ -140,6 +149,27 @@ async def test_a_wrong_field_is_named_even_if_the_digest_is_right(
 ) -> None:
     monkeypatch.setattr("charterer.cost_record.files._digest", lambda content: "0" * 32)
     await CostRecord(str(tmp_path)).write([cost_row("1")])
+    [file] = files_of(tmp_path)
+    assert old in file.read_bytes()
+    file.write_bytes(file.read_bytes().replace(old, new))
+    with pytest.raises(DamagedRecord, match=r"line 1 of .*" + cause):
+        rows_of(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "cause"),
+    [
+        (b'"run": 1', b'"run": "=1+1"', "run is '=1\\+1', which is no whole number"),
+        (b'"labels": {', b'"labels": [], "x": {', "labels is \\[\\], which is no object"),
+        (b'"team": "perception"', b'"team": ["perception"]', "team is"),
+        (b'"user": "ada"', b'"user": null', "user is None, which is no text"),
+    ],
+)
+async def test_so_is_one_of_whom_it_is_for(
+    tmp_path: Path, old: bytes, new: bytes, cause: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("charterer.cost_record.files._digest", lambda content: "0" * 32)
+    await CostRecord(str(tmp_path)).write([cost_row("1", payer("vision/vit"))])
     [file] = files_of(tmp_path)
     assert old in file.read_bytes()
     file.write_bytes(file.read_bytes().replace(old, new))

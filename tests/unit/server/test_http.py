@@ -325,7 +325,7 @@ async def test_a_fault_of_ours_is_one_line_of_the_log(endpoint: Endpoint, caplog
 
 def _of_generation(generation: int) -> CurrentRun:
     addresses = tuple(f"sft-r2-{index}.sft" for index in range(generation))
-    members = Members(generation, tuple(range(generation)), addresses)
+    members = Members(generation, tuple(range(generation)), addresses, "key")
     return CurrentRun(2, frozenset({POD_UID}), ALLOCATION, stopping=False, members=members)
 
 
@@ -345,6 +345,7 @@ async def test_the_answer_names_the_pods_that_should_train_together(endpoint: En
         "generation": 2,
         "indexes": [0, 1],
         "addresses": ["sft-r2-0.sft", "sft-r2-1.sft"],
+        "key": "key",
     }
 
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from charterer_trainer.environment import whole
 
@@ -21,11 +21,13 @@ class Members:
     """The pods that form the group of ``generation``: ascending Job indexes, and the address of each.
 
     An address is a DNS name or an IP address, with ``:port`` where the process does not listen on the usual one.
+    ``key``: by which the run's pods know each other; empty where nobody told one.
     """
 
     generation: int
     indexes: tuple[int, ...]
     addresses: tuple[str, ...]
+    key: str = field(default="", compare=False, repr=False)
 
     @classmethod
     def of(cls, content: object) -> Members | None:
@@ -40,10 +42,12 @@ class Members:
         known = sorted((index, address) for index, address in pairs if index is not None and isinstance(address, str))
         if not known or len({index for index, _ in known}) != len(indexes) or len(indexes) != len(addresses):
             return None
-        return cls(number, tuple(index for index, _ in known), tuple(address for _, address in known))
+        key = content.get("key")
+        members = tuple(index for index, _ in known), tuple(address for _, address in known)
+        return cls(number, *members, key if isinstance(key, str) else "")
 
     def content(self) -> dict[str, object]:
-        """The object that ``of`` reads."""
+        """The object that ``of`` reads, without the key."""
         return {"generation": self.generation, "indexes": list(self.indexes), "addresses": list(self.addresses)}
 
     @property

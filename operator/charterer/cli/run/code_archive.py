@@ -14,6 +14,7 @@ from typing import Final
 import click
 
 from charterer.cli.run.git import git_output, git_paths
+from charterer.cli.run.secret_names import secret_files
 from charterer.sentences import count, names
 
 MOST_BYTES: Final = 900_000
@@ -45,14 +46,21 @@ def archive_of(directory: Path) -> CodeArchive:
     warnings = [*_differences(directory)]
     if outside:
         warnings.append(f"links that lead out of the directory are left out: {names(outside)}")
+    if secret := secret_files(files):
+        warnings.append(
+            f"{names(secret)} may hold secrets, and {_verb(secret, 'goes', 'go')} into a ConfigMap, which whoever may "
+            "view the namespace reads: git rm --cached, or use a Secret"
+        )
     if modules:
         warnings.append(f"submodules without files are left out ({names(modules)}): git submodule update --init")
     return CodeArchive(_packed(directory, files), tuple(warnings))
 
 
 def _leads_out(directory: Path, path: str) -> bool:
-    """Whether it is a link that no program would unpack from a tarball."""
+    """Whether it is a link that no program would unpack from a tarball, or is reached by a folder that is one."""
     file = directory / path
+    if not file.parent.resolve().is_relative_to(directory.resolve()):
+        return True
     if not file.is_symlink():
         return False
     target = os.readlink(file)

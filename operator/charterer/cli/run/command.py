@@ -16,6 +16,7 @@ from charterer.cli.run.code_archive import archive_of
 from charterer.cli.run.follow import Follower
 from charterer.cli.run.git import GitSource, git_source
 from charterer.cli.run.manifest import SubmittedJob, Volume, as_yaml, manifests
+from charterer.cli.run.secret_names import secret_variables
 from charterer.cli.run.submit import Images, create, first_word, images, next_line, unless_paid_for, without_defaults
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
 from charterer.cli.shared.option_groups import option_group
@@ -25,6 +26,7 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money
 from charterer.domain.time import Instant, parse_instant
+from charterer.sentences import names
 
 _LONGEST_NAME: Final = 45
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
@@ -178,6 +180,11 @@ def run(
     code = None if asked.no_code else archive_of(here) if asked.git is None else git_source(here, asked.git)
     for warning in () if code is None else code.warnings:
         note(f"Warning: {warning}")
+    if secret := secret_variables(name for name, _ in asked.env):
+        note(
+            f"Warning: {names(secret)} may be secret, and whoever may read the job sees it: begin with --dry-run, and "
+            "take it from a Secret by valueFrom.secretKeyRef"
+        )
     told = _submission(asked, namespace, command, code if code is None or isinstance(code, GitSource) else code.content)
     if dry_run:
         found = without_defaults(told.image) if told.image else _defaults(cluster, namespace, told.image)

@@ -91,8 +91,8 @@ class SeenLately:
     elapsed: float
 
     def rate(self, least_seconds: float) -> float:
-        """Jobs a second, if they are taken to have come within ``least_seconds`` at least."""
-        return self.jobs / _exposure(max(self.elapsed, least_seconds), WEEK_SECONDS)
+        """Jobs a second, if they are taken to have come within ``least_seconds`` at least, and within a second."""
+        return self.jobs / _exposure(max(self.elapsed, least_seconds, 1.0), WEEK_SECONDS)
 
 
 def expected_arrivals(

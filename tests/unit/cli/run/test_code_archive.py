@@ -15,6 +15,7 @@ import pytest
 
 from charterer.cli.run.code_archive import MOST_BYTES, archive_of
 from charterer.cli.run.manifest import UNPACK
+from charterer.cli.run.secret_names import secret_files
 from tests.unit.cli.run.repository import git, repository, write
 
 
@@ -81,6 +82,32 @@ def test_the_pods_unpack_links_and_odd_names_but_no_link_that_leads_out(tmp_path
     subprocess.run(unpack, check=True)
     assert {file.name for file in (tmp_path / "there").iterdir()} == {"train.py", "Ärger mit\n'Namen'.py", "inside"}
     assert (tmp_path / "there" / "inside").read_text() == "print(1)"
+
+
+def test_no_file_goes_along_that_a_folder_leads_out_to(tmp_path: Path) -> None:
+    here = repository(tmp_path / "code", {"train.py": "", "conf/passwd": "", "conf/deep/x": "", "kept/y": "y"})
+    write(tmp_path / "etc" / "passwd", "theirs")
+    write(tmp_path / "etc" / "deep" / "x", "theirs")
+    subprocess.run(["rm", "-r", str(here / "conf"), str(here / "kept")], check=True)
+    (here / "conf").symlink_to(tmp_path / "etc")
+    write(here / "real" / "y", "y")
+    (here / "kept").symlink_to("real")
+    archive = archive_of(here)
+    assert contents(archive.content) == {"train.py": b"", "kept/y": b"y"}
+    assert "links that lead out of the directory are left out: conf/deep/x, conf/passwd" in archive.warnings
+
+
+SECRET = [".env", "sft/.env.prod", ".netrc", "id_rsa", "deploy/id_ed25519", "kubeconfig", "gpu.kubeconfig", "tls.key"]
+SECRET += ["service-account.json", "sft/my-service_account-7.json", "credentials.json", ".kube/config", "secrets.yaml"]
+PLAIN = ["train.py", ".env.example", "env.py", "config", "keys.py", "secrets.py", "tokenizer.json", "model.pem.md"]
+
+
+def test_what_may_hold_secrets_is_said_in_one_line(tmp_path: Path) -> None:
+    here = repository(tmp_path / "code", dict.fromkeys((*SECRET, *PLAIN), "x"))
+    (told,) = archive_of(here).warnings
+    assert set(secret_files((*SECRET, *PLAIN))) == set(SECRET)
+    assert "may hold secrets, and go into a ConfigMap, which whoever may view the namespace reads" in told
+    assert archive_of(repository(tmp_path / "plain", dict.fromkeys(PLAIN, "x"))).warnings == ()
 
 
 def test_a_submodule_goes_along_if_it_is_there(tmp_path: Path) -> None:

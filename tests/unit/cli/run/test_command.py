@@ -102,3 +102,11 @@ def test_without_an_image_a_cluster_is_asked_for_the_default() -> None:
     result = ran("--gpus", "1", "--", "python", "train.py")
     assert result.exit_code == 1
     assert "kubeconfig" in result.output.lower()
+
+
+def test_a_variable_that_may_be_secret_is_said() -> None:
+    given = "--env", "WANDB_API_KEY=x", "--env", "HF_TOKEN=y"
+    told = ran("--gpus", "1", "--image", "a:1", *given, "--", "python", "t.py")
+    assert "Warning: HF_TOKEN, WANDB_API_KEY may be secret" in told.stderr
+    plain = ran("--gpus", "1", "--image", "a:1", "--env", "TOKENIZERS_PARALLELISM=x", "--", "python", "t.py")
+    assert "secret" not in plain.stderr

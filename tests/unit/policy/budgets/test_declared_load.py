@@ -218,3 +218,10 @@ def test_jobs_of_many_declared_classes_weigh_at_most_five_times_as_much_as_thems
         return sum(group.demand(kappa=1.0, overhead=1.0).spends[0] for group in groups)
 
     assert load(declared=True) <= 5.0 * load(declared=False)
+
+
+@pytest.mark.parametrize("least", [0.0, 5e-324, 1e-11, 1.0])
+def test_jobs_that_last_no_time_at_all_come_in_a_second_at_least(least: float) -> None:
+    seen = seen_lately(None, (MID_MONTH,), MID_MONTH)
+    assert seen is not None
+    assert seen.rate(least) == pytest.approx(1.0, rel=1e-3)

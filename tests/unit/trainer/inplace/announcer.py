@@ -78,7 +78,8 @@ class Announcer:
         with self.changed:
             generation = 1 if self.members is None else self.members["generation"] + 1
             addresses = [f"127.0.0.1:{self.port(index)}" for index in indexes]
-            self.members = {"generation": generation, "indexes": list(indexes), "addresses": addresses}
+            members = {"generation": generation, "indexes": list(indexes), "addresses": addresses}
+            self.members = {**members, "key": "of-the-run"}
             self.changed.notify_all()
         return int(generation)
 

@@ -9,10 +9,12 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
-from charterer_trainer.inplace.board import Board, BoardServer, ask, host_and_port
+from charterer_trainer.inplace.board import Board, ask, host_and_port
 from charterer_trainer.inplace.rendezvous import Excluded, Finished, Rendezvous
 from charterer_trainer.members import Members, MembersWatch
 from tests.patience import PATIENCE
+
+KEY = "of-the-run"
 
 
 class Pods:
@@ -39,7 +41,7 @@ class Pods:
         """The operator's word reaches all; pods that are not there yet have an address where nobody listens."""
         generation = 1 if self.members is None else self.members.generation + 1
         ports = [self.pods[index].server.port if index in self.pods else 1 for index in indexes]
-        self.members = Members(generation, indexes, tuple(f"127.0.0.1:{port}" for port in ports))
+        self.members = Members(generation, indexes, tuple(f"127.0.0.1:{port}" for port in ports), KEY)
         for watch in self._watches.values():
             watch.heard(self.members)
         return self.members
@@ -202,17 +204,6 @@ def test_a_newcomer_ends_when_training_has_ended_without_it(pods: Pods) -> None:
     pods.pods[1].released(1)
 
 
-def test_requests_that_make_no_sense_do_not_end_the_board() -> None:
-    server = BoardServer(Board(), 0)
-    try:
-        address = f"127.0.0.1:{server.port}"
-        with pytest.raises(ConnectionResetError):
-            ask(address, generation="?", word="ready")
-        assert ask(address, generation=1, word="ready", index=4, value="x", count=1)["values"] == {"4": "x"}
-    finally:
-        server.close()
-
-
 def test_what_was_said_for_generations_that_are_over_is_forgotten() -> None:
     board = Board()
     for generation in range(20):
@@ -279,6 +270,27 @@ def test_members_are_in_the_order_of_their_indexes() -> None:
     assert members == Members(4, (0, 2), ("a", "c"))
     assert members is not None
     assert (members.leader, members.address(2)) == (0, "c")
+
+
+GO: dict[str, object] = {"generation": 1, "word": "go", "index": 0, "value": "finished"}
+
+
+@pytest.mark.parametrize("key", ["", "of-another-run", "of-the-run-of-another", KEY[:-1]])
+def test_who_has_not_the_key_of_the_run_is_not_listened_to(pods: Pods, key: str) -> None:
+    pods.start(0, 1)
+    members = pods.announce(0, 1)
+    newcomer = pods.join(1)
+    for address in members.addresses:
+        with pytest.raises(OSError, match=r"no answer|reset"):
+            ask(address, key, **GO)
+    assert pods.join(0).result(10) == newcomer.result(10) == members
+
+
+def test_before_the_operator_has_told_the_key_nobody_is_listened_to(pods: Pods) -> None:
+    pods.start(0)
+    for key in ("", KEY):
+        with pytest.raises(OSError, match=r"no answer|reset"):
+            ask(f"127.0.0.1:{pods.pods[0].server.port}", key, **GO)
 
 
 def test_a_process_that_comes_in_a_members_place_waits_for_the_next_generation(pods: Pods) -> None:

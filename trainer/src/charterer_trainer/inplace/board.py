@@ -1,17 +1,19 @@
 """Where the members of a group meet: a board in each process, on which the others write a word and wait for words.
 
 The board of the member with the lowest index is the meeting point of a generation, so no process is needed for ever. A
-request is a line of JSON over TCP, and so is its answer; like the frameworks' own stores it trusts the pods' network.
+request is a line over TCP: the key of the run, which its pods have from the operator, a space, and JSON. So is its
+answer, without a key. Whoever has not the key is not listened to; what he could do with a member's word is bounded.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
 import os
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 PORT_VARIABLE = "CHARTERER_GROUP_PORT"
@@ -20,6 +22,14 @@ _MAX_LINE_BYTES = 4_194_304
 _CONNECT_SECONDS = 5.0
 """Within which a board answers. On a busy machine a process needs some; one that has ended refuses at once."""
 _KEPT_GENERATIONS = 4
+_MOST_CONNECTIONS = 4_096
+"""At once: each has a thread, and a member has one open while it waits for the others."""
+_MOST_BYTES = 64 * 1024 * 1024
+"""That a board keeps in all."""
+_LONGEST_WAIT_SECONDS = 600.0
+_LONGEST_WORD = 100
+_LARGEST_NUMBER = 999_999_999
+"""The largest generation and index."""
 
 
 def own_port(environ: Mapping[str, str] = os.environ) -> int:
@@ -42,19 +52,26 @@ class Board:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._said: dict[tuple[int, str], dict[int, tuple[Any, float]]] = {}
+        self._sizes: dict[tuple[int, str], dict[int, int]] = {}
 
     def say(self, generation: int, word: str, index: int, value: object = None) -> None:
-        """That member says it, again or for the first time."""
+        """That member says it, again or for the first time. ValueError when the board has no room for it."""
+        key, size = (generation, word), len(json.dumps(value))
         with self._changed:
-            self._said.setdefault((generation, word), {})[index] = (value, time.monotonic())
-            for key in [key for key in self._said if key[0] < generation - _KEPT_GENERATIONS]:
-                del self._said[key]
+            kept = sum([sum(sizes.values()) for sizes in self._sizes.values()])
+            if kept + size - self._sizes.get(key, {}).get(index, 0) > _MOST_BYTES:
+                raise ValueError(f"more than {_MOST_BYTES} bytes")
+            self._said.setdefault(key, {})[index] = (value, time.monotonic())
+            self._sizes.setdefault(key, {})[index] = size
+            for old in [each for each in self._said if each[0] < generation - _KEPT_GENERATIONS]:
+                del self._said[old], self._sizes[old]
             self._changed.notify_all()
 
     def forget(self, generation: int, word: str) -> None:
         """Nobody has said it."""
         with self._changed:
             self._said.pop((generation, word), None)
+            self._sizes.pop((generation, word), None)
 
     def hear(self, generation: int, word: str, count: int, seconds: float) -> dict[int, Any]:
         """The values by index, once ``count`` members have said it or after that many seconds, whatever there is."""
@@ -71,11 +88,16 @@ class Board:
 
 
 class BoardServer:
-    """Serves a board to the other processes until this one ends."""
+    """Serves a board to the other processes until this one ends.
 
-    def __init__(self, board: Board, port: int) -> None:
+    ``key``: that which each request must begin with; None while it is not known, and nobody is listened to.
+    """
+
+    def __init__(self, board: Board, port: int, key: Callable[[], str | None]) -> None:
         """OSError when the port is taken."""
         self._board = board
+        self._key = key
+        self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
         self._socket = socket.create_server(("", port), family=family, backlog=1_024, dualstack_ipv6=dual)
@@ -97,40 +119,71 @@ class BoardServer:
                     return
                 time.sleep(0.05)  # out of files, or the peer was gone before it was accepted
                 continue
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            if self._places.acquire(blocking=False):
+                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
+            else:
+                connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
         try:
             with connection, connection.makefile("rb") as lines:
                 connection.settimeout(_CONNECT_SECONDS)
-                asked = json.loads(lines.readline(_MAX_LINE_BYTES))
-                connection.sendall(json.dumps(self._reply(asked)).encode() + b"\n")
-        except (OSError, ValueError, KeyError, TypeError):
-            return
+                key = self._key()
+                if key is None:
+                    return
+                begins = f"{key} ".encode()
+                if hmac.compare_digest(lines.read(len(begins)), begins):
+                    asked = json.loads(lines.readline(_MAX_LINE_BYTES))
+                    connection.sendall(json.dumps(self._reply(asked)).encode() + b"\n")
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
+            return  # the peer is gone, or that was no request
+        finally:
+            self._places.release()
 
     def _reply(self, asked: Mapping[str, Any]) -> dict[str, object]:
-        generation, word = int(asked["generation"]), str(asked["word"])
+        generation, word, awaited = _number(asked["generation"]), _word(asked["word"]), _word(asked["awaited"])
+        count, seconds, lately = _number(asked["count"]), _seconds(asked["seconds"]), _seconds(asked["lately"])
         if asked["index"] is not None:
-            self._board.say(generation, word, int(asked["index"]), asked["value"])
-        if asked["lately"]:
-            return {"indexes": sorted(self._board.lately(generation, word, float(asked["lately"])))}
-        awaited = str(asked["awaited"] or word)
-        values = self._board.hear(generation, awaited, int(asked["count"]), float(asked["seconds"]))
+            self._board.say(generation, word, _number(asked["index"]), asked["value"])
+        if lately:
+            return {"indexes": sorted(self._board.lately(generation, word, lately))}
+        values = self._board.hear(generation, awaited or word, count, seconds)
         return {"values": {str(index): value for index, value in values.items()}}
 
 
-def ask(address: str, **fields: Any) -> dict[str, Any]:
+def _number(value: object) -> int:
+    number = int(str(value))
+    if not -1 <= number <= _LARGEST_NUMBER:
+        raise ValueError(number)
+    return number
+
+
+def _seconds(value: Any) -> float:
+    seconds = float(value)
+    if not 0.0 <= seconds <= _LONGEST_WAIT_SECONDS:
+        raise ValueError(seconds)
+    return seconds
+
+
+def _word(value: object) -> str:
+    if not isinstance(value, str) or len(value) > _LONGEST_WORD:
+        raise ValueError("no word")
+    return value
+
+
+def ask(address: str, key: str, **fields: Any) -> dict[str, Any]:
     """One request to the board at that address; OSError when there is none, or no answer in time.
 
-    ``generation`` and ``word``: what it is about. ``index`` and ``value``: say the word. ``lately``: who has said it
-    within so many seconds. Otherwise wait until ``count`` members have said it (or ``awaited``, another word), for at
-    most ``seconds``.
+    ``key``: of the run. ``generation`` and ``word``: what it is about. ``index`` and ``value``: say the word.
+    ``lately``: who has said it within so many seconds. Otherwise wait until ``count`` members have said it (or
+    ``awaited``, another word), for at most ``seconds``.
     """
     request = {"index": None, "value": None, "lately": 0, "awaited": "", "count": 0, "seconds": 0.0, **fields}
+    request["seconds"] = min(request["seconds"], _LONGEST_WAIT_SECONDS)
     with socket.create_connection(host_and_port(address), timeout=_CONNECT_SECONDS) as connection:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection.settimeout(_CONNECT_SECONDS + request["seconds"])
-        connection.sendall(json.dumps(request).encode() + b"\n")
+        connection.sendall(f"{key} {json.dumps(request)}\n".encode())
         with connection.makefile("rb") as lines:
             line = lines.readline(_MAX_LINE_BYTES)
     try:

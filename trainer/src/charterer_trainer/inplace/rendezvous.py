@@ -45,11 +45,18 @@ class Rendezvous:
         """``fixed``: the only group there will be, where no operator announces any (``watch`` is None)."""
         self.index = index
         self.board = Board()
-        self.server = BoardServer(self.board, port)
         self._watch = watch
+        self.server = BoardServer(self.board, port, self._key)
         self._fixed = fixed
         self._stopped = stopped
         self._lookout: _Lookout | None = None
+
+    def _key(self) -> str | None:
+        """The key of the run; None until the operator has told it, empty where there is none to tell it."""
+        if self._watch is None:
+            return ""
+        newest = self._watch.newest
+        return None if newest is None else newest.key
 
     # -- without a group
 
@@ -221,7 +228,12 @@ class Rendezvous:
 
     def _at(self, group: Members, at: int, word: str, **fields: object) -> dict[str, object]:
         """A request about the group's generation to the board of member ``at``; the values by index."""
-        return dict(ask(group.address(at), **{"generation": group.generation, "word": word, **fields})["values"])
+        request = {"generation": group.generation, "word": word, **fields}
+        return dict(self.ask(group.address(at), **request)["values"])
+
+    def ask(self, address: str, **fields: Any) -> dict[str, Any]:
+        """A request to the board at that address, with the run's key."""
+        return ask(address, self._key() or "", **fields)
 
 
 class _Lookout:
@@ -253,7 +265,7 @@ class _Lookout:
             return mine.board.lately(members.generation, "ready", _READY_SECONDS)
         try:
             address = members.address(members.leader)
-            answer = ask(address, generation=members.generation, word="ready", lately=_READY_SECONDS)
+            answer = mine.ask(address, generation=members.generation, word="ready", lately=_READY_SECONDS)
         except OSError:
             return set()
         return set(answer["indexes"])
