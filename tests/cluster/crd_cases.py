@@ -60,7 +60,7 @@ def make(kind: str, name: str = "x", **changes: Any) -> Json:
 class Case:
     """``rule`` is the message of the rule of ``kind``. With ``before``, the two are updates of that object.
 
-    ``status``: the updates are of the status subresource. ``by_operator``: only the operator may create ``before``.
+    ``status``: the updates are of the status subresource. ``by_operator``: only the operator may write it.
     """
 
     kind: str

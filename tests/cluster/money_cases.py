@@ -31,7 +31,8 @@ MONEY_REFUSED: dict[str, Json] = {
 MONEY_CASES = (
     Case(
         "GPUBudget",
-        "currencyRate says what a dollar costs in another currency: give it if currency is not USD, such as",
+        "currencyRate says what a dollar costs in another currency: give it if currency is not USD, such as "
+        '{perDollar: "0.92", asOf: "2026-11-01T00:00:00Z"}, and leave it out otherwise',
         _in_euros(),
         make("GPUBudget", currency="EUR"),
     ),

@@ -44,14 +44,16 @@ def create(
     return api.call("POST", f"{path}?fieldValidation={unknown_fields}{_dry(dry_run)}", raw, token=token)
 
 
-def replace(api: ControlPlane, raw: Json, *, status: bool = False, dry_run: bool = False) -> None:
+def replace(
+    api: ControlPlane, raw: Json, *, status: bool = False, dry_run: bool = False, token: str | None = None
+) -> None:
     """Write it, or its status, in the place of what is there; likewise."""
     resource, metadata = _RESOURCES[raw["kind"]], raw["metadata"]
     found = resource.one(metadata["name"], metadata.get("namespace"))
     version = api.call("GET", found)["metadata"]["resourceVersion"]
     body = {**raw, "metadata": {**metadata, "resourceVersion": version}}
     path = f"{found}/status" if status else found
-    api.call("PUT", f"{path}?fieldValidation=Strict{_dry(dry_run)}", body)
+    api.call("PUT", f"{path}?fieldValidation=Strict{_dry(dry_run)}", body, token=token)
 
 
 def delete(api: ControlPlane, raw: Json) -> None:

@@ -101,9 +101,9 @@ def test_a_rule_accepts_what_it_should_and_refuses_the_rest_in_its_own_words(
         kept.append(case.before)
         if case.status:
             replace(api, case.before, status=True)
-        replace(api, case.passes, status=case.status, dry_run=True)
+        replace(api, case.passes, status=case.status, dry_run=True, token=creator)
         with pytest.raises(ControlPlaneError) as refusal:
-            replace(api, case.fails, status=case.status, dry_run=True)
+            replace(api, case.fails, status=case.status, dry_run=True, token=creator)
     assert case.rule in str(refusal.value)
 
 
