@@ -47,13 +47,14 @@ def create(
 def replace(
     api: ControlPlane, raw: Json, *, status: bool = False, dry_run: bool = False, token: str | None = None
 ) -> None:
-    """Write it, or its status, in the place of what is there; likewise."""
+    """Write it, or its status, in the place of what is there; likewise. Who has a ``token`` may only patch."""
     resource, metadata = _RESOURCES[raw["kind"]], raw["metadata"]
     found = resource.one(metadata["name"], metadata.get("namespace"))
     version = api.call("GET", found)["metadata"]["resourceVersion"]
     body = {**raw, "metadata": {**metadata, "resourceVersion": version}}
     path = f"{found}/status" if status else found
-    api.call("PUT", f"{path}?fieldValidation=Strict{_dry(dry_run)}", body, token=token)
+    method = "PUT" if token is None else "PATCH"
+    api.call(method, f"{path}?fieldValidation=Strict{_dry(dry_run)}", body, token=token)
 
 
 def delete(api: ControlPlane, raw: Json) -> None:
