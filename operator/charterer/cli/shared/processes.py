@@ -43,4 +43,5 @@ def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
         pool.shutdown(wait=False, cancel_futures=True)
         for process in active_children():
             process.terminate()
+            process.join()
         raise
