@@ -57,8 +57,10 @@ _OFFERS = (
 )
 """GPU type, GPUs of a node, dollars an hour of a node, speed."""
 _WIDTHS = (1, 2, 4, 8, 16)
+_NODES = 20
+"""Nodes of a pool at most."""
 _RESTART_SECONDS = 60.0
-_INSTANT = 1e-3
+INSTANT = 1e-3
 """Seconds that an instant is apart from the next at least."""
 
 
@@ -105,7 +107,8 @@ def team(seed: int) -> Team:
     return Team(pools, tuple(sorted(jobs, key=lambda job: job.at)))
 
 
-def _scenario(world: Team, budget: Budget) -> Scenario:
+def scenario(world: Team, budget: Budget, start_seconds: float = 180.0) -> Scenario:
+    """The team's jobs. ``start_seconds``: of a node."""
     terms = {job.name: JobTerms(job.widths, job.resize) for job in world.jobs}
     applications = {
         job.name: Application(
@@ -124,7 +127,7 @@ def _scenario(world: Team, budget: Budget) -> Scenario:
         applications=applications,
         pools=tuple(
             [
-                PoolModel(f"{kind}-{size}", size, Price.parse(f"{hourly:.2f}"), kind, start_seconds=180.0, max_nodes=20)
+                PoolModel(f"{kind}-{size}", size, Price.parse(f"{hourly:.2f}"), kind, start_seconds, max_nodes=_NODES)
                 for kind, size, hourly, _ in world.pools
             ]
         ),
@@ -146,7 +149,7 @@ class Told:
         """The operator's plan."""
         found = plan(snapshot, self._memo)
         (verdict,) = found.budgets.values()
-        if seconds_between(START, snapshot.now) <= self._until + _INSTANT:
+        if seconds_between(START, snapshot.now) <= self._until + INSTANT:
             self.dollars = (verdict.spent + verdict.in_sight + verdict.commitments).dollars
         return found
 
@@ -168,10 +171,10 @@ def simulate(seed: int, given: float, *, monthly: bool) -> Outcome:
     """One team's day. ``given``: dollars a month, or for an hour of a job's life."""
     world = team(seed)
     budget = new_budget(START, Money.of(given)) if monthly else new_budget(START, rate=Rate(given / _HOUR))
-    scenario = _scenario(world, budget)
-    classes = {class_of(name): application for name, application in scenario.applications.items()}
+    given_jobs = scenario(world, budget)
+    classes = {class_of(name): application for name, application in given_jobs.applications.items()}
     told = Told(world.jobs[-1].at)
-    result = Simulation(scenario, told.plan, ExactKnowledge(exact_profiles(classes, _RESTART_SECONDS))).run()
+    result = Simulation(given_jobs, told.plan, ExactKnowledge(exact_profiles(classes, _RESTART_SECONDS))).run()
     hours = sum([((job.finished or result.ended_at) - job.submitted) / _HOUR for job in result.jobs])
     return Outcome(told.dollars, result.spent.dollars, hours, result.restarts)
 
