@@ -1,14 +1,14 @@
 """Five promises of a budget to newcomers:  python -m tests.bench.first_budgets [--only a b c d e] [--seeds 10]
 [--first 1] [--processes 1]
 
-- ``a``: few narrow jobs on nodes of eight GPUs, and a month's amount without a hard limit: by how much it is passed, and
-  whether the number was told when the last job had come.
+- ``a``: few narrow jobs on nodes of eight GPUs, and a month's amount without a hard limit: by how much it is passed,
+  and whether the number was told when the last job had come.
 - ``b``: one batch and ample money: θ·a + m beside the best of fixed rates with and without moves, and restarts.
 - ``c``: nodes that start in 15 minutes: θ·a + m with moves for money beside that without any.
 - ``d``: a week of jobs as asked, of which nothing is known: θ·a + m of an autoscaler that gives each what it asks for
   and ends idle nodes at once, by ours; and of perfect packing on the autoscaler's pool, a bound for fixed widths.
-- ``e``: committed nodes that are always in use: θ·a + m, their bill included, beside the same jobs on demand alone, a
-  committed node costing what one on demand does; and by the marginal price beside the price that is paid.
+- ``e``: two committed nodes that are always in use, at the price on demand: θ·a + m beside that of the same jobs on
+  demand alone, whose first two nodes they stand for; and by the marginal price beside the price that is paid.
 
 θ is the price of an hour of a job's life, a the hours of all jobs from submission to completion, m the dollars.
 """
@@ -16,10 +16,9 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import accumulate, pairwise
 from statistics import fmean
 from unittest.mock import patch
@@ -27,6 +26,7 @@ from unittest.mock import patch
 from charterer.domain.budget import Budget, MoveLimits
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money, Price
+from charterer.domain.period import period_end
 from charterer.domain.plan import Plan
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
@@ -43,7 +43,6 @@ from charterer.simulate.simulation import Simulation
 from tests.bench import _first_budgets as worlds
 from tests.bench import commitments, small_teams
 from tests.bench._pollux import START
-from tests.bench.small_teams import Team
 
 _HOUR = 3600.0
 _NEAR = 0.1
@@ -135,7 +134,14 @@ def amount(seed: int) -> Month:
     world = worlds.narrow(seed)
     told = _Told(world.team.jobs[-1].at)
     result = _run(small_teams.scenario(world.team, new_budget(START, Money.of(world.amount))), told.plan)
-    return Month(world.amount, told.dollars[-1], result.spent.dollars)
+    return Month(world.amount, told.dollars[-1], _within_month(result))
+
+
+def _within_month(result: SimulationResult) -> float:
+    """Dollars until the end of the month in which the budget was made."""
+    end = seconds_between(START, period_end("UTC", START))
+    steps = [*result.hourly, (result.ended_at, 0.0)]
+    return sum([hourly * (min(later, end) - at) / _HOUR for (at, hourly), (later, _) in pairwise(steps) if at < end])
 
 
 def print_amounts(months: Sequence[tuple[int, Month]]) -> None:
@@ -250,11 +256,14 @@ def committed(case: tuple[float, int]) -> tuple[float, float, float]:
     """θ·a + m with committed nodes by their marginal price, by the price that is paid, and on demand alone."""
     theta, seed = case
     given = commitments.scenario(_LIST, _COMMITTED, 150, theta, seed)
-    alone = replace(given, pools=tuple([pool for pool in given.pools if pool.committed is None]))
-    paid = property(lambda pool: None if pool.quote is None else pool.quote.price)
-    marginal = _outcome(_run(given))
+    alone = _run(replace(given, pools=tuple([pool for pool in given.pools if pool.committed is None])))
+    nodes = [*alone.rented_nodes, (alone.ended_at, 0)]
+    seconds = sum([min(count, _COMMITTED) * (until - at) for (at, count), (until, _) in pairwise(nodes)])
+    bill, paid = seconds * _LIST.dollars_per_second, property(lambda pool: pool.quote and pool.quote.price)
+    marginal = commitments.outcome(given).figure(theta)
     with patch.object(Pool, "marginal", paid):
-        return marginal.cost(theta), _outcome(_run(given)).cost(theta), _outcome(_run(alone)).cost(theta)
+        by_price = commitments.outcome(given).figure(theta)
+    return marginal + bill, by_price + bill, _outcome(alone).cost(theta)
 
 
 def print_committed(theta: float, found: Sequence[tuple[float, float, float]]) -> None:

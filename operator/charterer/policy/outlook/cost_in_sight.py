@@ -1,8 +1,9 @@
 """What a budget's jobs in sight will still cost: its nodes, until they can be given back.
 
 Jobs that run are where they are, or where the plan takes them. Those that wait have the nodes that they wait for, or
-the option that the plan looks for (``nodes.run_down``). Moves that will pay later are not in it, nor what is lost with
-nodes that the cloud takes back.
+the option that the plan looks for (``nodes.run_down``). Those that wait for money come when the others are gone, as far
+as there is money then (``actions.admission.commitments``). Moves that will pay later are not in it, nor what is lost
+with nodes that the cloud takes back.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Verdict
+from charterer.domain.plan import Allocate, ReasonCode, Verdict
 from charterer.domain.rental import Rental
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.solution import BudgetSolution, InSight
 from charterer.policy.nodes.holdings import by_rental
-from charterer.policy.nodes.run_down import NodeOffer, StandingNode, WaitingJob, run_down
+from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, WaitingJob
 from charterer.policy.outlook.placer import Placer
 
 
@@ -50,7 +51,6 @@ class CostInSight:
 
     def cost(self) -> InSight:
         """Dollars until the period's end. Nodes that are paid for whether they are used or not are in none of it."""
-        running = total = 0.0
         held, waiting = (
             defaultdict[RentalId, list[tuple[int, float]]](list),
             defaultdict[PoolId, list[WaitingJob]](list),
@@ -58,15 +58,70 @@ class CostInSight:
         ready = self._booting()
         for job in self._jobs():
             self._add(job, held, waiting, ready)
-        for name, pool in self._snapshot.pools.items():
-            nodes = [*self._standing(name, held, ready)]
-            if pool.committed is not None or not (nodes or waiting[name]):
-                continue
-            most = self._placer.more_nodes(name, sum([job.nodes for job in waiting[name]]))
-            offer = NodeOffer(pool.gpus_per_node or 1, self._price(name), pool.likely_start_seconds, most)
-            running += run_down(nodes, (), offer, self._seconds)
-            total += run_down(nodes, waiting[name], offer, self._seconds)
-        return InSight(Money.of(total), Money.of(running))
+        nodes = self._run_downs(held, ready)
+        running = _dollars(nodes)
+        for pool, jobs in waiting.items():
+            for there in jobs if pool in nodes else ():
+                nodes[pool].add(there)
+        return InSight(Money.of(_dollars(nodes) + self._later(_dollars(nodes))), Money.of(running))
+
+    def running(self, jobs: Iterable[Job]) -> Mapping[PoolId, RunDown]:
+        """The nodes of each pool with these jobs, which run on."""
+        held = defaultdict[RentalId, list[tuple[int, float]]](list)
+        for job in jobs:
+            self._add(job, held, {}, {})
+        return self._run_downs(held, self._booting())
+
+    def waiting_job(self, job: Job, option: Option) -> WaitingJob:
+        """The job on an option that it does not have yet."""
+        count = self._placer.nodes(option)
+        return WaitingJob(option.takes // count, count, self._restart(option) + self._left(job, option))
+
+    def _run_downs(
+        self, held: Mapping[RentalId, list[tuple[int, float]]], ready: Mapping[RentalId, float]
+    ) -> dict[PoolId, RunDown]:
+        return {
+            name: RunDown([*self._standing(name, held, ready)], self._offer(name), self._seconds)
+            for name, pool in self._snapshot.pools.items()
+            if pool.committed is None
+        }
+
+    def _offer(self, name: PoolId) -> NodeOffer:
+        pool = self._snapshot.pools[name]
+        most = self._placer.more_nodes(name, pool.max_nodes)
+        return NodeOffer(pool.gpus_per_node or 1, self._price(name), pool.likely_start_seconds, most)
+
+    def _later(self, dollars: float) -> float:
+        """Dollars of the jobs that wait for money, beside ``dollars`` of all others in sight.
+
+        The first begins when nothing runs any more, if there is any money left; others beside it that fit into that.
+        """
+        left, spent = [*self._unpaid()], 0.0
+        money = self._money - dollars
+        while left and spent < money:
+            nodes = {pool: RunDown((), self._offer(pool), self._seconds) for pool, _ in left}
+            began = 0
+            for pool, job in left:
+                if began and spent + _dollars(nodes) + nodes[pool].adds(job) > money:
+                    break
+                nodes[pool].add(job)
+                began += 1
+            left, spent = left[began:], spent + _dollars(nodes)
+        return spent
+
+    def _unpaid(self) -> Iterable[tuple[PoolId, WaitingJob]]:
+        """The jobs that wait for money, in their order."""
+        pools = self._snapshot.pools
+        for name, verdict in self._plan.verdicts.items():
+            option, waits = verdict.option, verdict.reason.code is ReasonCode.WAITING_FOR_BUDGET
+            if waits and option is not None and pools[option.pool].committed is None:
+                yield option.pool, self.waiting_job(self._snapshot.jobs[name], option)
+
+    @property
+    def _money(self) -> float:
+        """Dollars that are left of the period's aim."""
+        solution = self._solution
+        return (solution.budget.aim - solution.spent).dollars - solution.pacing.still_committed
 
     def _jobs(self) -> Iterable[Job]:
         for group in self._solution.groups.values():
@@ -92,14 +147,14 @@ class CostInSight:
         if verdict is None or verdict.option is None:
             return
         option, nodes = verdict.option, self._plan.awaited.get(job.id, ())
-        count = self._placer.nodes(option)
-        seconds = self._restart(option) + self._left(job, option)
-        if not nodes:
-            waiting[option.pool].append(WaitingJob(option.takes // count, count, seconds))
+        there = self.waiting_job(job, option)
+        if verdict.reason.code is ReasonCode.WAITING_FOR_BUDGET:
             return
-        begins = max([ready.get(rental, 0.0) for rental in nodes])
+        if not nodes:
+            waiting[option.pool].append(there)
+        begins = max([ready.get(rental, 0.0) for rental in nodes], default=0.0)
         for rental in nodes:
-            held[rental].append((option.takes // count, begins + seconds))
+            held[rental].append((there.gpus, begins + there.seconds))
 
     def _booting(self) -> Mapping[RentalId, float]:
         """Seconds until each node that boots is ready."""
@@ -145,3 +200,7 @@ class CostInSight:
             return inf if job.remaining is None else job.remaining / option.speed
         position = assignment.position(job)
         return position.left / assignment.values.speed(option, position)
+
+
+def _dollars(nodes: Mapping[PoolId, RunDown]) -> float:
+    return sum([each.dollars for each in nodes.values()])

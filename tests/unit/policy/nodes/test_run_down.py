@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.policy.nodes.run_down import NodeOffer, StandingNode, WaitingJob, run_down
+from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, WaitingJob
 
 OFFER = NodeOffer(size=8, price=2.0, start=100.0, most=10)
 MONTH = 1e6
+
+
+def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer: NodeOffer, seconds: float) -> float:
+    """Dollars of the nodes with the jobs that wait, each of which adds what it was said to add."""
+    found = RunDown(nodes, offer, seconds)
+    for job in waiting:
+        expected = found.dollars + found.adds(job)
+        found.add(job)
+        assert found.dollars == expected
+    return found.dollars
 
 
 def test_a_node_is_paid_for_as_a_whole_until_the_last_of_its_jobs_has_left() -> None:
