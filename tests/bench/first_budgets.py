@@ -24,7 +24,8 @@ from statistics import fmean
 from unittest.mock import patch
 
 from charterer.domain.budget import Budget, MoveLimits
-from charterer.domain.ids import Rate
+from charterer.domain.ids import JobId, Rate
+from charterer.domain.job import Allocation, Job
 from charterer.domain.money import Money, Price
 from charterer.domain.period import period_end
 from charterer.domain.plan import Plan
@@ -205,11 +206,30 @@ def print_compared(name: str, theta: float, found: Sequence[tuple[int, tuple[Out
 # --- d: jobs as asked, nothing known ----------------------------------------------------------------------------------
 
 
+class _Silent:
+    """The operator's planner, of jobs that report nothing."""
+
+    def __init__(self) -> None:
+        self._memo = Memo()
+        self._before: dict[JobId, tuple[Allocation | None, Job]] = {}
+
+    def plan(self, snapshot: Snapshot) -> Plan:
+        """The operator's plan. A job is the same object as before as long as its allocation is."""
+        before = self._before
+        self._before = {
+            name: before[name]
+            if name in before and before[name][0] is job.allocation
+            else (job.allocation, replace(job, progress=None))
+            for name, job in snapshot.jobs.items()
+        }
+        return plan(replace(snapshot, jobs={name: job for name, (_, job) in self._before.items()}), self._memo)
+
+
 def as_asked(case: tuple[int, float, int]) -> tuple[Outcome, Outcome, float]:
     """A week under ours and the autoscaler, and dollars of perfect packing of what the autoscaler's jobs hold."""
     types, theta, seed = case
     given = small_teams.scenario(worlds.week(seed, types), _at(theta))
-    ours = _outcome(_run(given, known=False))
+    ours = _outcome(_run(given, _Silent().plan, known=False))
     theirs = _run(given, RequestedWidth(lambda submission: submission.gpus, 0.0))
     return ours, _outcome(theirs), _packed(given, theirs)
 
