@@ -87,7 +87,7 @@ def poor(amount: str = "100") -> World:
     """A budget with a job on a node of eight GPUs ($55 spent, two hours to come); one hour and 50 hours wait."""
     world = World()
     world.budget(amount=amount)
-    world.pool("h100", gpus=8, price="55")
+    world.pool("h100", gpus=8, price="55", max_nodes=1)
     world.job("runs", gpus=1, hours_left=2.0)
     world.runs_on("runs", world.rental("h100").id, gpus=1)
     for name, hours in (("short", 1.0), ("long", 50.0)):

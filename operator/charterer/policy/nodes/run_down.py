@@ -65,6 +65,11 @@ class RunDown:
             self._by_free.setdefault(own.free(offer.size), []).append(own)
             self.dollars += self._paid(own, own.stands())
 
+    @property
+    def most_free(self) -> int:
+        """The most GPUs that are free on a node."""
+        return max([free for free, there in self._by_free.items() if there], default=0)
+
     def adds(self, job: WaitingJob) -> float:
         """Dollars that the job would add, if it came next."""
         nodes = self._room(job)

@@ -81,14 +81,14 @@ class CostInSight:
         self, held: Mapping[RentalId, list[tuple[int, float]]], ready: Mapping[RentalId, float]
     ) -> dict[PoolId, RunDown]:
         return {
-            name: RunDown([*self._standing(name, held, ready)], self._offer(name), self._seconds)
+            name: RunDown([*self._standing(name, held, ready)], self._offer(name, more), self._seconds)
             for name, pool in self._snapshot.pools.items()
+            for more in (self._placer.more_nodes(name, pool.max_nodes),)
             if pool.committed is None
         }
 
-    def _offer(self, name: PoolId) -> NodeOffer:
+    def _offer(self, name: PoolId, most: int) -> NodeOffer:
         pool = self._snapshot.pools[name]
-        most = self._placer.more_nodes(name, pool.max_nodes)
         return NodeOffer(pool.gpus_per_node or 1, self._price(name), pool.likely_start_seconds, most)
 
     def _later(self, dollars: float) -> float:
@@ -96,18 +96,16 @@ class CostInSight:
 
         The first begins when nothing runs any more, if there is any money left; others beside it that fit into that.
         """
-        left, spent = [*self._unpaid()], 0.0
-        money = self._money - dollars
-        while left and spent < money:
-            nodes = {pool: RunDown((), self._offer(pool), self._seconds) for pool, _ in left}
-            began = 0
-            for pool, job in left:
-                if began and spent + _dollars(nodes) + nodes[pool].adds(job) > money:
-                    break
-                nodes[pool].add(job)
-                began += 1
-            left, spent = left[began:], spent + _dollars(nodes)
-        return spent
+        money, before, nodes = self._money - dollars, 0.0, dict[PoolId, RunDown]()
+        for pool, job in self._unpaid() if money > 0.0 else ():
+            empty = RunDown((), self._offer(pool, self._snapshot.pools[pool].max_nodes), self._seconds)
+            if nodes and before + _dollars(nodes) + nodes.get(pool, empty).adds(job) > money:
+                before += _dollars(nodes)
+                if before >= money:
+                    return before
+                nodes = {}
+            nodes.setdefault(pool, empty).add(job)
+        return before + _dollars(nodes)
 
     def _unpaid(self) -> Iterable[tuple[PoolId, WaitingJob]]:
         """The jobs that wait for money, in their order."""
@@ -144,12 +142,10 @@ class CostInSight:
             for rental, gpus in by_rental(allocation.placements).items():
                 held[rental].append((gpus, left))
             return
-        if verdict is None or verdict.option is None:
+        if verdict is None or verdict.option is None or verdict.reason.code is ReasonCode.WAITING_FOR_BUDGET:
             return
         option, nodes = verdict.option, self._plan.awaited.get(job.id, ())
         there = self.waiting_job(job, option)
-        if verdict.reason.code is ReasonCode.WAITING_FOR_BUDGET:
-            return
         if not nodes:
             waiting[option.pool].append(there)
         begins = max([ready.get(rental, 0.0) for rental in nodes], default=0.0)

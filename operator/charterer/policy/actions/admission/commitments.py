@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from math import inf
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
@@ -52,12 +51,11 @@ class Commitments:
         if self._solution.feasible:
             return True
         expected = self._is_expected(self._solution.key(job))
-        cost = inf if expected else self._cost(job, option)
-        if not cost:
+        if not expected and self._costs_nothing(job, option):
             return True
         if self._refused:
             return False
-        if cost <= self._left:
+        if not expected and self._cost(job, option) <= self._left:
             return True
         first = self._rate == 0 or (expected and not self._expected)
         allowed = self._solution.allowed
@@ -100,6 +98,13 @@ class Commitments:
     def _left(self) -> float:
         """Dollars that may still be committed."""
         return self._solution.committable - sum([nodes.dollars for nodes in self._nodes.values()])
+
+    def _costs_nothing(self, job: Job, option: Option) -> bool:
+        """Whether the job adds nothing to what nodes cost: it finds GPUs that are there for long enough."""
+        nodes = self._nodes.get(option.pool)
+        if nodes is not None and option.takes // self._plan.placer.nodes(option) > nodes.most_free:
+            return False
+        return not self._cost(job, option)
 
     def _cost(self, job: Job, option: Option) -> float:
         """Dollars that the job adds to what nodes cost on that option."""
