@@ -27,7 +27,6 @@ from charterer.domain.budget import Budget, MoveLimits
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Allocation, Job
 from charterer.domain.money import Money, Price
-from charterer.domain.period import period_end
 from charterer.domain.plan import Plan
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot
@@ -50,6 +49,8 @@ _NEAR = 0.1
 """Part of the month's end by which what is told may be off, and of the amount by which it may be passed unsaid."""
 _CEILING = 5.0 * worlds.ASKED * worlds.PRICE / 8
 """Dollars that a budget with ample money pays for an hour of these jobs."""
+_PLENTY = 100
+"""Nodes of a pool where jobs shall not wait for room."""
 _SLOW_START = 900.0
 _NO_MOVES = MoveLimits(per_job_and_day=0)
 
@@ -135,14 +136,7 @@ def amount(seed: int) -> Month:
     world = worlds.narrow(seed)
     told = _Told(world.team.jobs[-1].at)
     result = _run(small_teams.scenario(world.team, new_budget(START, Money.of(world.amount))), told.plan)
-    return Month(world.amount, told.dollars[-1], _within_month(result))
-
-
-def _within_month(result: SimulationResult) -> float:
-    """Dollars until the end of the month in which the budget was made."""
-    end = seconds_between(START, period_end("UTC", START))
-    steps = [*result.hourly, (result.ended_at, 0.0)]
-    return sum([hourly * (min(later, end) - at) / _HOUR for (at, hourly), (later, _) in pairwise(steps) if at < end])
+    return Month(world.amount, told.dollars[-1], small_teams.within_month(result))
 
 
 def print_amounts(months: Sequence[tuple[int, Month]]) -> None:
@@ -173,12 +167,12 @@ def _part(cases: Iterable[bool]) -> str:
 def one_batch(seed: int) -> tuple[Outcome, Outcome]:
     """A batch under an ample amount, and the best of fixed rates with and without moves."""
     world = worlds.batch(seed)
-    ours = _outcome(_run(small_teams.scenario(world.team, new_budget(START, Money.of(world.amount)))))
-    others = [
-        _outcome(_run(small_teams.scenario(world.team, _at(_CEILING * factor, moves=moves))))
-        for factor in (0.25, 0.5, 1.0)
-        for moves in (False, True)
-    ]
+
+    def under(budget: Budget) -> Outcome:
+        return _outcome(_run(small_teams.scenario(world.team, budget, most=_PLENTY)))
+
+    ours = under(new_budget(START, Money.of(world.amount)))
+    others = [under(_at(_CEILING * factor, moves=moves)) for factor in (0.25, 0.5, 1.0) for moves in (False, True)]
     return ours, min(others, key=lambda outcome: outcome.cost(_CEILING))
 
 

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
@@ -29,6 +29,7 @@ from charterer.domain.ids import Rate
 from charterer.domain.job import ResizePolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
+from charterer.domain.period import period_end
 from charterer.domain.plan import Plan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
@@ -37,6 +38,7 @@ from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.simulation import Simulation
@@ -57,8 +59,6 @@ _OFFERS = (
 )
 """GPU type, GPUs of a node, dollars an hour of a node, speed."""
 _WIDTHS = (1, 2, 4, 8, 16)
-_NODES = 20
-"""Nodes of a pool at most."""
 _RESTART_SECONDS = 60.0
 INSTANT = 1e-3
 """Seconds that an instant is apart from the next at least."""
@@ -107,8 +107,8 @@ def team(seed: int) -> Team:
     return Team(pools, tuple(sorted(jobs, key=lambda job: job.at)))
 
 
-def scenario(world: Team, budget: Budget, start_seconds: float = 180.0) -> Scenario:
-    """The team's jobs. ``start_seconds``: of a node."""
+def scenario(world: Team, budget: Budget, start_seconds: float = 180.0, most: int = 20) -> Scenario:
+    """The team's jobs. ``start_seconds``: of a node; ``most``: nodes of a pool."""
     terms = {job.name: JobTerms(job.widths, job.resize) for job in world.jobs}
     applications = {
         job.name: Application(
@@ -127,7 +127,7 @@ def scenario(world: Team, budget: Budget, start_seconds: float = 180.0) -> Scena
         applications=applications,
         pools=tuple(
             [
-                PoolModel(f"{kind}-{size}", size, Price.parse(f"{hourly:.2f}"), kind, start_seconds, max_nodes=_NODES)
+                PoolModel(f"{kind}-{size}", size, Price.parse(f"{hourly:.2f}"), kind, start_seconds, max_nodes=most)
                 for kind, size, hourly, _ in world.pools
             ]
         ),
@@ -156,7 +156,8 @@ class Told:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``told``: dollars at the month's end, when the last job had come; ``spent``: what it really was.
+    """``told``: dollars at the month's end, when the last job had come; ``spent``: what it really was, or of a budget
+    without an amount all dollars.
 
     ``hours``: of all jobs, from submission to completion.
     """
@@ -176,7 +177,14 @@ def simulate(seed: int, given: float, *, monthly: bool) -> Outcome:
     told = Told(world.jobs[-1].at)
     result = Simulation(given_jobs, told.plan, ExactKnowledge(exact_profiles(classes, _RESTART_SECONDS))).run()
     hours = sum([((job.finished or result.ended_at) - job.submitted) / _HOUR for job in result.jobs])
-    return Outcome(told.dollars, result.spent.dollars, hours, result.restarts)
+    return Outcome(told.dollars, within_month(result) if monthly else result.spent.dollars, hours, result.restarts)
+
+
+def within_month(result: SimulationResult) -> float:
+    """Dollars until the end of the month in which the budget was made."""
+    end = seconds_between(START, period_end("UTC", START))
+    steps = [*result.hourly, (result.ended_at, 0.0)]
+    return sum([hourly * (min(later, end) - at) / _HOUR for (at, hourly), (later, _) in pairwise(steps) if at < end])
 
 
 Results = dict[str, list[list[float]]]
