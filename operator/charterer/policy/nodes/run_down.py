@@ -1,14 +1,16 @@
 """What the nodes of one pool cost from now on, if nothing comes beside the jobs in sight.
 
 A node is billed as a whole, and stands until the last of its jobs has left: seven empty GPUs beside a job are paid for
-as long as that job runs. Jobs that wait go onto GPUs that are free, the fullest node first, then onto new nodes. Those
-for which the pool has no room follow each other on its nodes, as many beside each other as a node takes.
+as long as that job runs. Jobs that wait go onto GPUs that are free, the fullest node first, then onto new nodes, or
+where GPUs come free first if that is what they wait for. Those for which the pool has no room follow each other on its
+nodes, as many beside each other as a node takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 
 @dataclass(slots=True, eq=False)
@@ -26,6 +28,15 @@ class StandingNode:
     def free(self, size: int) -> int:
         """GPUs of its ``size`` that no job has."""
         return size - sum([gpus for gpus, _ in self.jobs])
+
+    def left_in(self, gpus: int, size: int) -> float:
+        """Seconds until its jobs have left so many of its ``size`` GPUs; infinite if they never do."""
+        free = self.free(size)
+        for left, more in sorted([(left, more) for more, left in self.jobs]):
+            free += more
+            if free >= gpus:
+                return left
+        return inf
 
     def stands(self) -> float:
         """Seconds until it can be given back."""
@@ -81,15 +92,40 @@ class RunDown:
 
     def add(self, job: WaitingJob) -> None:
         """Add the job."""
-        self.dollars += self.adds(job)
-        nodes, size = self._room(job) or (), self._offer.size
+        nodes = self._room(job)
+        if nodes is None:
+            self.dollars += self.adds(job)
+        else:
+            self._put(job, nodes, _until(job, nodes))
+
+    def follow(self, job: WaitingJob) -> None:
+        """Add a job that waits for GPUs which others leave, where they come free first: like any other if there are
+        none, or if the pool is full and many wait.
+        """
+        begins, node = inf, None
+        for each in self._nodes() if job.nodes == 1 and self._more else ():
+            seconds = each.left_in(job.gpus, self._offer.size)
+            if seconds < begins:
+                begins, node = seconds, each
+        if node is None:
+            self.add(job)
+        else:
+            self._put(job, (node,), begins + job.seconds)
+
+    def _nodes(self) -> Iterator[StandingNode]:
+        return (node for there in self._by_free.values() for node in there)
+
+    def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], until: float) -> None:
+        """Put the job onto the nodes, of which those that are not there yet are rented."""
+        size = self._offer.size
         for node in nodes:
             there = self._by_free.get(node.free(size), [])
             if node in there:
                 there.remove(node)
             else:
                 self._more -= 1
-            node.jobs.append((job.gpus, _until(job, nodes)))
+            self.dollars += self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands())
+            node.jobs.append((job.gpus, until))
             self._by_free.setdefault(node.free(size), []).append(node)
 
     def _paid(self, node: StandingNode, stands: float) -> float:

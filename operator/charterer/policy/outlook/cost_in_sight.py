@@ -53,7 +53,7 @@ class CostInSight:
         """Dollars until the period's end. Nodes that are paid for whether they are used or not are in none of it."""
         held, waiting = (
             defaultdict[RentalId, list[tuple[int, float]]](list),
-            defaultdict[PoolId, list[WaitingJob]](list),
+            defaultdict[PoolId, list[tuple[WaitingJob, bool]]](list),
         )
         ready = self._booting()
         for job in self._jobs():
@@ -61,8 +61,8 @@ class CostInSight:
         nodes = self._run_downs(held, ready)
         running = _dollars(nodes)
         for pool, jobs in waiting.items():
-            for there in jobs if pool in nodes else ():
-                nodes[pool].add(there)
+            for there, follows in jobs if pool in nodes else ():
+                (nodes[pool].follow if follows else nodes[pool].add)(there)
         return InSight(Money.of(_dollars(nodes) + self._later(_dollars(nodes))), Money.of(running))
 
     def running(self, jobs: Iterable[Job]) -> Mapping[PoolId, RunDown]:
@@ -130,10 +130,12 @@ class CostInSight:
         self,
         job: Job,
         held: Mapping[RentalId, list[tuple[int, float]]],
-        waiting: Mapping[PoolId, list[WaitingJob]],
+        waiting: Mapping[PoolId, list[tuple[WaitingJob, bool]]],
         ready: Mapping[RentalId, float],
     ) -> None:
-        """Add the job to those on nodes, each with its GPUs there and the seconds until it leaves, or to the others."""
+        """Add the job to those on nodes, each with its GPUs there and the seconds until it leaves, or to the others,
+        each with whether it waits for GPUs that others leave.
+        """
         given, verdict = self._plan.places.get(job.id), self._plan.verdicts.get(job.id)
         allocation = job.allocation if given is None else given.allocation
         if allocation is not None:
@@ -147,7 +149,7 @@ class CostInSight:
         option, nodes = verdict.option, self._plan.awaited.get(job.id, ())
         there = self.waiting_job(job, option)
         if not nodes:
-            waiting[option.pool].append(there)
+            waiting[option.pool].append((there, verdict.reason.code is ReasonCode.WAITING_FOR_FREE_GPUS))
         begins = max([ready.get(rental, 0.0) for rental in nodes], default=0.0)
         for rental in nodes:
             held[rental].append((there.gpus, begins + there.seconds))
