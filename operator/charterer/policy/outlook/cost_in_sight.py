@@ -94,12 +94,15 @@ class CostInSight:
     def _later(self, dollars: float) -> float:
         """Dollars of the jobs that wait for money, beside ``dollars`` of all others in sight.
 
-        The first begins when nothing runs any more, if there is any money left; others beside it that fit into that.
+        The first begins when nothing runs any more, if there is any money left; others beside it that fit into what may
+        be committed.
         """
-        money, before, nodes = self._money - dollars, 0.0, dict[PoolId, RunDown]()
+        money, beside = self._money - dollars, self._solution.committable - dollars
+        before, nodes = 0.0, dict[PoolId, RunDown]()
         for pool, job in self._unpaid() if money > 0.0 else ():
             empty = RunDown((), self._offer(pool, self._snapshot.pools[pool].max_nodes), self._seconds)
-            if nodes and before + _dollars(nodes) + nodes.get(pool, empty).adds(job) > money:
+            more = nodes.get(pool, empty).adds(job)
+            if nodes and more and before + _dollars(nodes) + more > beside:
                 before += _dollars(nodes)
                 if before >= money:
                     return before
