@@ -74,10 +74,13 @@ def _outcome(result: SimulationResult) -> Outcome:
 
 
 def _run(given: Scenario, policy: Policy | Planner | None = None, *, known: bool = True) -> SimulationResult:
-    """The jobs under a policy, or the operator's planner. ``known``: whether it knows the classes' curves."""
+    """The jobs under a policy, or the operator's planner. ``known``: whether it knows the classes' curves, and that the
+    budget pays for them, so that it plans for them when their jobs are gone.
+    """
     memo = Memo()
-    classes = {class_of(name): application for name, application in given.applications.items()}
-    knowledge = ExactKnowledge(exact_profiles(classes, given.restart_seconds) if known else {})
+    classes = {class_of(name): application for name, application in given.applications.items() if known}
+    profiles = exact_profiles(classes, given.restart_seconds)
+    knowledge = ExactKnowledge({name: replace(each, budget=given.budget.id) for name, each in profiles.items()})
     return Simulation(given, policy or (lambda snapshot: plan(snapshot, memo)), knowledge).run()
 
 
