@@ -9,7 +9,7 @@ from math import inf
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
-from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import (
     ArrivalsBasis,
@@ -35,7 +35,7 @@ from charterer.policy.budgets.spend_forecast import Forecast
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import least_worth
-from charterer.policy.nodes.accrued_cost import spent
+from charterer.policy.nodes.accrued_cost import StartUps, spent
 from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.options.option_value import OptionValues
@@ -312,7 +312,8 @@ def _pacing_and_calibration(
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     others = [here.rentals for pool, here in nodes.items() if pool not in snapshot.committed_pools]
-    calibration = calibrate(budget, groups, others, ever, steady, now, snapshot.ever_committed)
+    starting = total([inputs.memo(StartUps, each).paid(now) for each in others])
+    calibration = calibrate(budget, groups, others, ever - starting, steady, now, snapshot.ever_committed)
     unavoidable = unavoidable_cost(groups, max(idle.seconds - idle.elapsed, 0.0))
     commitments = commitments_of(snapshot.committed_to(budget).values(), now)
     running = replace(
