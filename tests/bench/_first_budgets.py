@@ -65,7 +65,7 @@ def week(seed: int, types: int, jobs: int = 250) -> Team:
     """A week of a cluster like Saturn (Helios, SC'21): most jobs are of one GPU and minutes, most of the time is that
     of long and wide ones, and nights are quiet. ``types``: of GPUs; durations are those on the V100."""
     draw = random.Random(seed)
-    found = []
+    found: list[TeamJob] = []
     while len(found) < jobs:
         at = draw.uniform(0.0, 7 * DAY)
         if draw.random() > 0.6 - 0.4 * math.cos(2.0 * math.pi * at / DAY):
@@ -80,11 +80,8 @@ def week(seed: int, types: int, jobs: int = 250) -> Team:
 
 def gpus_cost(team: Team) -> float:
     """Dollars of the jobs' GPUs alone, each on one GPU, or as few as it may have, where that costs least."""
-    return sum(
-        min(hourly / size * least / (speed * least**job.exponent) for _, size, hourly, speed in team.pools) * job.hours
-        for job in team.jobs
-        for least in (job.widths.min,)
-    )
+    gpu_hour = min(hourly / size / speed for _, size, hourly, speed in team.pools)
+    return gpu_hour * sum([job.hours * math.pow(job.widths.min, 1.0 - job.exponent) for job in team.jobs])
 
 
 def _elastic(draw: random.Random, name: str, at: float, hours: float) -> TeamJob:
