@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from math import exp, log
 from pathlib import Path
 from statistics import fmean, median
@@ -29,6 +29,7 @@ from charterer.domain.ids import Rate
 from charterer.domain.job import ResizePolicy
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
+from charterer.domain.period import period_end
 from charterer.domain.plan import Plan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
@@ -37,6 +38,7 @@ from charterer.policy.planner import plan
 from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
 from charterer.simulate.model.ground_truth import Application
 from charterer.simulate.model.node_market import PoolModel
+from charterer.simulate.model.result import SimulationResult
 from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
 from charterer.simulate.model.workload import Submission
 from charterer.simulate.simulation import Simulation
@@ -58,7 +60,7 @@ _OFFERS = (
 """GPU type, GPUs of a node, dollars an hour of a node, speed."""
 _WIDTHS = (1, 2, 4, 8, 16)
 _RESTART_SECONDS = 60.0
-_INSTANT = 1e-3
+INSTANT = 1e-3
 """Seconds that an instant is apart from the next at least."""
 
 
@@ -105,7 +107,8 @@ def team(seed: int) -> Team:
     return Team(pools, tuple(sorted(jobs, key=lambda job: job.at)))
 
 
-def _scenario(world: Team, budget: Budget) -> Scenario:
+def scenario(world: Team, budget: Budget, start_seconds: float = 180.0, most: int = 20) -> Scenario:
+    """The team's jobs. ``start_seconds``: of a node; ``most``: nodes of a pool."""
     terms = {job.name: JobTerms(job.widths, job.resize) for job in world.jobs}
     applications = {
         job.name: Application(
@@ -124,7 +127,7 @@ def _scenario(world: Team, budget: Budget) -> Scenario:
         applications=applications,
         pools=tuple(
             [
-                PoolModel(f"{kind}-{size}", size, Price.parse(f"{hourly:.2f}"), kind, start_seconds=180.0, max_nodes=20)
+                PoolModel(f"{kind}-{size}", size, Price.parse(f"{hourly:.2f}"), kind, start_seconds, max_nodes=most)
                 for kind, size, hourly, _ in world.pools
             ]
         ),
@@ -146,14 +149,15 @@ class Told:
         """The operator's plan."""
         found = plan(snapshot, self._memo)
         (verdict,) = found.budgets.values()
-        if seconds_between(START, snapshot.now) <= self._until + _INSTANT:
+        if seconds_between(START, snapshot.now) <= self._until + INSTANT:
             self.dollars = (verdict.spent + verdict.in_sight + verdict.commitments).dollars
         return found
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """``told``: dollars at the month's end, when the last job had come; ``spent``: what it really was.
+    """``told``: dollars at the month's end, when the last job had come; ``spent``: what it really was, or of a budget
+    without an amount all dollars.
 
     ``hours``: of all jobs, from submission to completion.
     """
@@ -168,12 +172,19 @@ def simulate(seed: int, given: float, *, monthly: bool) -> Outcome:
     """One team's day. ``given``: dollars a month, or for an hour of a job's life."""
     world = team(seed)
     budget = new_budget(START, Money.of(given)) if monthly else new_budget(START, rate=Rate(given / _HOUR))
-    scenario = _scenario(world, budget)
-    classes = {class_of(name): application for name, application in scenario.applications.items()}
+    given_jobs = scenario(world, budget)
+    classes = {class_of(name): application for name, application in given_jobs.applications.items()}
     told = Told(world.jobs[-1].at)
-    result = Simulation(scenario, told.plan, ExactKnowledge(exact_profiles(classes, _RESTART_SECONDS))).run()
+    result = Simulation(given_jobs, told.plan, ExactKnowledge(exact_profiles(classes, _RESTART_SECONDS))).run()
     hours = sum([((job.finished or result.ended_at) - job.submitted) / _HOUR for job in result.jobs])
-    return Outcome(told.dollars, result.spent.dollars, hours, result.restarts)
+    return Outcome(told.dollars, within_month(result) if monthly else result.spent.dollars, hours, result.restarts)
+
+
+def within_month(result: SimulationResult) -> float:
+    """Dollars until the end of the month in which the budget was made."""
+    end = seconds_between(START, period_end("UTC", START))
+    steps = [*result.hourly, (result.ended_at, 0.0)]
+    return sum([hourly * (min(later, end) - at) / _HOUR for (at, hourly), (later, _) in pairwise(steps) if at < end])
 
 
 Results = dict[str, list[list[float]]]

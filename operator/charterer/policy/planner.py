@@ -108,7 +108,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         if budget.mode is Mode.OBSERVE:
             rent_committed(plan)
         decide_budget(plan)
-        budgets[budget.id] = plan.solution.verdict(committed, plan.cost_in_sight())
+        budgets[budget.id] = plan.solution.verdict(committed, plan.in_sight().cost())
         again_at |= set(plan.decided.again_at)
         decided = plan.decided.commands(plan.placer.rented)
         if budget.mode is Mode.OBSERVE:

@@ -59,7 +59,7 @@ def test_the_first_job_of_a_class_with_a_known_rate_keeps_its_node_when_another_
     world.profile("rl", PowerLaw(0.8, 1.0), arrivals_per_hour=0.5, work_hours=4)
     world.rental("h100")
     world.job("first", gpus=1, profile="rl", gpu_types=("a100",))
-    world.job("beside", gpus=1, gpu_types=("h100",), hours_left=10.0)
+    world.job("beside", gpus=1, gpu_types=("h100",), hours_left=2.0)
     decided = plan(world.snapshot())
     assert rents(decided) == ["a100-1"]
     assert "beside" in placed(decided)

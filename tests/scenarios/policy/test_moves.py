@@ -44,7 +44,7 @@ def test_a_never_job_keeps_its_width() -> None:
 
 
 def test_a_job_runs_on_while_the_nodes_it_moves_to_boot() -> None:
-    world = running_narrow(ResizePolicy.RESTART, 40.0, amount="170")
+    world = running_narrow(ResizePolicy.RESTART, 40.0, amount="130")
     decided = plan(world.snapshot())
     assert placed(decided) == {}
     assert rents(decided) == ["a100-2"]

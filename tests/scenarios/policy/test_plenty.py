@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 
 from charterer.domain.ids import JobId
+from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import ReasonCode, Rent
+from charterer.domain.profile import PowerLaw
 from charterer.policy.planner import plan
-from tests.scenarios.policy.stories import placed, why
+from tests.scenarios.policy.stories import placed, releases, why
 from tests.worlds import World
 
 
@@ -68,3 +70,25 @@ def test_a_paused_pool_keeps_what_runs_and_rents_nothing_more() -> None:
     decided = plan(world.snapshot())
     assert [command.pool for command in decided.commands if isinstance(command, Rent)] == ["dear"]
     assert [command for command in decided.commands if not isinstance(command, Rent)] == []
+
+
+@pytest.mark.parametrize("starts", [180, 900])
+def test_the_nodes_of_a_first_batch_are_taken_as_they_were_rented_although_they_cost_money_while_they_started(
+    starts: int,
+) -> None:
+    world = World()
+    world.budget(amount="9000", opening="0")
+    world.pool("a100", gpus=8, price="16", start_seconds=starts, max_nodes=100)
+    for number in range(8):
+        world.profile(f"class-{number}", PowerLaw(0.55 + 0.05 * number, 1.0), work_hours=12)
+        world.job(f"job-{number}", gpus=(1, 2, 16), profile=f"class-{number}", resize=ResizePolicy.RESTART)
+    wanted = plan(world.snapshot())
+    world.carry_out(wanted)
+    for name in tuple(world.rentals):
+        world.launches(name)
+    world.passes(float(starts))
+    world.everything_starts()
+    decided = plan(world.snapshot())
+    widths = {name: verdict.option.gpus for name, verdict in wanted.jobs.items() if verdict.option is not None}
+    assert placed(decided) == widths
+    assert releases(decided) == {}

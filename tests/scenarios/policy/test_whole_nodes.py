@@ -6,12 +6,14 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.controller.status.budget_amounts import within_budget
 from charterer.domain.budget import Mode
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
-from charterer.domain.plan import BudgetVerdict
+from charterer.domain.plan import BudgetVerdict, ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
+from tests.scenarios.policy.stories import placed, why
 from tests.worlds import World
 
 
@@ -79,3 +81,34 @@ def test_what_a_hard_limit_forbids_is_not_told_to_be_spent() -> None:
     world.budget(amount="500", hard_limit="100")
     verdict = told(world)
     assert verdict.spent + verdict.in_sight <= Money.parse("100")
+
+
+def poor(amount: str = "100") -> World:
+    """A budget with a job on a node of eight GPUs ($55 spent, two hours to come); one hour and 50 hours wait."""
+    world = World()
+    world.budget(amount=amount)
+    world.pool("h100", gpus=8, price="55", max_nodes=1)
+    world.job("runs", gpus=1, hours_left=2.0)
+    world.runs_on("runs", world.rental("h100").id, gpus=1)
+    for name, hours in (("short", 1.0), ("long", 50.0)):
+        world.job(name, gpus=1, hours_left=hours)
+    return world
+
+
+def test_a_job_that_waits_for_money_takes_empty_gpus_of_a_node_that_stands_for_another_in_any_case() -> None:
+    decided = plan(poor("50").snapshot())
+    assert placed(decided) == {"short": 1}
+    assert why(decided, "long") is ReasonCode.WAITING_FOR_BUDGET
+
+
+def test_a_job_that_waits_for_money_counts_in_the_months_end_only_if_there_will_be_any_left() -> None:
+    """The node takes all of $100; of $200 something is left, for which the last job begins alone."""
+    assert told(poor()).in_sight.dollars == pytest.approx(2 * 55.0)
+    assert 52 * 55.0 <= told(poor("200")).in_sight.dollars <= 52.2 * 55.0
+
+
+def test_a_month_that_ends_above_its_amount_if_nothing_else_comes_is_told_so_at_once() -> None:
+    (budget,) = poor().budgets.values()
+    found, reason, message = within_budget(budget, told(poor()))
+    assert (found, reason) == (False, "ForecastExceedsAmount")
+    assert "the month ends at $165.00 of $100.00" in message

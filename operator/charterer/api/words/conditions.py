@@ -11,7 +11,8 @@ from charterer.api.words.meaning import Meaning
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.READY: Meaning("The budget, pool, set or profile can be used.", "If False: read its message."),
     ConditionType.WITHIN_BUDGET: Meaning(
-        "The amount is not below the interval in which nine periods in ten like this one end.",
+        "The amount is not below the interval in which nine periods in ten like this one end; without a history, not "
+        "below what is spent and the jobs in sight will still cost.",
         "If False: lower the load, or raise `spec.amount`.",
     ),
     ConditionType.PRICE_DATA_FRESH: Meaning(
@@ -165,7 +166,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "Enforcing": Meaning("The budget acts."),
     "ForecastExceedsAmount": Meaning(
-        "Even the lower end of the forecast's interval is above the amount.", "Raise `spec.amount`, or submit less."
+        "Even the lower end of the forecast's interval is above the amount; without a history, what is spent and the "
+        "jobs in sight will still cost.",
+        "Raise `spec.amount`, or submit less.",
     ),
     "Fresh": Meaning("All prices are known."),
     "InTime": Meaning("The job is expected to end by its target, or has."),

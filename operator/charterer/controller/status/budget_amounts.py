@@ -9,7 +9,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.money import Money
 from charterer.domain.plan import BudgetVerdict, ForecastVerdict, SpendVerdict
 from charterer.domain.spending.loans import Loan
-from charterer.policy.budgets.reasons import no_history, of_share
+from charterer.policy.budgets.reasons import ends_at_least, no_history, of_share
 
 _CENT = Money(10_000)
 
@@ -41,7 +41,9 @@ def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, 
         return _together(verdict.with_descendants)
     if verdict.forecast is None:
         message = f"{no_history(verdict)} of {budget.aim}"
-        return (False, "ForecastExceedsAmount", message) if verdict.spent > budget.aim else (None, "NoHistory", message)
+        if ends_at_least(verdict) > budget.aim:
+            return False, "ForecastExceedsAmount", message
+        return None, "NoHistory", message
     forecast = verdict.forecast
     message = f"forecast {forecast.expected} of {budget.aim}{_interval(forecast)}"
     return (True, "OnCourse", message) if forecast.low <= budget.aim else (False, "ForecastExceedsAmount", message)

@@ -14,7 +14,7 @@ from charterer.policy.actions.decisions import Decisions
 from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.actions.triage import JobTriage
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.budgets.solution import BudgetSolution, InSight
+from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.moves import JobMoves
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.outlook.cost_in_sight import CostInSight, PlannedUse
@@ -57,12 +57,12 @@ class BudgetPlan:
         """Whether GPUs are about to be left for jobs that wait: then nobody else moves in this plan."""
         return self.allotment is not None and self.allotment.making_room
 
-    def cost_in_sight(self) -> InSight:
-        """What the jobs in sight still cost in the period, as the plan leaves them."""
+    def in_sight(self) -> CostInSight:
+        """What the jobs in sight still cost in the period, as the plan leaves them so far."""
         decided = self.decided
         ended = {release.rental for release in decided.releases if isinstance(release, Release)}
         plan = PlannedUse(decided.places, decided.awaited, decided.verdicts, ended)
-        return CostInSight(self.solution, self.placer, plan).cost()
+        return CostInSight(self.solution, self.placer, plan)
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
         """GPUs for a job, or why there are none (``Placer.claim``)."""

@@ -132,7 +132,8 @@ def calibrate(
 ) -> CostCalibration:
     """From the balance's history and the jobs in sight.
 
-    ``rentals``: those whose bill depends on jobs. ``paid``: all that was ever paid, running rentals included.
+    ``rentals``: those whose bill depends on jobs. ``paid``: all that was ever paid, running rentals included, but for
+    what nodes that are there cost before they took pods: their jobs are to come, and have a start-up in their costs.
     ``steady``: what spends the aim evenly, or the price of the dearest node where that is more. ``prepaid``: pools
     whose nodes are or were paid for whether they are used or not: their idle hours are no overhead of jobs.
     """

@@ -86,10 +86,10 @@ class PacingState:
 
     @property
     def committable(self) -> float:
-        """Dollars that may still be committed to jobs: the target up to the end of that time, less what is spent and
-        what commitments and running jobs will still cost."""
+        """Dollars that may be committed to jobs, those that run included: the target up to the end of that time, less
+        what is spent and what commitments will still cost."""
         target = self.target_rate * (self.elapsed + self.coming)
-        return max(target - self.spent - self.left - self.committed(self.coming), 0.0)
+        return max(target - self.spent - self.committed(self.coming), 0.0)
 
 
 def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:

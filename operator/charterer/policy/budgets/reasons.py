@@ -26,13 +26,17 @@ def no_history(verdict: BudgetVerdict) -> str:
     """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``."""
     came = verdict.arrivals
     if not came.jobs and not came.batches:
-        return f"no jobs yet. If none comes, the month ends at {verdict.spent + verdict.in_sight}"
+        return f"no jobs yet. If none comes, the month ends at {ends_at_least(verdict)}"
     batches = f"{came.batches} batch{'' if came.batches == 1 else 'es'}"
-    ends = verdict.spent + verdict.in_sight
     return (
         f"assumed: {count(came.jobs, 'job')} in sight, {batches}; no history. If nothing else comes, the month ends at "
-        f"{ends}"
+        f"{ends_at_least(verdict)}"
     )
+
+
+def ends_at_least(verdict: BudgetVerdict) -> Money:
+    """The dollars at the month's end, if nothing comes beside the jobs in sight."""
+    return verdict.spent + verdict.in_sight + verdict.commitments
 
 
 def of_share(budget: Budget) -> str:

@@ -9,10 +9,9 @@ from math import inf
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
-from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.period import period_bounds
 from charterer.domain.plan import (
-    Allocate,
     ArrivalsBasis,
     ArrivalsVerdict,
     BudgetVerdict,
@@ -33,11 +32,10 @@ from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.pacing import PacingState, allowed_rate, commitments_of, pacing_state
 from charterer.policy.budgets.plausible_loads import in_sight_fits, solve_for_plausible_loads
 from charterer.policy.budgets.spend_forecast import Forecast
-from charterer.policy.jobs.committed_cost import ClassInProgress
 from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_facts, least_worth, told_to_stop
-from charterer.policy.nodes.accrued_cost import spent
+from charterer.policy.jobs.job_facts import least_worth
+from charterer.policy.nodes.accrued_cost import StartUps, spent
 from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
 from charterer.policy.options.option_value import OptionValues
@@ -58,7 +56,7 @@ class BudgetSolution:
     """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
 
     ``feasible``: no job has to wait for money. ``surplus``: more money makes nothing faster.
-    ``committable``: dollars that may be committed to jobs that wait.
+    ``committable``: dollars that may be committed to jobs, those that run included.
 
     ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``arrivals``: of all classes.
     ``forecast``: of the period's spend. ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of
@@ -160,16 +158,6 @@ class BudgetSolution:
     def key(self, job: Job) -> GroupKey:
         """The group to which a job of the snapshot belongs."""
         return self.inputs.facts[job.id].key
-
-    def commitment(self, job: Job, given: Allocate) -> float:
-        """Dollars by which less may be committed from the next plan on, when the job has been given its place."""
-        started = replace(told_to_stop(job), allocation=given.allocation, predicted=job.predicted or given.predicted)
-        snapshot = self.inputs.snapshot
-        facts = job_facts(started, frozenset(snapshot.profiles), committed=snapshot.committed_pools)
-        factor = self.calibration.of_finished(facts.statistics).value
-        need = self.deadline_needs.get(job.id)
-        kept = 0.0 if need is None else need.extra
-        return ClassInProgress([facts]).committed(self.now, factor).left - kept
 
     def classes(self) -> tuple[ClassVerdict, ...]:
         """The assignments as they are reported."""
@@ -324,7 +312,8 @@ def _pacing_and_calibration(
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     others = [here.rentals for pool, here in nodes.items() if pool not in snapshot.committed_pools]
-    calibration = calibrate(budget, groups, others, ever, steady, now, snapshot.ever_committed)
+    starting = total([inputs.memo(StartUps, each).paid(now) for each in others])
+    calibration = calibrate(budget, groups, others, ever - starting, steady, now, snapshot.ever_committed)
     unavoidable = unavoidable_cost(groups, max(idle.seconds - idle.elapsed, 0.0))
     commitments = commitments_of(snapshot.committed_to(budget).values(), now)
     running = replace(

@@ -87,6 +87,21 @@ def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: 
     return (in_period, ever) if balance is None else (balance.settled + in_period, balance.lifetime + ever)
 
 
+class StartUps:
+    """What the live nodes of a pool have cost before they took pods: ``ready``, in micro-dollars, of those that do."""
+
+    def __init__(self, pool: PoolRentals) -> None:
+        begun = [(rental, launched) for rental in pool.live if (launched := rental.launched) is not None]
+        took = [(ready - launched, _price(rental)) for rental, launched in begun if (ready := rental.ready) is not None]
+        self._ready = sum([max(micros, 0) * price for micros, price in took])
+        self._booting = [(launched, _price(rental)) for rental, launched in begun if rental.ready is None]
+
+    def paid(self, now: Instant) -> Money:
+        """Dollars up to now."""
+        booting = sum([max(now - launched, 0) * price for launched, price in self._booting])
+        return Money((self._ready + booting) // (3600 * _SECOND))
+
+
 def rental_meter(pool: PoolRentals, folded: frozenset[str], start: Instant) -> RentalMeter:
     """The meter of the rentals whose uid is not in ``folded``; the others are in the balance already."""
     return RentalMeter([rental for rental in pool.rentals if rental.uid not in folded], start)

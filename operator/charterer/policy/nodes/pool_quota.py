@@ -6,6 +6,7 @@ the operator is stopped or has as many as it may.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
@@ -129,7 +130,7 @@ class PoolQuota:
     def more(self, pool: Pool, most: int) -> int:
         """How many more nodes the pool may give, at most ``most``."""
         most = min(self._left(pool), most)
-        return next((count for count in range(most, 0, -1) if self.room.allows(pool, count)), 0)
+        return bisect_left(range(1, most + 1), True, key=lambda count: not self.room.allows(pool, count))
 
     def _left(self, pool: Pool) -> int:
         surveyed = pool.id in self._snapshot.surveys

@@ -1,17 +1,19 @@
 """What the nodes of one pool cost from now on, if nothing comes beside the jobs in sight.
 
 A node is billed as a whole, and stands until the last of its jobs has left: seven empty GPUs beside a job are paid for
-as long as that job runs. Jobs that wait go onto GPUs that are free, the fullest node first, then onto new nodes. Those
-for which the pool has no room follow each other on its nodes, as many beside each other as a node takes.
+as long as that job runs. Jobs that wait go onto GPUs that are free, the fullest node first, then onto new nodes, or
+where GPUs come free first if that is what they wait for. Those for which the pool has no room follow each other on its
+nodes, as many beside each other as a node takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class StandingNode:
     """A node at ``price`` dollars a second, ready in ``ready`` seconds, with (GPUs, seconds left) of each job on it.
 
@@ -26,6 +28,15 @@ class StandingNode:
     def free(self, size: int) -> int:
         """GPUs of its ``size`` that no job has."""
         return size - sum([gpus for gpus, _ in self.jobs])
+
+    def left_in(self, gpus: int, size: int) -> float:
+        """Seconds until its jobs have left so many of its ``size`` GPUs; infinite if they never do."""
+        free = self.free(size)
+        for left, more in sorted([(left, more) for more, left in self.jobs]):
+            free += more
+            if free >= gpus:
+                return left
+        return inf
 
     def stands(self) -> float:
         """Seconds until it can be given back."""
@@ -51,28 +62,87 @@ class NodeOffer:
     most: int
 
 
-def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer: NodeOffer, seconds: float) -> float:
-    """Dollars that the nodes cost within ``seconds``. ``waiting``: in the order in which the jobs get their GPUs."""
-    standing = [StandingNode(node.price, node.ready, node.least, [*node.jobs]) for node in nodes]
-    by_free: dict[int, list[StandingNode]] = {}
-    for node in standing:
-        by_free.setdefault(node.free(offer.size), []).append(node)
-    more, queue = offer.most, 0.0
-    for job in waiting:
-        room = sum([len(there) for free, there in by_free.items() if free >= job.gpus])
-        if room + more < job.nodes:
-            queue += offer.price * job.nodes * min(job.seconds, seconds) / max(offer.size // job.gpus, 1)
-            continue
-        taken: list[StandingNode] = []
-        for free in sorted(by_free):
-            while free >= job.gpus and by_free[free] and len(taken) < job.nodes:
-                taken.append(by_free[free].pop())
-        new = [StandingNode(offer.price, offer.start) for _ in range(job.nodes - len(taken))]
-        more -= len(new)
-        standing += new
-        taken += new
-        begin = max([node.ready for node in taken])
-        for node in taken:
-            node.jobs.append((job.gpus, begin + job.seconds))
-            by_free.setdefault(node.free(offer.size), []).append(node)
-    return queue + sum([node.price * min(node.stands(), seconds) for node in standing])
+class RunDown:
+    """The nodes of a pool, and the ``dollars`` that they cost within ``seconds``."""
+
+    def __init__(self, nodes: Iterable[StandingNode], offer: NodeOffer, seconds: float) -> None:
+        self.dollars = 0.0
+        self._offer = offer
+        self._seconds = seconds
+        self._more = offer.most
+        self._by_free: dict[int, list[StandingNode]] = {}
+        for node in nodes:
+            own = StandingNode(node.price, node.ready, node.least, [*node.jobs])
+            self._by_free.setdefault(own.free(offer.size), []).append(own)
+            self.dollars += self._paid(own, own.stands())
+
+    @property
+    def most_free(self) -> int:
+        """The most GPUs that are free on a node."""
+        return max([free for free, there in self._by_free.items() if there], default=0)
+
+    def adds(self, job: WaitingJob) -> float:
+        """Dollars that the job would add, if it came next."""
+        nodes = self._room(job)
+        if nodes is None:
+            beside = max(self._offer.size // job.gpus, 1)
+            return self._offer.price * job.nodes * min(job.seconds, self._seconds) / beside
+        until = _until(job, nodes)
+        return sum([self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands()) for node in nodes])
+
+    def add(self, job: WaitingJob) -> None:
+        """Add the job."""
+        nodes = self._room(job)
+        if nodes is None:
+            self.dollars += self.adds(job)
+        else:
+            self._put(job, nodes, _until(job, nodes))
+
+    def follow(self, job: WaitingJob) -> None:
+        """Add a job that waits for GPUs which others leave, where they come free first: like any other if there are
+        none, or if the pool is full and many wait.
+        """
+        begins, node = inf, None
+        for each in self._nodes() if job.nodes == 1 and self._more else ():
+            seconds = each.left_in(job.gpus, self._offer.size)
+            if seconds < begins:
+                begins, node = seconds, each
+        if node is None:
+            self.add(job)
+        else:
+            self._put(job, (node,), begins + job.seconds)
+
+    def _nodes(self) -> Iterator[StandingNode]:
+        return (node for there in self._by_free.values() for node in there)
+
+    def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], until: float) -> None:
+        """Put the job onto the nodes, of which those that are not there yet are rented."""
+        size = self._offer.size
+        for node in nodes:
+            there = self._by_free.get(node.free(size), [])
+            if node in there:
+                there.remove(node)
+            else:
+                self._more -= 1
+            self.dollars += self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands())
+            node.jobs.append((job.gpus, until))
+            self._by_free.setdefault(node.free(size), []).append(node)
+
+    def _paid(self, node: StandingNode, stands: float) -> float:
+        return node.price * min(stands, self._seconds)
+
+    def _room(self, job: WaitingJob) -> Sequence[StandingNode] | None:
+        """The nodes that the job would have, those to be rented included; None where there is no room for it."""
+        found: list[StandingNode] = []
+        for free in sorted(self._by_free):
+            if free >= job.gpus:
+                found += self._by_free[free][: job.nodes - len(found)]
+        new = job.nodes - len(found)
+        if new > self._more:
+            return None
+        return [*found, *[StandingNode(self._offer.price, self._offer.start) for _ in range(new)]]
+
+
+def _until(job: WaitingJob, nodes: Sequence[StandingNode]) -> float:
+    """Seconds until the job leaves the nodes."""
+    return max([node.ready for node in nodes]) + job.seconds

@@ -18,6 +18,8 @@ seconds. So it waits for a node that all jobs are about to leave, if that is lef
     T + P·T / (2·w·θ) − (waited so far)    seconds.
 
 The 2 is for a node that would have been of use to others too. Such jobs count on different nodes.
+
+Nobody waits for a run of which nothing says how long it is.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ from charterer.domain.reasons.facts_of_waits import WaitsForFragment, WaitsForOl
 from charterer.domain.time import Instant, after
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import least_worth, waited_seconds
+from charterer.policy.nodes.occupants import Occupant
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
@@ -233,12 +236,16 @@ class FragmentWaits:
             left = free.get(rental)
             if left is None:
                 continue
-            for occupant in sorted(occupants, key=lambda occupant: occupant.left):
-                left += occupant.gpus
+            for seconds, more in sorted([(self._left(occupant), occupant.gpus) for occupant in occupants]):
+                left += more
                 if left >= gpus:
-                    soonest = min(soonest, occupant.left)
+                    soonest = min(soonest, seconds)
                     break
         return soonest
+
+    def _left(self, occupant: Occupant) -> float:
+        """Seconds until it leaves its node; infinite where nothing says how long it is: nobody waits for such a run."""
+        return occupant.left if self._solution.sized(occupant.facts.job) else inf
 
     def _node_ends(self, pool: PoolId) -> list[tuple[float, RentalId]]:
         """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest last: those
@@ -248,7 +255,7 @@ class FragmentWaits:
         if pool not in self._nodes_by_end:
             self._nodes_by_end[pool] = sorted(
                 [
-                    (max(occupant.left for occupant in here), rental)
+                    (max(self._left(occupant) for occupant in here), rental)
                     for rental, here in occupants.items()
                     if rental in free
                 ],

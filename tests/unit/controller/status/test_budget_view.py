@@ -36,13 +36,13 @@ def pays(world: World) -> object:
     return status(world).get("paysPerHourSaved")
 
 
-def a_world(amount: str, *, jobs: int) -> World:
+def a_world(amount: str, *, jobs: int, least: int = 1) -> World:
     world = World()
     world.budget(amount=amount)
     world.pool(gpus=8, price="16")
     world.profile("sft", Amdahl(0.97, 1.0), work_hours=40)
     for number in range(jobs):
-        world.job(f"train{number}", gpus=(1, 8, 64), profile="sft")
+        world.job(f"train{number}", gpus=(least, 8, 64), profile="sft")
     return world
 
 
@@ -161,7 +161,7 @@ def test_a_budget_that_observes_says_what_it_would_do_and_nothing_of_what_it_wou
 
 
 def test_a_budget_that_is_too_small_counts_only_jobs_that_wait_for_its_money() -> None:
-    assert ready_message(a_world("10", jobs=3)).endswith(": jobs queue (2 wait for money now)")
+    assert ready_message(a_world("10", jobs=3, least=8)).endswith(": jobs queue (2 wait for money now)")
     assert ready_message(a_world("10", jobs=1)).endswith(": jobs queue")
 
 

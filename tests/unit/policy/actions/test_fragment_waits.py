@@ -98,6 +98,17 @@ def test_a_node_is_rented_at_once_where_no_gpus_come_in_time() -> None:
     assert rented(plan(full_node(ALLOWED + 0.01).snapshot())) == ["a100"]
 
 
+@pytest.mark.parametrize("gpus", [1, 8])
+def test_a_job_waits_for_no_run_of_which_nothing_says_when_it_ends(gpus: int) -> None:
+    """Such a run is planned with four hours: at four cents a job-hour a job would wait for longer than that."""
+    world = full_node(0.05, gpus=gpus)
+    (budget,) = world.budgets.values()
+    world.budgets[budget.id] = replace(budget, fixed_rate=Rate(0.04 / 3600.0))
+    for left, expected in ((4 * 3600.0, []), (None, ["a100"])):
+        world.jobs = {name: replace(job, remaining=left) for name, job in world.jobs.items()}
+        assert rented(plan(world.snapshot())) == expected
+
+
 def test_a_job_waits_for_longer_where_nodes_are_seen_to_start_slower_than_declared() -> None:
     world = full_node(ALLOWED + 0.01)
     pool = world.pools[PoolId("a100")]

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from math import inf
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.policy.nodes.run_down import NodeOffer, StandingNode, WaitingJob, run_down
+from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, WaitingJob
 
 OFFER = NodeOffer(size=8, price=2.0, start=100.0, most=10)
 MONTH = 1e6
+
+
+def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer: NodeOffer, seconds: float) -> float:
+    """Dollars of the nodes with the jobs that wait, each of which adds what it was said to add."""
+    found = RunDown(nodes, offer, seconds)
+    for job in waiting:
+        expected = found.dollars + found.adds(job)
+        found.add(job)
+        assert found.dollars == expected
+    return found.dollars
 
 
 def test_a_node_is_paid_for_as_a_whole_until_the_last_of_its_jobs_has_left() -> None:
@@ -40,6 +52,26 @@ def test_jobs_that_wait_share_a_new_node_which_is_paid_for_from_its_launch() -> 
 
 def test_a_job_of_two_nodes_begins_when_both_are_ready() -> None:
     assert run_down([StandingNode(2.0)], [WaitingJob(8, 2, 900.0)], OFFER, MONTH) == 4000.0
+
+
+@pytest.mark.parametrize(
+    ("gpus", "most", "dollars"),
+    [(1, 10, 3000.0), (4, 10, 3000.0), (5, 10, 4000.0), (1, 0, 2225.0)],
+)
+def test_a_job_that_waits_for_gpus_that_others_leave_begins_where_they_come_free_first(
+    gpus: int, most: int, dollars: float
+) -> None:
+    """For 900 s beside jobs of 600 and 1,000 s, or after the second of these; in a full pool it pays for its GPUs."""
+    found = RunDown([StandingNode(2.0, jobs=[(4, 600.0), (4, 1000.0)])], replace(OFFER, most=most), MONTH)
+    found.follow(WaitingJob(gpus, 1, 900.0 if gpus < 5 else 1000.0))
+    assert found.dollars == dollars
+
+
+def test_who_waits_for_gpus_that_others_leave_leaves_them_to_nobody_before_its_own_end() -> None:
+    found = RunDown([StandingNode(2.0, jobs=[(8, 600.0)])], OFFER, MONTH)
+    for _ in range(2):
+        found.follow(WaitingJob(8, 1, 900.0))
+    assert found.dollars == 2.0 * (600.0 + 900.0 + 900.0)
 
 
 @pytest.mark.parametrize(("gpus", "dollars"), [(8, 1800.0), (5, 1800.0), (4, 900.0)])

@@ -49,7 +49,7 @@ class Admission:
         self._waiting = sorted(waiting, key=lambda job: (job.created, job.id))
         self._ranked = self._options()
         self._placed: set[JobId] = set()
-        self._money = Commitments(plan, self._ranked)
+        self._money = Commitments(plan)
         self._outlook = plan.outlook
         self._refusals = Refusals(plan, None)
 
@@ -213,7 +213,6 @@ class Admission:
             return None
         if self._runs_meanwhile(job, option, claim.nodes, assignment):
             return None
-        self._money.wait(job, option)
         self._plan.decided.awaited[job.id] = claim.nodes
         why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, WaitsForNodes(tuple(claim.nodes)))
         self._plan.decided.judge(job, option, why.with_note(self._refusals.passed_over(job, option, wanted)))
@@ -261,7 +260,7 @@ class Admission:
         if left.code is not why.code:
             why = replace(why, code=left.code, facts=Both(left.facts, why.facts))
         self._placed.add(job.id)
-        self._money.start(job, self._plan.decided.allocate(job, option, next_run(job), tuple(placements), why))
+        self._plan.decided.allocate(job, option, next_run(job), tuple(placements), why)
         self._plan.decided.judge(job, option, why)
 
 
