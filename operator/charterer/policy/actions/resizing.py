@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from charterer.domain.ids import JobId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
@@ -21,6 +22,7 @@ from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import Move, in_place
 from charterer.policy.outlook.move_gate import Hold
+from charterer.policy.outlook.whole_nodes import Preference
 
 
 def force_moves(plan: BudgetPlan) -> None:
@@ -47,11 +49,27 @@ def move_where_it_pays(plan: BudgetPlan) -> None:
     """Move the jobs that gain by it, those that gain most first.
 
     What can be had is asked before the first of them is moved: what that one rents is offered to others in the next
-    plan.
+    plan. Where jobs choose together, those move for which the whole bill is smaller so.
     """
-    gaining = [(run, paying) for run in plan.movable if (paying := _paying(plan, run))]
+    if plan.whole is not None:
+        _move_together(plan, plan.whole.preferred)
+    alone = [run for run in plan.movable if plan.whole is None or not plan.whole.chooses(run.moves.facts.job)]
+    gaining = [(run, paying) for run in alone if (paying := _paying(plan, run))]
     for run, paying in sorted(gaining, key=lambda both: (-both[1][0].gain, both[0].moves.facts.order)):
         _move_if_it_pays(plan, run, paying)
+
+
+def _move_together(plan: BudgetPlan, preferred: Mapping[JobId, Preference]) -> None:
+    for kept in plan.jobs.running:
+        for name in kept.runners.keys() & preferred.keys():
+            job, move = kept.runners[name].job, preferred[name]
+            allocation, assignment = job.allocation, plan.solution.assignment(job)
+            assert allocation is not None
+            assert assignment is not None
+            worth = plan.solution.worth(job, assignment)
+            gain = worth * move.sooner + move.saved
+            paying = Move(move.option, move.sooner, Money.of(-move.saved), gain)
+            _move(plan, job, allocation, move.option, _gain(plan, job, paying, allocation, assignment))
 
 
 def _force(plan: BudgetPlan, run: MovableRun) -> None:

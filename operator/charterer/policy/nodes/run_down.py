@@ -7,7 +7,7 @@ for which the pool has no room follow each other on its nodes, as many beside ea
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 
@@ -51,17 +51,26 @@ class NodeOffer:
     most: int
 
 
-def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer: NodeOffer, seconds: float) -> float:
-    """Dollars that the nodes cost within ``seconds``. ``waiting``: in the order in which the jobs get their GPUs."""
+@dataclass(frozen=True, slots=True)
+class RunDown:
+    """``dollars`` that nodes cost. ``ready``: seconds until those of each waiting job are ready; None without room."""
+
+    dollars: float
+    ready: Sequence[float | None]
+
+
+def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer: NodeOffer, seconds: float) -> RunDown:
+    """What the nodes cost within ``seconds``. ``waiting``: in the order in which the jobs get their GPUs."""
     standing = [StandingNode(node.price, node.ready, node.least, [*node.jobs]) for node in nodes]
     by_free: dict[int, list[StandingNode]] = {}
     for node in standing:
         by_free.setdefault(node.free(offer.size), []).append(node)
-    more, queue = offer.most, 0.0
+    more, queue, ready = offer.most, 0.0, list[float | None]()
     for job in waiting:
         room = sum([len(there) for free, there in by_free.items() if free >= job.gpus])
         if room + more < job.nodes:
             queue += offer.price * job.nodes * min(job.seconds, seconds) / max(offer.size // job.gpus, 1)
+            ready.append(None)
             continue
         taken: list[StandingNode] = []
         for free in sorted(by_free):
@@ -72,7 +81,8 @@ def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer
         standing += new
         taken += new
         begin = max([node.ready for node in taken])
+        ready.append(begin)
         for node in taken:
             node.jobs.append((job.gpus, begin + job.seconds))
             by_free.setdefault(node.free(offer.size), []).append(node)
-    return queue + sum([node.price * min(node.stands(), seconds) for node in standing])
+    return RunDown(queue + sum([node.price * min(node.stands(), seconds) for node in standing]), ready)

@@ -64,8 +64,8 @@ class CostInSight:
                 continue
             most = self._placer.more_nodes(name, sum([job.nodes for job in waiting[name]]))
             offer = NodeOffer(pool.gpus_per_node or 1, self._price(name), pool.likely_start_seconds, most)
-            running += run_down(nodes, (), offer, self._seconds)
-            total += run_down(nodes, waiting[name], offer, self._seconds)
+            running += run_down(nodes, (), offer, self._seconds).dollars
+            total += run_down(nodes, waiting[name], offer, self._seconds).dollars
         return InSight(Money.of(total), Money.of(running))
 
     def _jobs(self) -> Iterable[Job]:
