@@ -11,7 +11,7 @@ job after the other takes what makes the sum smaller, until none does; the best 
 
 Jobs that come later use what is empty. Where they come often, the part of a node is what a job costs in the end
 (ADR 42), and nothing is chosen here. Nor is where many jobs are in sight, because little of their nodes is empty then.
-Jobs with a target, with a maxCost, interactive ones, those of classes that mix, those whose best option changes as they
+Jobs with a target, with a maxCost, interactive ones, those whose best option changes as they
 advance, and those on shared GPUs have what they would have.
 """
 
@@ -32,7 +32,7 @@ from charterer.policy.jobs.job_facts import JobFacts
 from charterer.policy.nodes.holdings import HeldGpus, by_rental
 from charterer.policy.nodes.run_down import NodeOffer, StandingNode, WaitingJob, run_down
 from charterer.policy.options.option_value import Projection
-from charterer.policy.outlook.move_gate import MoveGate
+from charterer.policy.outlook.move_gate import Hold, MoveGate
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
@@ -63,13 +63,17 @@ class Way:
 
 @dataclass(frozen=True, slots=True)
 class _Chooser:
-    """A job. ``worth``: dollars of a second. ``first``: the way that it would have. ``held``: what a runner has."""
+    """A job. ``worth``: dollars of a second. ``first``: the way that it would have. ``gpus``: those that a runner has.
+
+    ``holds``: why it may not choose some of its ways now, by their numbers.
+    """
 
     job: Job
     worth: float
     ways: Sequence[Way]
     first: int
-    held: HeldGpus
+    gpus: HeldGpus
+    holds: Mapping[int, Hold]
 
     @property
     def start(self) -> int:
@@ -132,7 +136,7 @@ class _RunDowns:
             chooser = self._choosers[at]
             target = chooser.ways[choice].option.pool
             concerned[target].append((at, choice))
-            home = chooser.ways[0].option.pool if chooser.held else target
+            home = chooser.ways[0].option.pool if chooser.gpus else target
             if home != target:
                 concerned[home].append((at, choice))
         found = [self._of_pool(pool, tuple(those)) for pool, those in concerned.items()]
@@ -153,22 +157,23 @@ class _RunDowns:
 
     def _run_down(self, pool: PoolId, choices: Iterable[tuple[int, int]]) -> Bill:
         nodes = {name: StandingNode(n.price, n.ready, n.least, [*n.jobs]) for name, n in self._nodes[pool].items()}
-        time, placed = 0.0, list[tuple[float, WaitingJob]]()
+        time, placed = 0.0, list[tuple[float, float, WaitingJob]]()
         for chooser, way in [(self._choosers[at], self._choosers[at].ways[choice]) for at, choice in choices]:
             if way.stays:
                 time += chooser.worth * way.seconds
-            # a job that leaves runs on where it is while nodes for it start
             left = way.seconds if way.stays else self._offers[way.option.pool].start
-            for rental, gpus in chooser.held.items():
+            for rental, gpus in chooser.gpus.items():
                 if rental in nodes:
                     nodes[rental].jobs.append((gpus if way.stays else 0, left))
             if not way.stays and way.option.pool == pool:
-                placed.append((chooser.worth, WaitingJob(way.gpus, way.nodes, way.seconds)))
-        found = run_down(nodes.values(), [job for _, job in placed], self._offers[pool], inf)
-        for (worth, job), ready in zip(placed, found.ready, strict=True):
+                # a job that leaves runs on where it is while nodes for it start: it does not wait
+                waits = 0.0 if chooser.gpus else chooser.worth
+                placed.append((chooser.worth, waits, WaitingJob(way.gpus, way.nodes, way.seconds)))
+        found = run_down(nodes.values(), [job for *_, job in placed], self._offers[pool], inf)
+        for (worth, waits, job), ready in zip(placed, found.ready, strict=True):
             if ready is None:
                 return Bill(inf, inf)
-            time += worth * (ready + job.seconds)
+            time += worth * job.seconds + waits * ready
         return Bill(found.dollars, time)
 
 
@@ -206,6 +211,21 @@ class WholeNodes:
         if self.in_force:
             self._choose(waiting, running, movable)
 
+    @classmethod
+    def in_sight(cls, solution: BudgetSolution, placer: Placer, gate: MoveGate) -> WholeNodes:
+        """Of all jobs as they are now."""
+        groups, now = solution.groups.values(), solution.now
+        resting = {
+            facts.job.id
+            for group in groups
+            for facts in group.backing_off
+            if facts.backs_off_until is not None and now < facts.backs_off_until
+        }
+        waiting = [job for group in groups for job in group.waiting if job.id not in resting]
+        running = {name: facts for group in groups for name, facts in group.runners.items()}
+        movable = frozenset(name for group in groups for name in group.movable)
+        return cls(solution, placer, gate, sorted(waiting, key=lambda job: (job.created, job.id)), running, movable)
+
     def _choose(self, waiting: Sequence[Job], running: Mapping[JobId, JobFacts], movable: frozenset[JobId]) -> None:
         found = [
             *(self._queued(job) for job in waiting),
@@ -214,10 +234,11 @@ class WholeNodes:
         self._choosers = [chooser for chooser in found if chooser is not None]
         self._numbers = {chooser.job.id: number for number, chooser in enumerate(self._choosers)}
         self._run_downs = self._all_run_downs()
-        if any(len(chooser.ways) > 1 for chooser in self._choosers):
+        self._choices = [chooser.first for chooser in self._choosers]
+        if self._run_downs.bill(self._choices).dollars == inf:  # room is allotted, or waited for
+            self.in_force = False
+        elif any(len(chooser.ways) > 1 for chooser in self._choosers):
             self._choices = self._best()
-        else:
-            self._choices = [chooser.first for chooser in self._choosers]
 
     @cached_property
     def preferred(self) -> Mapping[JobId, Preference]:
@@ -233,11 +254,23 @@ class WholeNodes:
             found[chooser.job.id] = Preference(ways[choice].option, ways[chooser.first].option, saved, sooner)
         return found
 
+    @cached_property
+    def held(self) -> Mapping[JobId, tuple[Option, Hold]]:
+        """The running jobs that would choose another option if they might move, which one, and what holds them."""
+        found: dict[JobId, tuple[Option, Hold]] = {}
+        least = self._run_downs.bill(self._choices).total if self._choosers else 0.0
+        for number, chooser in enumerate(self._choosers):
+            choices = [(self._run_downs.bill(_with(number, at, self._choices)).total, at) for at in chooser.holds]
+            total, at = min(choices, default=(inf, 0))
+            if total < least - _ROUNDING * abs(least) and self._choices[number] == chooser.first:
+                found[chooser.job.id] = chooser.ways[at].option, chooser.holds[at]
+        return found
+
     def of_all_nodes(self, job: Job) -> Mapping[OptionKey, tuple[float, float]]:
         """By option, seconds to the job's end, and dollars by which all nodes cost more because of the job; without
         those for which there is no room. Empty where nothing is chosen.
         """
-        number = self._numbers.get(job.id)
+        number = self._numbers.get(job.id) if self.in_force else None
         if number is None or len(self._choosers[number].ways) == 1:
             return {}
         found: dict[OptionKey, tuple[float, float]] = {}
@@ -252,7 +285,8 @@ class WholeNodes:
     def _come_soon(self) -> bool:
         """Whether the next job is expected soon, by how often they came lately and when the last one did."""
         since = [seconds_between(group.created[-1], self._solution.now) for group in self._solution.groups.values()]
-        return self._solution.arrivals.seen * _SOON > 1.0 and min(since, default=0.0) < _SOON
+        foreseen = sum([assignment.group.foreseen for assignment in self._solution.assignments.values()])
+        return max(self._solution.arrivals.seen, foreseen) * _SOON > 1.0 and min(since, default=0.0) < _SOON
 
     # --- the jobs -----------------------------------------------------------------------------------------------------
 
@@ -262,7 +296,7 @@ class WholeNodes:
 
     def _may_choose(self, job: Job) -> bool:
         assignment = self._solution.assignment(job)
-        if assignment is None or assignment.mixes:
+        if assignment is None:
             return False
         phased = len(assignment.group.menu.stages) > 1  # its path to the end is on other options than the first
         promised = job.id in self._solution.deadline_needs or job.max_cost is not None
@@ -288,27 +322,30 @@ class WholeNodes:
         ]
         ways = [self._way(each, each.seconds - self._placer.start_up(each.option)) for each in those]
         number = next(at for at, way in enumerate(ways) if key_of(way.option) == first)
-        return _Chooser(job, self._solution.worth(job, assignment), ways, number, {})
+        return _Chooser(job, self._solution.worth(job, assignment), ways, number, {}, {})
 
     def _runner(self, job: Job, *, may_move: bool) -> _Chooser | None:
-        """A job that runs on, or moves to where the gate lets it."""
+        """A job that runs on, or moves."""
         assignment, allocation = self._solution.assignment(job), job.allocation
         if allocation is None or allocation.option.pool not in self._snapshot.pools:
             return None
         here, held = allocation.option, by_rental(allocation.placements)
         if assignment is None:
             left = inf if job.remaining is None else job.remaining / here.speed
-            return _Chooser(job, 0.0, [Way(here, 0, 0, left, stays=True)], 0, held)
+            return _Chooser(job, 0.0, [Way(here, 0, 0, left, stays=True)], 0, held, {})
         values, position = self._solution.own_values(job, assignment), assignment.position(job)
         ways = [Way(here, 0, 0, values.staying(here, position).seconds, stays=True)]
+        holds: dict[int, Hold] = {}
         if may_move and values.menu.known and self.chooses(job) and self._is_whole(here):
             for option in values.menu.options:
                 if key_of(option) == key_of(here) or not self._is_whole(option):
                     continue
-                there = values.moving(here, option, position, rented=True)
-                if self._gate.allows([self._gate.held(job, values, position, there)]):
-                    ways.append(self._way(there, there.seconds))
-        return _Chooser(job, self._solution.worth(job, assignment), ways, 0, held)
+                hold = self._gate.held(job, values, position, values.moving(here, option, position, rented=True))
+                if hold is not None:
+                    holds[len(ways)] = hold
+                there = values.moving(here, option, position, rented=False)
+                ways.append(self._way(there, there.seconds))
+        return _Chooser(job, self._solution.worth(job, assignment), ways, 0, held, holds)
 
     def _way(self, projection: Projection, seconds: float) -> Way:
         nodes = self._placer.nodes(projection.option)
@@ -343,7 +380,7 @@ class WholeNodes:
                 least = max(seconds_between(now, after(rental.launched, rental.billing_minimum_seconds)), 0.0)
             price = 0.0 if self._snapshot.pools[pool].committed is not None else rental.price.dollars_per_second
             unused = free.ready.free.get(name, free.booting.free.get(name, 0))
-            chosen = sum([chooser.held.get(name, 0) for chooser in self._choosers])
+            chosen = sum([chooser.gpus.get(name, 0) for chooser in self._choosers])
             ready = free.booting.seconds.get(name, 0.0) if name in free.booting.free else 0.0
             others = max(offer.size - unused - chosen, 0)  # of jobs that end, of pods that nobody knows
             found[name] = StandingNode(price, ready, least, [(others, 0.0)] if others else [])
@@ -373,22 +410,24 @@ class WholeNodes:
     def _first_in(self, pool: PoolId, chooser: _Chooser) -> int:
         """The best way of a job that waits in one pool, at its part of a node; what it would have where it has none."""
         there = (number for number, way in enumerate(chooser.ways) if way.option.pool == pool)
-        return chooser.start if chooser.held else next(there, chooser.start)
+        return chooser.start if chooser.gpus else next(there, chooser.start)
 
     def _descend(self, choices: _Choices) -> tuple[_Choices, float]:
-        """From these choices on, one job after the other takes what makes the sum smaller, until none does."""
-        now, least, going = list(choices), self._run_downs.bill(choices).total, True
-        while going:
-            going = False
+        """From these choices on, the change of one job that makes the sum smallest, until none makes it smaller."""
+        now, least = choices, self._run_downs.bill(choices).total
+        while True:
+            best, total = now, least - _ROUNDING * abs(least)
             for number, chooser in enumerate(self._choosers):
                 for choice in range(len(chooser.ways)):
-                    if choice == now[number] or self._run_downs.worked_out > _WORK:
+                    if choice == now[number] or choice in chooser.holds or self._run_downs.worked_out > _WORK:
                         continue
                     other = _with(number, choice, now)
-                    total = self._run_downs.bill(other).total
-                    if total < least - _ROUNDING * abs(least):
-                        now, least, going = other, total, True
-        return now, least
+                    found = self._run_downs.bill(other).total
+                    if found < total:
+                        best, total = other, found
+            if best is now:
+                return now, least
+            now, least = best, total
 
 
 def _with(number: int, choice: int | None, choices: _Choices) -> list[int | None]:
