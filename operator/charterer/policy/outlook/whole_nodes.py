@@ -37,11 +37,11 @@ from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
-_MOST = 16
+_MOST = 12
 """Jobs in sight that choose together at most. With more of them little of their nodes is empty."""
 _SOON = 1800.0
 """Seconds: where the next job is expected sooner, it takes what is empty before a move of another would have paid."""
-_WORK = 4000
+_WORK = 2000
 """Run-downs of a pool that are worked out for one answer at most. A number, not a time: the same snapshot gives the
 same plan on a busy machine."""
 _ROUNDING = 1e-9
@@ -143,10 +143,11 @@ class _RunDowns:
         return Bill(sum([bill.dollars for bill in found]), sum([bill.time for bill in found]))
 
     def seconds(self, at: int, choices: _Choices) -> float:
-        """Seconds to the end of one job."""
-        without = _with(at, None, choices)
-        worth = self._choosers[at].worth
-        return (self.bill(choices).time - self.bill(without).time) / worth if worth else 0.0
+        """Seconds to the end of one job that chooses."""
+        chooser, choice, without = self._choosers[at], choices[at], _with(at, None, choices)
+        if choice is None or not chooser.worth:
+            return 0.0 if choice is None else chooser.ways[choice].seconds
+        return (self.bill(choices).time - self.bill(without).time) / chooser.worth
 
     def _of_pool(self, pool: PoolId, choices: tuple[tuple[int, int], ...]) -> Bill:
         known = self._known.get((pool, choices))
@@ -245,7 +246,7 @@ class WholeNodes:
         """The jobs that choose something else than what they would have at their part of a node."""
         found: dict[JobId, Preference] = {}
         for number, (chooser, choice) in enumerate(zip(self._choosers, self._choices, strict=True)):
-            if choice is None or choice == chooser.first:
+            if choice is None or key_of(chooser.ways[choice].option) == key_of(chooser.ways[chooser.first].option):
                 continue
             before = _with(number, chooser.first, self._choices)
             saved = self._run_downs.bill(before).dollars - self._run_downs.bill(self._choices).dollars
@@ -278,7 +279,7 @@ class WholeNodes:
         for choice, way in enumerate(self._choosers[number].ways):
             choices = _with(number, choice, self._choices)
             dollars = self._run_downs.bill(choices).dollars - self._run_downs.bill(without).dollars
-            if dollars < inf:
+            if dollars < inf and key_of(way.option) not in found:
                 found[key_of(way.option)] = self._run_downs.seconds(number, choices), dollars
         return found
 
@@ -337,6 +338,9 @@ class WholeNodes:
         ways = [Way(here, 0, 0, values.staying(here, position).seconds, stays=True)]
         holds: dict[int, Hold] = {}
         if may_move and values.menu.known and self.chooses(job) and self._is_whole(here):
+            elsewhere = values.staying(here, position)  # as emptying its node would move it (``actions.consolidation``)
+            if self._gate.held(job, values, position, elsewhere) is None:
+                ways.append(self._way(elsewhere, elsewhere.seconds + values.change_seconds(here, here)))
             for option in values.menu.options:
                 if key_of(option) == key_of(here) or not self._is_whole(option):
                     continue
