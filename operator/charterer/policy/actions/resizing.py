@@ -62,7 +62,7 @@ def _move_together(plan: BudgetPlan, whole: WholeNodes) -> None:
     """Move the jobs that choose another option together with the others, or say what holds them."""
     for job in [facts.job for kept in plan.jobs.running for facts in kept.runners.values()]:
         allocation, assignment = job.allocation, plan.solution.assignment(job)
-        if allocation is None or assignment is None:
+        if allocation is None or assignment is None or not plan.decided.stays(job):
             continue
         chosen, held = whole.preferred.get(job.id), whole.held.get(job.id)
         if chosen is not None:

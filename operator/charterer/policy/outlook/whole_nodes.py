@@ -12,7 +12,7 @@ job after the other takes what makes the sum smaller, until none does; the best 
 Jobs that come later use what is empty. Where they come often, the part of a node is what a job costs in the end
 (ADR 42), and nothing is chosen here. Nor is where many jobs are in sight, because little of their nodes is empty then.
 Jobs with a target, with a maxCost, interactive ones, those whose best option changes as they
-advance, and those on shared GPUs have what they would have.
+advance, and those on parts of GPUs have what they would have.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 _MOST = 12
 """Jobs in sight that choose together at most. With more of them little of their nodes is empty."""
-_SOON = 1800.0
+_SOON = 2400.0
 """Seconds: where the next job is expected sooner, it takes what is empty before a move of another would have paid."""
 _WORK = 2000
 """Run-downs of a pool that are worked out for one answer at most. A number, not a time: the same snapshot gives the
 same plan on a busy machine."""
-_ROUNDING = 1e-9
+_ROUNDING = 1e-7
 """Part of the sum by which it must become smaller."""
 _Choices = Sequence[int | None]
 """The number of its way that each job chooses; None: as if it were not there."""
@@ -293,20 +293,21 @@ class WholeNodes:
 
     def chooses(self, job: Job) -> bool:
         """Whether the job chooses together with others."""
-        return self.in_force and self._may_choose(job)
+        number = self._numbers.get(job.id)
+        return self.in_force and number is not None and len(self._choosers[number].ways) > 1
 
     def _may_choose(self, job: Job) -> bool:
         assignment = self._solution.assignment(job)
         if assignment is None:
             return False
         phased = len(assignment.group.menu.stages) > 1  # its path to the end is on other options than the first
+        parts = any(option.slice for option in assignment.group.menu.options)
         promised = job.id in self._solution.deadline_needs or job.max_cost is not None
-        return not (phased or promised or job.interactive is not None)
+        return not (phased or parts or promised or job.interactive is not None)
 
-    def _is_whole(self, option: Option) -> bool:
-        """Whether the option is of whole GPUs, in a pool whose price is known."""
+    def _is_priced(self, option: Option) -> bool:
         pool = self._snapshot.pools.get(option.pool)
-        return pool is not None and pool.quote is not None and not option.shares_gpu
+        return pool is not None and pool.quote is not None
 
     def _queued(self, job: Job) -> _Chooser | None:
         """A job that waits."""
@@ -317,9 +318,9 @@ class WholeNodes:
         projections = self._outlook.with_launch_delays(job, values.entering(assignment.position(job)))
         order = self._outlook.best_fit_first(job, self._outlook.in_order(job, projections, assignment))
         first = key_of(order[0])
-        chooses = self.chooses(job) and self._is_whole(order[0])
+        chooses = self._may_choose(job) and self._is_priced(order[0])
         those = [
-            each for each in projections if key_of(each.option) == first or (chooses and self._is_whole(each.option))
+            each for each in projections if key_of(each.option) == first or (chooses and self._is_priced(each.option))
         ]
         ways = [self._way(each, each.seconds - self._placer.start_up(each.option)) for each in those]
         number = next(at for at, way in enumerate(ways) if key_of(way.option) == first)
@@ -337,12 +338,12 @@ class WholeNodes:
         values, position = self._solution.own_values(job, assignment), assignment.position(job)
         ways = [Way(here, 0, 0, values.staying(here, position).seconds, stays=True)]
         holds: dict[int, Hold] = {}
-        if may_move and values.menu.known and self.chooses(job) and self._is_whole(here):
+        if may_move and values.menu.known and self._may_choose(job) and self._is_priced(here):
             elsewhere = values.staying(here, position)  # as emptying its node would move it (``actions.consolidation``)
             if self._gate.held(job, values, position, elsewhere) is None:
                 ways.append(self._way(elsewhere, elsewhere.seconds + values.change_seconds(here, here)))
             for option in values.menu.options:
-                if key_of(option) == key_of(here) or not self._is_whole(option):
+                if key_of(option) == key_of(here) or not self._is_priced(option):
                     continue
                 hold = self._gate.held(job, values, position, values.moving(here, option, position, rented=True))
                 if hold is not None:
