@@ -51,7 +51,7 @@ _Choices = Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class NodeWay:
     """``gpus`` of each of ``nodes`` nodes, for ``seconds`` once they are ready. ``stays``: where a job runs already."""
 
     option: Option
@@ -70,7 +70,7 @@ class _Chooser:
 
     job: Job
     worth: float
-    ways: Sequence[Way]
+    ways: Sequence[NodeWay]
     first: int
     gpus: HeldGpus
     holds: Mapping[int, Hold]
@@ -162,12 +162,11 @@ class _RunDowns:
         for chooser, way in [(self._choosers[at], self._choosers[at].ways[choice]) for at, choice in choices]:
             if way.stays:
                 time += chooser.worth * way.seconds
-            left = way.seconds if way.stays else self._offers[way.option.pool].start
-            for rental, gpus in chooser.gpus.items():
-                if rental in nodes:
-                    nodes[rental].jobs.append((gpus if way.stays else 0, left))
-            if not way.stays and way.option.pool == pool:
-                # a job that leaves runs on where it is while nodes for it start: it does not wait
+                for rental, gpus in chooser.gpus.items():
+                    if rental in nodes:
+                        nodes[rental].jobs.append((gpus, way.seconds))
+            elif way.option.pool == pool:
+                # a job that leaves runs on while nodes for it start: it does not wait, and what it pays brings it on
                 waits = 0.0 if chooser.gpus else chooser.worth
                 placed.append((chooser.worth, waits, WaitingJob(way.gpus, way.nodes, way.seconds)))
         found = run_down(nodes.values(), [job for *_, job in placed], self._offers[pool], inf)
@@ -214,7 +213,7 @@ class WholeNodes:
 
     @classmethod
     def in_sight(cls, solution: BudgetSolution, placer: Placer, gate: MoveGate) -> WholeNodes:
-        """Of all jobs as they are now."""
+        """Of all jobs of the budget."""
         groups, now = solution.groups.values(), solution.now
         resting = {
             facts.job.id
@@ -334,9 +333,9 @@ class WholeNodes:
         here, held = allocation.option, by_rental(allocation.placements)
         if assignment is None:
             left = inf if job.remaining is None else job.remaining / here.speed
-            return _Chooser(job, 0.0, [Way(here, 0, 0, left, stays=True)], 0, held, {})
+            return _Chooser(job, 0.0, [NodeWay(here, 0, 0, left, stays=True)], 0, held, {})
         values, position = self._solution.own_values(job, assignment), assignment.position(job)
-        ways = [Way(here, 0, 0, values.staying(here, position).seconds, stays=True)]
+        ways = [NodeWay(here, 0, 0, values.staying(here, position).seconds, stays=True)]
         holds: dict[int, Hold] = {}
         if may_move and values.menu.known and self._may_choose(job) and self._is_priced(here):
             elsewhere = values.staying(here, position)  # as emptying its node would move it (``actions.consolidation``)
@@ -352,9 +351,9 @@ class WholeNodes:
                 ways.append(self._way(there, there.seconds))
         return _Chooser(job, self._solution.worth(job, assignment), ways, 0, held, holds)
 
-    def _way(self, projection: Projection, seconds: float) -> Way:
+    def _way(self, projection: Projection, seconds: float) -> NodeWay:
         nodes = self._placer.nodes(projection.option)
-        return Way(projection.option, projection.option.takes // nodes, nodes, seconds)
+        return NodeWay(projection.option, projection.option.takes // nodes, nodes, seconds)
 
     # --- the nodes ----------------------------------------------------------------------------------------------------
 
