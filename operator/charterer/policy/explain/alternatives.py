@@ -12,23 +12,21 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import Job, RunOutcome
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Verdict
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
-from charterer.gpu_types import RelativeSpeed, may_use
+from charterer.gpu_types import RelativeSpeed
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.left_alone import LeftAlone, left_alone
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.explain.unused_variants import UnusedVariant, unused_variants
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
-from charterer.policy.options.width_backoff import quarantines, untested
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.policy.outlook.outlook import Outlook
@@ -95,17 +93,6 @@ class WinningChange:
     rate: Rate
     node_price: Price | None
     work: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A width that is no option because runs failed there: until when, None where the job never goes there again."""
-
-    gpu_type: str
-    gpus: int
-    until: Instant | None
-    message: str
-    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +168,7 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
         position=weighing.position,
         known_work=job.remaining is not None,
         changes=tuple([weighing.change(row) for row in nearest if row is not None]),
-        left_alone=tuple([each for variant in job.ways for each in _left_alone(job, variant, snapshot)]),
+        left_alone=tuple([each for variant in job.ways for each in left_alone(job, variant, snapshot)]),
         unused=unused_variants(job, weighing.assignment.group.menu, budget.solution),
         assumed=budget.solution.inputs.menus[budget.solution.budget.id].assumed_speeds(budget.solution.key(job)[1]),
     )
@@ -193,26 +180,6 @@ def _weighing(job: Job, verdict: Verdict, budget: Comparison) -> _Weighing | Non
     return (
         None if assignment is None or chosen is None else _Weighing(job, chosen, verdict.starts_in, assignment, budget)
     )
-
-
-def _left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
-    profile, name = snapshot.profiles.get(variant.class_id), variant.name
-    if profile is None:
-        return ()
-    found = {
-        (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message, name)
-        for failed, until in quarantines(profile, snapshot.now)
-        if variant.least <= failed.gpus <= variant.most
-        and may_use(failed.gpu_type, job.gpu_types, variant.slices, variant.shared_mib)
-    }
-    for record in job.records if job.failures else ():
-        pool = snapshot.pools.get(record.option.pool)
-        failed = record.outcome is RunOutcome.FAILED and record.option.variant == name
-        if failed and pool is not None and pool.offering is not None:
-            width = pool.offering.gpu_type, record.option.gpus
-            if untested(profile, frozenset({width})):
-                found[width] = LeftAlone(*width, None, record.message, name)
-    return tuple(found[width] for width in sorted(found))
 
 
 def _cheapest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:

@@ -34,11 +34,15 @@ class StandingNode:
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready."""
+    """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready.
+
+    ``runs``: whether it runs until then, so that what nodes cost while they wait for others brings it on.
+    """
 
     gpus: int
     nodes: int
     seconds: float
+    runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +87,6 @@ def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer
         begin = max([node.ready for node in taken])
         ready.append(begin)
         for node in taken:
-            node.jobs.append((job.gpus, begin + job.seconds))
+            node.jobs.append((job.gpus, (node.ready if job.runs else begin) + job.seconds))
             by_free.setdefault(node.free(offer.size), []).append(node)
     return RunDown(queue + sum([node.price * min(node.stands(), seconds) for node in standing]), ready)

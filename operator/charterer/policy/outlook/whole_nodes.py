@@ -17,7 +17,7 @@ advance, and those on parts of GPUs have what they would have.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
@@ -29,10 +29,11 @@ from charterer.domain.option import Option
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import JobFacts
-from charterer.policy.nodes.holdings import HeldGpus, by_rental
-from charterer.policy.nodes.run_down import NodeOffer, StandingNode, WaitingJob, run_down
+from charterer.policy.nodes.holdings import by_rental
+from charterer.policy.nodes.run_down import NodeOffer, StandingNode
 from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.move_gate import Hold, MoveGate
+from charterer.policy.outlook.node_bill import Choices, Chooser, NodeWay, RunDowns, chosen_with
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
@@ -46,55 +47,6 @@ _WORK = 2000
 same plan on a busy machine."""
 _ROUNDING = 1e-7
 """Part of the sum by which it must become smaller."""
-_Choices = Sequence[int | None]
-"""The number of its way that each job chooses; None: as if it were not there."""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeWay:
-    """``gpus`` of each of ``nodes`` nodes, for ``seconds`` once they are ready. ``stays``: where a job runs already."""
-
-    option: Option
-    gpus: int
-    nodes: int
-    seconds: float
-    stays: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class _Chooser:
-    """A job. ``worth``: dollars of a second. ``first``: the way that it would have. ``gpus``: those that a runner has.
-
-    ``holds``: why it may not choose some of its ways now, by their numbers.
-    """
-
-    job: Job
-    worth: float
-    ways: Sequence[NodeWay]
-    first: int
-    gpus: HeldGpus
-    holds: Mapping[int, Hold]
-
-    @property
-    def start(self) -> int:
-        """Where its choice begins: what is best at its part of a node, whatever nodes there are.
-
-        Nodes that are rented for what was chosen must not change what is chosen.
-        """
-        return 0
-
-
-@dataclass(frozen=True, slots=True)
-class Bill:
-    """``dollars`` of nodes, and ``time``: dollars that the jobs' time is worth."""
-
-    dollars: float
-    time: float
-
-    @property
-    def total(self) -> float:
-        """Both."""
-        return self.dollars + self.time
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,74 +59,6 @@ class Preference:
     instead: Option
     saved: float
     sooner: float
-
-
-class _RunDowns:
-    """What all nodes cost, by what the jobs choose.
-
-    Each pool is worked out once for each choice of those that have to do with it.
-    """
-
-    def __init__(
-        self,
-        nodes: Mapping[PoolId, Mapping[RentalId, StandingNode]],
-        offers: Mapping[PoolId, NodeOffer],
-        choosers: Sequence[_Chooser],
-    ) -> None:
-        self.worked_out = 0
-        self._nodes = nodes
-        self._offers = offers
-        self._choosers = choosers
-        self._known: dict[tuple[PoolId, tuple[tuple[int, int], ...]], Bill] = {}
-
-    def bill(self, choices: _Choices) -> Bill:
-        """All pools."""
-        concerned: dict[PoolId, list[tuple[int, int]]] = {pool: [] for pool in self._nodes}
-        for at, choice in enumerate(choices):
-            if choice is None:
-                continue
-            chooser = self._choosers[at]
-            target = chooser.ways[choice].option.pool
-            concerned[target].append((at, choice))
-            home = chooser.ways[0].option.pool if chooser.gpus else target
-            if home != target:
-                concerned[home].append((at, choice))
-        found = [self._of_pool(pool, tuple(those)) for pool, those in concerned.items()]
-        return Bill(sum([bill.dollars for bill in found]), sum([bill.time for bill in found]))
-
-    def seconds(self, at: int, choices: _Choices) -> float:
-        """Seconds to the end of one job that chooses."""
-        chooser, choice, without = self._choosers[at], choices[at], _with(at, None, choices)
-        if choice is None or not chooser.worth:
-            return 0.0 if choice is None else chooser.ways[choice].seconds
-        return (self.bill(choices).time - self.bill(without).time) / chooser.worth
-
-    def _of_pool(self, pool: PoolId, choices: tuple[tuple[int, int], ...]) -> Bill:
-        known = self._known.get((pool, choices))
-        if known is None:
-            self.worked_out += 1
-            known = self._known[pool, choices] = self._run_down(pool, choices)
-        return known
-
-    def _run_down(self, pool: PoolId, choices: Iterable[tuple[int, int]]) -> Bill:
-        nodes = {name: StandingNode(n.price, n.ready, n.least, [*n.jobs]) for name, n in self._nodes[pool].items()}
-        time, placed = 0.0, list[tuple[float, float, WaitingJob]]()
-        for chooser, way in [(self._choosers[at], self._choosers[at].ways[choice]) for at, choice in choices]:
-            if way.stays:
-                time += chooser.worth * way.seconds
-                for rental, gpus in chooser.gpus.items():
-                    if rental in nodes:
-                        nodes[rental].jobs.append((gpus, way.seconds))
-            elif way.option.pool == pool:
-                # a job that leaves runs on while nodes for it start: it does not wait, and what it pays brings it on
-                waits = 0.0 if chooser.gpus else chooser.worth
-                placed.append((chooser.worth, waits, WaitingJob(way.gpus, way.nodes, way.seconds)))
-        found = run_down(nodes.values(), [job for *_, job in placed], self._offers[pool], inf)
-        for (worth, waits, job), ready in zip(placed, found.ready, strict=True):
-            if ready is None:
-                return Bill(inf, inf)
-            time += worth * job.seconds + waits * ready
-        return Bill(found.dollars, time)
 
 
 class WholeNodes:
@@ -205,8 +89,8 @@ class WholeNodes:
             and any(self._may_choose(job) for job in jobs)
             and not self._come_soon()
         )
-        self._choosers: Sequence[_Chooser] = ()
-        self._choices: _Choices = ()
+        self._choosers: Sequence[Chooser] = ()
+        self._choices: Choices = ()
         self._numbers: Mapping[JobId, int] = {}
         if self.in_force:
             self._choose(waiting, running, movable)
@@ -247,7 +131,7 @@ class WholeNodes:
         for number, (chooser, choice) in enumerate(zip(self._choosers, self._choices, strict=True)):
             if choice is None or key_of(chooser.ways[choice].option) == key_of(chooser.ways[chooser.first].option):
                 continue
-            before = _with(number, chooser.first, self._choices)
+            before = chosen_with(number, chooser.first, self._choices)
             saved = self._run_downs.bill(before).dollars - self._run_downs.bill(self._choices).dollars
             sooner = self._run_downs.seconds(number, before) - self._run_downs.seconds(number, self._choices)
             ways = chooser.ways
@@ -260,7 +144,7 @@ class WholeNodes:
         found: dict[JobId, tuple[Option, Hold]] = {}
         least = self._run_downs.bill(self._choices).total if self._choosers else 0.0
         for number, chooser in enumerate(self._choosers):
-            choices = [(self._run_downs.bill(_with(number, at, self._choices)).total, at) for at in chooser.holds]
+            choices = [(self._run_downs.bill(chosen_with(number, at, self._choices)).total, at) for at in chooser.holds]
             total, at = min(choices, default=(inf, 0))
             if total < least - _ROUNDING * abs(least) and self._choices[number] == chooser.first:
                 found[chooser.job.id] = chooser.ways[at].option, chooser.holds[at]
@@ -274,9 +158,9 @@ class WholeNodes:
         if number is None or len(self._choosers[number].ways) == 1:
             return {}
         found: dict[OptionKey, tuple[float, float]] = {}
-        without = _with(number, None, self._choices)
+        without = chosen_with(number, None, self._choices)
         for choice, way in enumerate(self._choosers[number].ways):
-            choices = _with(number, choice, self._choices)
+            choices = chosen_with(number, choice, self._choices)
             dollars = self._run_downs.bill(choices).dollars - self._run_downs.bill(without).dollars
             if dollars < inf and key_of(way.option) not in found:
                 found[key_of(way.option)] = self._run_downs.seconds(number, choices), dollars
@@ -308,7 +192,7 @@ class WholeNodes:
         pool = self._snapshot.pools.get(option.pool)
         return pool is not None and pool.quote is not None
 
-    def _queued(self, job: Job) -> _Chooser | None:
+    def _queued(self, job: Job) -> Chooser | None:
         """A job that waits."""
         assignment = self._solution.assignment(job)
         if assignment is None:
@@ -323,9 +207,9 @@ class WholeNodes:
         ]
         ways = [self._way(each, each.seconds - self._placer.start_up(each.option)) for each in those]
         number = next(at for at, way in enumerate(ways) if key_of(way.option) == first)
-        return _Chooser(job, self._solution.worth(job, assignment), ways, number, {}, {})
+        return Chooser(job, self._solution.worth(job, assignment), ways, number, {}, {})
 
-    def _runner(self, job: Job, *, may_move: bool) -> _Chooser | None:
+    def _runner(self, job: Job, *, may_move: bool) -> Chooser | None:
         """A job that runs on, or moves."""
         assignment, allocation = self._solution.assignment(job), job.allocation
         if allocation is None or allocation.option.pool not in self._snapshot.pools:
@@ -333,7 +217,7 @@ class WholeNodes:
         here, held = allocation.option, by_rental(allocation.placements)
         if assignment is None:
             left = inf if job.remaining is None else job.remaining / here.speed
-            return _Chooser(job, 0.0, [NodeWay(here, 0, 0, left, stays=True)], 0, held, {})
+            return Chooser(job, 0.0, [NodeWay(here, 0, 0, left, stays=True)], 0, held, {})
         values, position = self._solution.own_values(job, assignment), assignment.position(job)
         ways = [NodeWay(here, 0, 0, values.staying(here, position).seconds, stays=True)]
         holds: dict[int, Hold] = {}
@@ -349,7 +233,7 @@ class WholeNodes:
                     holds[len(ways)] = hold
                 there = values.moving(here, option, position, rented=False)
                 ways.append(self._way(there, there.seconds))
-        return _Chooser(job, self._solution.worth(job, assignment), ways, 0, held, holds)
+        return Chooser(job, self._solution.worth(job, assignment), ways, 0, held, holds)
 
     def _way(self, projection: Projection, seconds: float) -> NodeWay:
         nodes = self._placer.nodes(projection.option)
@@ -357,7 +241,7 @@ class WholeNodes:
 
     # --- the nodes ----------------------------------------------------------------------------------------------------
 
-    def _all_run_downs(self) -> _RunDowns:
+    def _all_run_downs(self) -> RunDowns:
         choosers, pools = self._choosers, self._snapshot.pools
         wanted: dict[PoolId, int] = {}
         for chooser in choosers:
@@ -370,7 +254,7 @@ class WholeNodes:
             price = 0.0 if free_of_charge or pool.quote is None else pool.quote.price.dollars_per_second
             most = self._placer.more_nodes(name, nodes * len(choosers))
             offers[name] = NodeOffer(pool.gpus_per_node or 1, price, pool.likely_start_seconds, most)
-        return _RunDowns({name: self._standing(name, offer) for name, offer in offers.items()}, offers, choosers)
+        return RunDowns({name: self._standing(name, offer) for name, offer in offers.items()}, offers, choosers)
 
     def _standing(self, pool: PoolId, offer: NodeOffer) -> Mapping[RentalId, StandingNode]:
         """The nodes of a pool that stay, without the jobs that choose."""
@@ -393,9 +277,9 @@ class WholeNodes:
 
     # --- the choice ---------------------------------------------------------------------------------------------------
 
-    def _best(self) -> _Choices:
+    def _best(self) -> Choices:
         """The choice of each with the smallest sum that is found."""
-        first: _Choices = [chooser.start for chooser in self._choosers]
+        first: Choices = [chooser.start for chooser in self._choosers]
         best, least = self._descend(first)
         pools = sorted({way.option.pool for way in chain.from_iterable(each.ways for each in self._choosers)})
         for pool in pools:
@@ -406,17 +290,17 @@ class WholeNodes:
             if total < least - _ROUNDING * abs(least):
                 best, least = found, total
         for number, chooser in enumerate(self._choosers):  # what is as good is left to the other rules
-            as_before = _with(number, chooser.first, best)
+            as_before = chosen_with(number, chooser.first, best)
             if self._run_downs.bill(as_before).total <= least + _ROUNDING * abs(least):
                 best = as_before
         return best
 
-    def _first_in(self, pool: PoolId, chooser: _Chooser) -> int:
+    def _first_in(self, pool: PoolId, chooser: Chooser) -> int:
         """The best way of a job that waits in one pool, at its part of a node; what it would have where it has none."""
         there = (number for number, way in enumerate(chooser.ways) if way.option.pool == pool)
         return chooser.start if chooser.gpus else next(there, chooser.start)
 
-    def _descend(self, choices: _Choices) -> tuple[_Choices, float]:
+    def _descend(self, choices: Choices) -> tuple[Choices, float]:
         """From these choices on, the change of one job that makes the sum smallest, until none makes it smaller."""
         now, least = choices, self._run_downs.bill(choices).total
         while True:
@@ -425,15 +309,10 @@ class WholeNodes:
                 for choice in range(len(chooser.ways)):
                     if choice == now[number] or choice in chooser.holds or self._run_downs.worked_out > _WORK:
                         continue
-                    other = _with(number, choice, now)
+                    other = chosen_with(number, choice, now)
                     found = self._run_downs.bill(other).total
                     if found < total:
                         best, total = other, found
             if best is now:
                 return now, least
             now, least = best, total
-
-
-def _with(number: int, choice: int | None, choices: _Choices) -> list[int | None]:
-    """The choices with another one of one job."""
-    return [choice if at == number else each for at, each in enumerate(choices)]
