@@ -81,7 +81,7 @@ async def _measure(answers: int) -> None:
     generation = 1
 
     def run_of(number: int) -> CurrentRun:
-        members = Members(generation, (0,), ("sft-r2-0.sft.research.svc",))
+        members = Members(generation, (0,), ("sft-r2-0.sft.research.svc",), "key")
         return CurrentRun(2, frozenset({f"pod-{number}"}), ALLOCATION, stopping=False, members=members)
 
     for number in range(answers):

@@ -80,7 +80,7 @@ def test_idle_committed_nodes_make_a_job_wider_than_it_would_be_at_their_price()
     assert wide is not None
     assert narrow is not None
     assert (wide.option.pool, wide.option.gpus) == ("reserved", 16)
-    assert narrow.option.gpus == 4
+    assert narrow.option.gpus == 8
 
 
 def test_jobs_beyond_the_committed_nodes_get_others_as_long_as_money_is_left() -> None:

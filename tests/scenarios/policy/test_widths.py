@@ -41,6 +41,7 @@ def test_with_more_jobs_each_gets_less_and_all_of_them_run() -> None:
 
 def test_a_heavier_job_is_given_more() -> None:
     world = simple(amount="180")
+    world.pool("a100", gpus=1, price="2")
     world.job("light", gpus=WIDE, profile="sft")
     world.job("heavy", gpus=WIDE, profile="sft", weight=8.0)
     decided = plan(world.snapshot())

@@ -27,26 +27,28 @@ SPEED = {1: 1.0, 2: 1.9, 4: 3.6}
 """The documented curve, `1:10 2:19 4:36`, relative to one GPU."""
 HOURLY, START_SECONDS, RESTART = 16.0, 120.0, 30.0
 POOL = PoolModel("pool", 4, Price.parse("16"), "gpu", start_seconds=START_SECONDS, max_nodes=100)
+SINGLE = replace(POOL, gpus_per_node=1, hourly=Price.parse("4"))
 GAP, JOBS, SECONDS = 10_000.0, 5, 3600.0
 
 
-def history(unit: float, jobs: int = JOBS, gap: float = GAP) -> PastPool:
+def history(unit: float, jobs: int = JOBS, gap: float = GAP, pool: PoolModel = POOL) -> PastPool:
     """Equal jobs of an hour on one GPU, far apart, so that none meets another."""
     past = (
         PastJob(f"j{at:02}", gap * at, 1, SECONDS, "sft", 1, 4, ResizePolicy.RESTART, took=4000.0) for at in range(jobs)
     )
-    return PastPool(POOL, tuple(past), {"sft": (curve({k: unit * speed for k, speed in SPEED.items()}, "gpu"),)})
+    return PastPool(pool, tuple(past), {"sft": (curve({k: unit * speed for k, speed in SPEED.items()}, "gpu"),)})
 
 
-def expected(gpus: int, idle: float) -> dict[str, float]:
-    """The closed form of `JOBS` jobs at that width, each on a node of its own that is ended ``idle`` seconds later."""
+def expected(gpus: int, idle: float, rented: int = 4) -> dict[str, float]:
+    """The closed form of `JOBS` jobs at that width, each on nodes of its own of so many GPUs together, which are ended
+    ``idle`` seconds later."""
     completion = START_SECONDS + RESTART + SECONDS / SPEED[gpus]
     return {
         "meanCompletionSeconds": completion,
         "medianCompletionSeconds": completion,
         "p90CompletionSeconds": completion,
-        "rentedGPUHours": 4 * JOBS * (completion + idle) / 3600,
-        "dollars": HOURLY * JOBS * ceil(completion + idle) / 3600,
+        "rentedGPUHours": rented * JOBS * (completion + idle) / 3600,
+        "dollars": HOURLY / 4 * rented * JOBS * ceil(completion + idle) / 3600,
         "restarts": 0,
         "jobs": JOBS,
         "complete": JOBS,
@@ -65,15 +67,22 @@ def agrees(printed: dict[str, float], closed_form: dict[str, float]) -> None:
 
 
 def best_width(rate: float) -> int:
-    """The width at which dollars and time together cost least, at ``rate`` dollars per job-hour."""
+    """The width at which dollars and time together cost least on nodes of one GPU, at ``rate`` dollars per job-hour."""
     return min(SPEED, key=lambda gpus: (rate + HOURLY / 4 * gpus) * (RESTART + SECONDS / SPEED[gpus]))
 
 
 @pytest.mark.parametrize("unit", UNITS)
 @pytest.mark.parametrize("rate", [0.1, 1.0, 16.0, 100.0])
 def test_charterer_takes_the_closed_forms_time_and_money_in_any_unit_of_work(rate: float, unit: float) -> None:
+    choice, past, width = PolicyChoice("charterer", rate), history(unit, pool=SINGLE), best_width(rate)
+    agrees(numbers(replay(HistoryPart((past,)), choice), choice), expected(width, 0.0, rented=width))
+
+
+@pytest.mark.parametrize("unit", UNITS)
+@pytest.mark.parametrize("rate", [0.1, 100.0])
+def test_a_job_that_is_alone_on_its_node_takes_all_of_it_in_any_unit_of_work(rate: float, unit: float) -> None:
     choice = PolicyChoice("charterer", rate)
-    agrees(numbers(replay(HistoryPart((history(unit),)), choice), choice), expected(best_width(rate), 0.0))
+    agrees(numbers(replay(HistoryPart((history(unit),)), choice), choice), expected(4, 0.0))
 
 
 def test_the_rates_of_that_test_differ_in_their_best_width() -> None:

@@ -34,7 +34,8 @@ class ComparedOption(ApiModel):
     seconds_left: Annotated[int, Field(ge=0, le=MOST_SECONDS)] | None = None
     """Seconds from now to the job's end, getting there included."""
     cost_left: Cents | None = None
-    """Dollars from now to the job's end, getting there included."""
+    """Dollars from now to the job's end, getting there included; while few jobs are in sight, with what of its nodes
+    stays empty."""
     per_hour_saved: Cents | None = None
     """Dollars for each hour that the option saves over the chosen one, or that the chosen one saves over it."""
     verdict: Annotated[str, Field(max_length=64)]

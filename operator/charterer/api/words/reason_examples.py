@@ -58,6 +58,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.BeingMeasured(4, _LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.HoldsSession())),
         Both(_CHOSEN, jobs.NoCellRuns(_AT, _LATER)),
+        Both(_CHOSEN, options.WholeNode(_EIGHT, Money.of(96.0), -3_600.0)),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.NeverSaved())),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.MovedLately(_AT, 30.0, _LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.CameFrom(_EIGHT, _LATER))),

@@ -32,7 +32,8 @@ from charterer.domain.reasons.sentences import sentence
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import late
-from charterer.policy.explain.alternatives import Alternative, Alternatives, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, Alternatives, Rank, WinningChange
+from charterer.policy.explain.left_alone import LeftAlone
 from charterer.policy.explain.ruled_out import RuledOut
 from charterer.policy.explain.speed_evidence import Basis
 from charterer.policy.nodes.pool_quota import LaunchWait
@@ -241,12 +242,14 @@ def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
 
 
 def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: bool) -> list[Block]:
+    wholes = any(option.empty for option in options.rows)
     columns = (
         TableColumn(""),
         TableColumn("OPTION"),
         TableColumn("$/H", right=True),
         TableColumn("TIME LEFT", right=True),
         TableColumn("COST LEFT", right=True),
+        *((TableColumn("EMPTY GPUS", right=True),) if wholes else ()),
         TableColumn("PER HOUR SAVED", right=True),
         TableColumn("VERDICT"),
         TableColumn("SPEED IS", optional=True),
@@ -256,7 +259,7 @@ def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: b
     hidden = len(options.rows) - len(shown)
     blocks: list[Block] = [
         Heading("Its options, cheapest first"),
-        DocumentTable(columns, tuple(_row(option) for option in shown)),
+        DocumentTable(columns, tuple(_row(option, wholes=wholes) for option in shown)),
     ]
     if hidden:
         them = "it" if hidden == 1 else "them"
@@ -324,7 +327,8 @@ def _other_pools(explanation: Explanation) -> list[Block]:
     return [] if others is None else [Paragraph(f"{sentence(others)}.")]
 
 
-def _row(option: Alternative) -> tuple[TableCell, ...]:
+def _row(option: Alternative, *, wholes: bool) -> tuple[TableCell, ...]:
+    """``wholes``: whether jobs choose with what of nodes stays empty (ADR 83)."""
     tone = TONES.get(option.rank, Tone.PLAIN)
     cells = row(
         "*" if option.rank is Rank.CHOSEN else "",
@@ -332,6 +336,7 @@ def _row(option: Alternative) -> tuple[TableCell, ...]:
         formatting.hourly(option.option.price),
         format_duration(option.seconds),
         format_money(option.dollars),
+        *((format_money(option.empty),) if wholes else ()),
         "-" if option.per_hour_saved is None else format_money(option.per_hour_saved),
         str(option.rank),
         _basis(option),

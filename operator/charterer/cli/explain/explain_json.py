@@ -15,8 +15,9 @@ from charterer.cli.shared.json_values import dollars_json, late_pool_json, optio
 from charterer.cli.shared.output import JsonValue
 from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.time import format_instant
-from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, Rank, WinningChange
 from charterer.policy.explain.job_node import JobNode
+from charterer.policy.explain.left_alone import LeftAlone
 from charterer.policy.explain.ruled_out import RuledOut
 
 
@@ -68,6 +69,7 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
         "secondsUntilNode": option.launch_delay,
         "secondsUntilFree": option.room_wait,
         "costLeft": dollars_json(option.dollars),
+        "costOfEmptyGPUs": dollars_json(option.empty),
         "perHourSaved": None if option.per_hour_saved is None else dollars_json(option.per_hour_saved),
         "rank": str(option.rank),
         "speed": option.option.speed,

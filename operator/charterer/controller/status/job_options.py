@@ -124,7 +124,7 @@ def _compared(row: Alternative, verdict: Verdict, pool: Pool | None) -> Compared
         variant=row.option.variant or None,
         hourly=row.option.price,
         seconds_left=_seconds(row.seconds),
-        cost_left=_money(row.dollars),
+        cost_left=_money(row.dollars + row.empty),
         per_hour_saved=None if row.per_hour_saved is None else _money(row.per_hour_saved),
         verdict=str(row.rank),
         nodes=str(row.nodes),

@@ -107,6 +107,17 @@ class HadNow:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeNode:
+    """Whole nodes are paid for: with ``instead`` those of all jobs in sight would cost ``saved`` more (negative: less),
+    and this job would end ``sooner`` seconds later (negative: sooner).
+    """
+
+    instead: Option
+    saved: Money
+    sooner: float
+
+
+@dataclass(frozen=True, slots=True)
 class RestartedAtOnce:
     """It restarts on what is there."""
 
@@ -163,6 +174,7 @@ OptionFact = (
     | NodeEmptied
     | SlowNode
     | HadNow
+    | WholeNode
     | RestartedAtOnce
     | RunsMeanwhile
     | TargetFact

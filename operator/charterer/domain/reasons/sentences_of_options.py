@@ -79,6 +79,16 @@ def _(job: of.HadNow) -> str:
 
 
 @tell.register
+def _(job: of.WholeNode) -> str:
+    cost = f"{max(job.saved, -job.saved)} {'more' if job.saved > ZERO else 'less'}"
+    when = f"{format_duration(abs(job.sooner))} {'later' if job.sooner >= 0.0 else 'sooner'}"
+    return (
+        f"nodes are paid for as a whole: with {name(job.instead)} those of all jobs in sight would cost {cost}, and "
+        f"this job would end {when}"
+    )
+
+
+@tell.register
 def _(job: of.RestartedAtOnce) -> str:
     return f"restarted at once on {name(job.option)}"
 

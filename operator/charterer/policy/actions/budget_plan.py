@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import RentalId
@@ -21,6 +21,7 @@ from charterer.policy.outlook.cost_in_sight import CostInSight, PlannedUse
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
+from charterer.policy.outlook.whole_nodes import WholeNodes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +36,8 @@ class BudgetPlan:
     """What the rules of ``budget_actions`` read and write.
 
     ``jobs``: what is to be done with each. ``ending``: rentals that end, and why. ``allotment``: the room of
-    pools that are too small. ``movable``: running jobs that must move or may gain by it.
+    pools that are too small. ``movable``: running jobs that must move or may gain by it. ``whole``: what jobs choose
+    together; None before that, and where pools are too small.
     """
 
     def __init__(
@@ -51,11 +53,19 @@ class BudgetPlan:
         self.decided = Decisions(solution)
         self.allotment: RoomAllotment | None = None
         self.movable: list[MovableRun] = []
+        self.whole: WholeNodes | None = None
 
     @property
     def making_room(self) -> bool:
         """Whether GPUs are about to be left for jobs that wait: then nobody else moves in this plan."""
         return self.allotment is not None and self.allotment.making_room
+
+    def choose_together(self, waiting: Sequence[Job]) -> None:
+        """Find what the jobs that wait, and those that run on, choose with the whole bill of their nodes."""
+        running = {name: facts for kept in self.jobs.running for name, facts in kept.runners.items()}
+        movable = frozenset(name for kept in self.jobs.running for name in kept.group.movable)
+        whole = WholeNodes(self.solution, self.placer, self.gate, waiting, running, movable)
+        self.whole = whole if whole.in_force else None
 
     def in_sight(self) -> CostInSight:
         """What the jobs in sight still cost in the period, as the plan leaves them so far."""

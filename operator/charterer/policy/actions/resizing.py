@@ -21,6 +21,7 @@ from charterer.policy.nodes.node_fit import fit
 from charterer.policy.nodes.placement import GpuClaim
 from charterer.policy.options.option_value import Move, in_place
 from charterer.policy.outlook.move_gate import Hold
+from charterer.policy.outlook.whole_nodes import WholeNodes
 
 
 def force_moves(plan: BudgetPlan) -> None:
@@ -47,11 +48,31 @@ def move_where_it_pays(plan: BudgetPlan) -> None:
     """Move the jobs that gain by it, those that gain most first.
 
     What can be had is asked before the first of them is moved: what that one rents is offered to others in the next
-    plan.
+    plan. Where jobs choose together, those move for which the whole bill is smaller so.
     """
-    gaining = [(run, paying) for run in plan.movable if (paying := _paying(plan, run))]
+    if plan.whole is not None:
+        _move_together(plan, plan.whole)
+    alone = [run for run in plan.movable if plan.whole is None or not plan.whole.chooses(run.moves.facts.job)]
+    gaining = [(run, paying) for run in alone if (paying := _paying(plan, run))]
     for run, paying in sorted(gaining, key=lambda both: (-both[1][0].gain, both[0].moves.facts.order)):
         _move_if_it_pays(plan, run, paying)
+
+
+def _move_together(plan: BudgetPlan, whole: WholeNodes) -> None:
+    """Move the jobs that choose another option together with the others, or say what holds them."""
+    for job in [facts.job for kept in plan.jobs.running for facts in kept.runners.values()]:
+        allocation, assignment = job.allocation, plan.solution.assignment(job)
+        if allocation is None or assignment is None or not plan.decided.stays(job):
+            continue
+        chosen, held = whole.preferred.get(job.id), whole.held.get(job.id)
+        if chosen is not None:
+            gain = plan.solution.worth(job, assignment) * chosen.sooner + chosen.saved
+            move = Move(chosen.option, chosen.sooner, Money.of(-chosen.saved), gain)
+            _move(plan, job, allocation, move.to, _gain(plan, job, move, allocation, assignment))
+        elif held is not None:
+            plan.gate.look_again(held[1])
+            if not held[1].here_only:
+                _say_held(plan, job, allocation.option, assignment, *held)
 
 
 def _force(plan: BudgetPlan, run: MovableRun) -> None:

@@ -68,7 +68,8 @@ class Arrivals:
     """``rate``: jobs a second of all classes. ``parts``: of it by class. ``batches``: how many were seen.
 
     ``jobs``: number of jobs that the rate rests on, the prior's included. ``counted``: whether it is a history and no
-    assumption. ``opening``: jobs in sight of the budget's first hour.
+    assumption. ``opening``: jobs in sight of the budget's first hour. ``seen``: jobs a second of the last week, by what
+    was seen alone.
     """
 
     rate: float
@@ -77,6 +78,7 @@ class Arrivals:
     jobs: float
     counted: bool
     opening: int
+    seen: float
 
     def of(self, class_id: ClassId) -> float:
         """Jobs a second of one class."""
@@ -125,6 +127,7 @@ def expected_arrivals(
         jobs=PRIOR_BATCHES + batches,
         counted=batches >= HISTORY_BATCHES and age >= _DAY,
         opening=opening,
+        seen=week / _exposure(age, WEEK_SECONDS),
     )
 
 

@@ -12,27 +12,26 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import Job, RunOutcome
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Verdict
 from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
-from charterer.gpu_types import RelativeSpeed, may_use
+from charterer.gpu_types import RelativeSpeed
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.reasons import to_the_end
 from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.left_alone import LeftAlone, left_alone
 from charterer.policy.explain.speed_evidence import Basis, basis, reports
 from charterer.policy.explain.unused_variants import UnusedVariant, unused_variants
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
-from charterer.policy.options.width_backoff import quarantines, untested
 from charterer.policy.outlook.move_gate import MoveGate
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer, SharedNodes
+from charterer.policy.outlook.whole_nodes import WholeNodes
 from charterer.policy.solve.bisection import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
@@ -64,7 +63,8 @@ class Alternative:
     both faster and cheaper.
     ``launch_delay``: of the seconds, those in which the cloud is expected to give no node; ``room_wait``: those until
     the GPUs that the job waits for are expected to come free. ``held``: why a running job
-    is not moved there now although that would be better; empty otherwise.
+    is not moved there now although that would be better; empty otherwise. ``empty``: dollars beside those of its part
+    of its nodes, for what of them nobody in sight uses (negative: it uses what is paid for anyway).
     """
 
     option: Option
@@ -78,6 +78,7 @@ class Alternative:
     launch_delay: float = 0.0
     room_wait: float = 0.0
     held: str = ""
+    empty: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,17 +93,6 @@ class WinningChange:
     rate: Rate
     node_price: Price | None
     work: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class LeftAlone:
-    """A width that is no option because runs failed there: until when, None where the job never goes there again."""
-
-    gpu_type: str
-    gpus: int
-    until: Instant | None
-    message: str
-    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,11 +124,15 @@ class ComparedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A budget's jobs and nodes as a plan finds them. Comparing changes nothing in it: one serves all jobs."""
+    """A budget's jobs and nodes as a plan finds them. Comparing changes nothing in it: one serves all jobs.
+
+    ``whole``: what its jobs choose together.
+    """
 
     solution: BudgetSolution
     placer: Placer
     gate: MoveGate
+    whole: WholeNodes
 
     @property
     def snapshot(self) -> Snapshot:
@@ -148,7 +142,8 @@ class Comparison:
     @classmethod
     def of(cls, solution: BudgetSolution) -> Comparison:
         """That of one budget."""
-        return cls(solution, Placer(solution, SharedNodes.of(solution.inputs)), MoveGate(solution))
+        placer, gate = Placer(solution, SharedNodes.of(solution.inputs)), MoveGate(solution)
+        return cls(solution, placer, gate, WholeNodes.in_sight(solution, placer, gate))
 
 
 def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) -> ComparedOptions:
@@ -173,7 +168,7 @@ def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives
         position=weighing.position,
         known_work=job.remaining is not None,
         changes=tuple([weighing.change(row) for row in nearest if row is not None]),
-        left_alone=tuple([each for variant in job.ways for each in _left_alone(job, variant, snapshot)]),
+        left_alone=tuple([each for variant in job.ways for each in left_alone(job, variant, snapshot)]),
         unused=unused_variants(job, weighing.assignment.group.menu, budget.solution),
         assumed=budget.solution.inputs.menus[budget.solution.budget.id].assumed_speeds(budget.solution.key(job)[1]),
     )
@@ -185,26 +180,6 @@ def _weighing(job: Job, verdict: Verdict, budget: Comparison) -> _Weighing | Non
     return (
         None if assignment is None or chosen is None else _Weighing(job, chosen, verdict.starts_in, assignment, budget)
     )
-
-
-def _left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
-    profile, name = snapshot.profiles.get(variant.class_id), variant.name
-    if profile is None:
-        return ()
-    found = {
-        (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message, name)
-        for failed, until in quarantines(profile, snapshot.now)
-        if variant.least <= failed.gpus <= variant.most
-        and may_use(failed.gpu_type, job.gpu_types, variant.slices, variant.shared_mib)
-    }
-    for record in job.records if job.failures else ():
-        pool = snapshot.pools.get(record.option.pool)
-        failed = record.outcome is RunOutcome.FAILED and record.option.variant == name
-        if failed and pool is not None and pool.offering is not None:
-            width = pool.offering.gpu_type, record.option.gpus
-            if untested(profile, frozenset({width})):
-                found[width] = LeftAlone(*width, None, record.message, name)
-    return tuple(found[width] for width in sorted(found))
 
 
 def _cheapest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None:
@@ -232,6 +207,7 @@ class _Weighing:
         self._runs = job.allocation is not None
         self._outlook = Outlook(budget.solution, budget.placer)
         self._outlook.waits.find_waits([] if self._runs else [(job, chosen)])
+        self._whole = self._with_all_nodes()
 
     def compared(self, most: int | None = None) -> ComparedOptions:
         """Every option against the chosen one, or that one and the best of the others; cheapest first."""
@@ -239,9 +215,9 @@ class _Weighing:
         here = projections[key_of(self._chosen)]
         others = [projection for projection in projections.values() if projection is not here]
         if most is not None and len(projections) > most:
-            others = sorted(others, key=lambda projection: projection.dollars + worth * projection.seconds)[: most - 1]
+            others = sorted(others, key=lambda projection: self._total(projection, worth))[: most - 1]
         rows = [self.row(projection, here, worth) for projection in (here, *others)]
-        rows.sort(key=lambda row: (row.dollars, row.seconds, row.option.pool, row.option.gpus))
+        rows.sort(key=lambda row: (row.dollars + row.empty, row.seconds, row.option.pool, row.option.gpus))
         return ComparedOptions(tuple(rows), len(projections))
 
     def projections(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Projection]:
@@ -260,6 +236,25 @@ class _Weighing:
                 rented = self._budget.placer.must_rent(self._job, option)
                 found[key_of(option)] = values.moving(self._chosen, option, position, rented=rented)
         return found
+
+    def _with_all_nodes(self) -> Mapping[OptionKey, tuple[float, float]]:
+        """Seconds and dollars beside those of each option's projection, where the job chooses together with others."""
+        waits = self._starts_in or self._outlook.waits.reason(self._job, self._chosen) is not None
+        together = {} if waits else self._budget.whole.of_all_nodes(self._job)
+        alone = self.projections(self._values, self.position) if together else {}
+        return {
+            key: (_unless_rounding(seconds, alone[key].seconds), _unless_rounding(dollars, alone[key].dollars))
+            for key, (seconds, dollars) in together.items()
+            if key in alone
+        }
+
+    def _beside(self, option: Option) -> tuple[float, float]:
+        return self._whole.get(key_of(option), (0.0, 0.0))
+
+    def _total(self, projection: Projection, worth: float) -> float:
+        """Dollars of money and time."""
+        seconds, dollars = self._beside(projection.option)
+        return projection.dollars + dollars + worth * (projection.seconds + seconds)
 
     def _entering(self, projection: Projection, worth: float) -> Projection:
         """As the queue counts it; the one that it waits for with that wait."""
@@ -280,13 +275,15 @@ class _Weighing:
         option = projection.option
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
-        rank, price = _rank(here.seconds - projection.seconds, projection.dollars - here.dollars, worth)
+        (later, empty), (own_later, own_empty) = self._beside(option), self._beside(here.option)
+        seconds, saved = projection.seconds + later, here.seconds + own_later - projection.seconds - later
+        rank, price = _rank(saved, projection.dollars + empty - here.dollars - own_empty, worth)
         chosen = key_of(option) == key_of(self._chosen)
         variant = self._job.variant(option.variant)
         profile = None if variant is None else self._snapshot.profiles.get(variant.class_id)
         return Alternative(
             option=option,
-            seconds=projection.seconds,
+            seconds=seconds,
             dollars=projection.dollars,
             basis=basis(profile, gpu_type, option.gpus),
             reports=reports(profile, gpu_type, option.gpus),
@@ -296,6 +293,7 @@ class _Weighing:
             held=self._held(option) if self._runs and rank is Rank.BETTER and not chosen else "",
             launch_delay=0.0 if self._runs else self._budget.placer.launch_delay(self._job, option),
             room_wait=self._starts_in if chosen else 0.0,
+            empty=empty,
         )
 
     def _held(self, to: Option) -> str:
@@ -311,17 +309,19 @@ class _Weighing:
         to, values, position = key_of(row.option), self._values, self.position
         weight = self.assignment.group.weight
 
-        def loses_by(at: OptionValues, where: JobPosition) -> float:
+        def loses_by(at: OptionValues, where: JobPosition, here_times: float = 1.0, there_times: float = 1.0) -> float:
             projections = self.projections(at, where)
             here, there = projections[key_of(self._chosen)], projections[to]
-            return there.dollars - here.dollars + at.worth * (there.seconds - here.seconds)
+            (later, empty), (own_later, own_empty) = self._beside(there.option), self._beside(here.option)
+            dollars = there.dollars - here.dollars + there_times * empty - here_times * own_empty
+            return dollars + at.worth * (there.seconds - here.seconds + later - own_later)
 
         def at_price(factor: float) -> float:
             repriced = OptionValues(_repriced(values.menu, row.option.pool, factor), values.worth)
-            return loses_by(repriced, position)
+            return loses_by(repriced, position, factor if row.option.pool == self._chosen.pool else 1.0, factor)
 
         def at_work(factor: float) -> float:
-            return loses_by(values, JobPosition(position.total * factor, position.done))
+            return loses_by(values, JobPosition(position.total * factor, position.done), factor, factor)
 
         price, work = _turning_point(at_price), _turning_point(at_work) if self._job.remaining is not None else None
         pool = self._snapshot.pools[row.option.pool]
@@ -337,6 +337,11 @@ class _Weighing:
     def _left_behind(self, option: Option) -> bool:
         """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
         return option.pool == self._chosen.pool and not self.assignment.values.on_menu(self._chosen)
+
+
+def _unless_rounding(found: float, known: float) -> float:
+    """The difference of two numbers; 0 where they are equal, save for rounding."""
+    return 0.0 if abs(found - known) <= _TIE * abs(known) else found - known
 
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:

@@ -45,11 +45,15 @@ class StandingNode:
 
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
-    """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready."""
+    """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready.
+
+    ``runs``: whether it runs until then, so that what nodes cost while they wait for others brings it on.
+    """
 
     gpus: int
     nodes: int
     seconds: float
+    runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +91,18 @@ class RunDown:
         if nodes is None:
             beside = max(self._offer.size // job.gpus, 1)
             return self._offer.price * job.nodes * min(job.seconds, self._seconds) / beside
-        until = _until(job, nodes)
-        return sum([self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands()) for node in nodes])
+        begins = _begins(nodes)
+        return sum([self._more_paid(node, _until(job, node, begins)) for node in nodes])
 
-    def add(self, job: WaitingJob) -> None:
-        """Add the job."""
+    def add(self, job: WaitingJob) -> float | None:
+        """Add the job. Returns in how many seconds its nodes are ready; None where there is no room for it."""
         nodes = self._room(job)
         if nodes is None:
             self.dollars += self.adds(job)
-        else:
-            self._put(job, nodes, _until(job, nodes))
+            return None
+        begins = _begins(nodes)
+        self._put(job, nodes, begins)
+        return begins
 
     def follow(self, job: WaitingJob) -> None:
         """Add a job that waits for GPUs which others leave, where they come free first: like any other if there are
@@ -110,13 +116,13 @@ class RunDown:
         if node is None:
             self.add(job)
         else:
-            self._put(job, (node,), begins + job.seconds)
+            self._put(job, (node,), begins)
 
     def _nodes(self) -> Iterator[StandingNode]:
         return (node for there in self._by_free.values() for node in there)
 
-    def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], until: float) -> None:
-        """Put the job onto the nodes, of which those that are not there yet are rented."""
+    def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], begins: float) -> None:
+        """Put the job onto the nodes from ``begins`` on, of which those that are not there yet are rented."""
         size = self._offer.size
         for node in nodes:
             there = self._by_free.get(node.free(size), [])
@@ -124,9 +130,13 @@ class RunDown:
                 there.remove(node)
             else:
                 self._more -= 1
-            self.dollars += self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands())
+            until = _until(job, node, begins)
+            self.dollars += self._more_paid(node, until)
             node.jobs.append((job.gpus, until))
             self._by_free.setdefault(node.free(size), []).append(node)
+
+    def _more_paid(self, node: StandingNode, until: float) -> float:
+        return self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands())
 
     def _paid(self, node: StandingNode, stands: float) -> float:
         return node.price * min(stands, self._seconds)
@@ -143,6 +153,11 @@ class RunDown:
         return [*found, *[StandingNode(self._offer.price, self._offer.start) for _ in range(new)]]
 
 
-def _until(job: WaitingJob, nodes: Sequence[StandingNode]) -> float:
-    """Seconds until the job leaves the nodes."""
-    return max([node.ready for node in nodes]) + job.seconds
+def _begins(nodes: Sequence[StandingNode]) -> float:
+    """Seconds until all of a job's nodes are ready."""
+    return max([node.ready for node in nodes])
+
+
+def _until(job: WaitingJob, node: StandingNode, begins: float) -> float:
+    """Seconds until the job leaves one of its nodes."""
+    return (node.ready if job.runs else begins) + job.seconds

@@ -7,10 +7,11 @@ waits are added for nodes that a cloud gives late. The queue, full pools and ``e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
+from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.domain.nodes.demands import preference
 from charterer.domain.option import Option
@@ -153,11 +154,18 @@ class Outlook:
         best = max(alike, key=lambda option: preference(job.demands, nodes[option.pool]))
         return options if best is first else [best, *(option for option in options if option is not best)]
 
-    def find_waits(self, queue: Iterable[tuple[Job, Sequence[Projection]]]) -> None:
-        """Find which jobs of the queue wait for GPUs that others leave, each for the option that it would ask for."""
+    def find_waits(self, queue: Iterable[tuple[Job, Sequence[Projection]]], preferred: Mapping[JobId, Option]) -> None:
+        """Find which jobs of the queue wait for GPUs that others leave, each for the option that it would ask for.
+
+        ``preferred``: of those that ask for another one than the best at its part of a node.
+        """
         self.waits.find_waits(
             [
-                (job, self.best_fit_first(job, [projection.option for projection in projections])[0])
+                (
+                    job,
+                    preferred.get(job.id)
+                    or self.best_fit_first(job, [projection.option for projection in projections])[0],
+                )
                 for job, projections in queue
             ]
         )

@@ -75,7 +75,7 @@ def contradictions(world: World) -> list[str]:
         better = [row for row in weighed.rows if row.rank is Rank.BETTER and not forbidden(row, job, decided)]
         if key_of(weighed.chosen.option) != key_of(verdict.option):  # it is moved in this plan, to the best of these
             worth = solution.own_values(job, solution.assignments[solution.key(job)]).worth
-            totals = {key_of(row.option): row.dollars + worth * row.seconds for row in better}
+            totals = {key_of(row.option): row.dollars + row.empty + worth * row.seconds for row in better}
             better = [
                 row for row in better if totals[key_of(row.option)] < totals.get(key_of(verdict.option), inf) - 1e-6
             ]
@@ -88,7 +88,7 @@ def test_the_best_of_the_moves_counts_the_start_up_of_nodes_that_must_be_rented(
     world = World()
     world.budget(amount="2000")
     world.pool("near", gpus=1, price="3.2", start_seconds=0.0)
-    world.pool("far", gpus=8, price="3.2", max_nodes=2, start_seconds=600.0)
+    world.pool("far", gpus=4, price="1.6", max_nodes=4, start_seconds=600.0)
     curve = PowerLaw(0.8, 1.0)
     world.profile("class-0", curve, gpu_type="near", work_hours=4.0, others=[SpeedCurve("far", curve)])
     job = world.job("j0", gpus=(1, 4, 16), profile="class-0", hours_left=0.2)

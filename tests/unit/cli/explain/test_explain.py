@@ -28,19 +28,19 @@ from tests.worlds import NAMESPACE, World
 CURVE = ThroughputTable(((1, 50.0), (2, 98.0), (4, 180.0), (8, 310.0), (16, 480.0), (32, 640.0)))
 
 
-def world_at(rate: float = 8.0) -> World:
-    """A world with one job, in which an hour of a job's life is worth so many dollars."""
+def world_at(rate: float = 8.0, size: int = 8) -> World:
+    """A world with one job, in which an hour of a job's life is worth so many dollars, on nodes of so many GPUs."""
     world = World()
     world.budget(amount="40000")
     world.budgets = {name: replace(budget, fixed_rate=Rate(rate / 3600)) for name, budget in world.budgets.items()}
-    world.pool(gpus=8, price="16")
+    world.pool(gpus=size, price=f"{2 * size}")
     world.profile("sft", CURVE, work_hours=40, arrivals_per_hour=1.0)
     world.job("sft-run", gpus=(1, 8, 32), profile="sft")
     return world
 
 
-def running(rate: float = 8.0) -> World:
-    world = world_at(rate)
+def running(rate: float = 8.0, size: int = 8) -> World:
+    world = world_at(rate, size)
     for _ in range(3):
         world.carry_out(plan(world.snapshot()))
         world.everything_starts()
@@ -67,7 +67,7 @@ def test_a_running_jobs_options_are_a_row_each_with_the_chosen_one_marked(monkey
     assert "Budget research pays up to $8.00 per job-hour saved." in result.stdout
     assert "from the 50% that it reported at" in result.stdout
     (chosen,) = [line for line in result.stdout.splitlines() if line.startswith("*")]
-    assert " ".join(chosen.split()) == "* 8 GPUs on a100 $16.00 3.0 h $47.87 - chosen declared it has them"
+    assert " ".join(chosen.split()) == "* 8 GPUs on a100 $16.00 3.0 h $47.87 $0.00 - chosen declared it has them"
     assert "16 GPUs on a100 would win if the budget pays $" in result.stdout
     assert " instead of $8.00 (in the long run that takes about $" in result.stdout
     assert "a node of a100 costs $" in result.stdout
@@ -78,9 +78,10 @@ def test_json_has_every_option_and_change(monkeypatch: pytest.MonkeyPatch) -> No
     said = json.loads(charterer_over(running(), monkeypatch)("explain", "sft-run", "-o", "json").stdout)
     assert [option["gpus"] for option in said["options"] if option["chosen"]] == [8]
     assert len(said["options"]) == 7
-    assert {option["rank"] for option in said["options"]} == {"chosen", "too dear", "too slow"}
+    assert {option["rank"] for option in said["options"]} == {"chosen", "too dear", "slower and dearer"}
+    assert {option["gpus"]: option["costOfEmptyGPUs"] for option in said["options"]}[4] == "41.29"
     assert said["paysPerHourSaved"] == "8.00"
-    assert {change["gpus"] for change in said["changes"]} == {4, 16}
+    assert {change["gpus"] for change in said["changes"]} == {16}
 
 
 def test_a_waiting_job_says_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +202,7 @@ def test_of_each_gpu_type_an_option_is_shown_though_it_is_slower_and_dearer(monk
     said, every = charterer("explain", "train").stdout, charterer("explain", "train", "--all").stdout
     assert said.count(" on old ") == 1
     assert every.count(" on old ") == 2
-    assert "and 1 that is both slower and dearer: --all shows it\n" in said
+    assert "and 2 that are both slower and dearer: --all shows them\n" in said
 
 
 def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_rate(
@@ -224,7 +225,7 @@ def test_a_target_that_takes_more_than_the_budget_pays_is_explained_at_its_own_r
 def test_where_a_job_has_a_ceiling_below_what_the_budget_pays_options_win_at_that(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    world = running()
+    world = running(size=1)
     world.budgets = {
         name: replace(budget, fixed_rate=None, amount=Money.parse("900000")) for name, budget in world.budgets.items()
     }

@@ -149,7 +149,7 @@ def test_the_documented_curve_gives_the_same_numbers_in_any_unit_and_as_submissi
     speeds.write_text(f"application,gpus,seconds\nsft,1,3600\nsft,2,{3600 / 1.9!r}\nsft,4,1000\n")
     rows = [f"job-{at + 1},{at * 9000},sft,1" for at in range(4)]
     submitted.write_text("\n".join(["name,time,application,num_replicas", *rows]))
-    rates = ("--pays", "1", "--pays", "100", "--gpus-per-node", "4", "--processes", "1", "-o", "json")
+    rates = ("--pays", "1", "--pays", "100", "--gpus-per-node", "1", "--node-price", "4", "-o", "json")
     of_history = CliRunner().invoke(main, ["simulate", str(history), *rates])
     of_submissions = CliRunner().invoke(main, ["simulate", str(submitted), "--speeds", str(speeds), *rates])
     assert json.loads(of_history.stdout) == json.loads(of_submissions.stdout)

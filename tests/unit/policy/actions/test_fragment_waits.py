@@ -272,13 +272,17 @@ def test_nodes_that_were_just_asked_for_for_a_wide_job_are_not_taken_by_narrow_o
     assert plan(world.snapshot()).commands == ()
 
 
-def test_a_smaller_node_is_not_rented_where_its_gpus_cost_more() -> None:
+@pytest.mark.parametrize(("jobs", "pools"), [(1, ["small"]), (8, ["large"])])
+def test_a_smaller_node_is_rented_where_its_gpus_cost_more_only_while_more_of_the_large_one_would_be_empty(
+    jobs: int, pools: list[str]
+) -> None:
     world = World()
     world.budget()
     world.pool("large", gpus=8, price="16", gpu_type="a100")
     world.pool("small", gpus=1, price="2.50", gpu_type="a100")
-    world.job("new", gpus=1, hours_left=1.0)
-    assert rented(plan(world.snapshot())) == ["large"]
+    for number in range(jobs):
+        world.job(f"new-{number}", gpus=1, hours_left=1.0)
+    assert rented(plan(world.snapshot())) == pools
 
 
 def test_free_gpus_of_a_large_node_come_before_a_small_node() -> None:

@@ -57,10 +57,10 @@ def at_rate(world: World, rate: float) -> World:
     return replace(world, budgets=budgets)
 
 
-def waiting(rate: float = 8.0) -> World:
+def waiting(rate: float = 16.0) -> World:
     """A job that waits while a job-hour saved is worth so many dollars."""
     world = at_rate(world_with(), rate / 3600)
-    world.job("new", gpus=(1, 8, 32), profile="sft")
+    world.job("new", gpus=(8, 8, 24), profile="sft")
     return world
 
 
@@ -73,11 +73,11 @@ def test_a_waiting_jobs_row_is_chosen_by_the_planner_and_every_other_one_loses_a
         if row.rank is Rank.TOO_DEAR:
             assert row.seconds < found.chosen.seconds
             assert row.per_hour_saved is not None
-            assert row.per_hour_saved > 8.0
+            assert row.per_hour_saved > 16.0
         if row.rank is Rank.TOO_SLOW:
             assert row.seconds > found.chosen.seconds
             assert row.per_hour_saved is not None
-            assert row.per_hour_saved < 8.0
+            assert row.per_hour_saved < 16.0
 
 
 def test_the_rate_that_is_said_to_change_a_waiting_jobs_choice_does_so_and_a_little_less_does_not() -> None:
@@ -103,7 +103,7 @@ def test_the_price_that_is_said_to_change_the_choice_does_so_at_todays_rate() ->
             assert chosen_width(repriced, "new") == width
 
 
-def running(rate: float = 8.0, progress: float = 0.5) -> World:
+def running(rate: float = 16.0, progress: float = 0.5) -> World:
     world = waiting(rate)
     for _ in range(3):
         world.carry_out(plan(world.snapshot()))
@@ -127,7 +127,7 @@ def test_a_running_jobs_other_rows_contain_the_restart_that_a_move_costs() -> No
 def test_a_running_job_moves_at_the_rate_that_is_said_to_make_another_option_win() -> None:
     world = running()
     faster, _ = weighed(world, "new").changes
-    assert faster.rate > 8.0 / 3600
+    assert faster.rate > 16.0 / 3600
     assert plan(world.snapshot()).commands == ()
     assert plan(at_rate(world, faster.rate * 0.99).snapshot()).commands == ()
     (rent,) = plan(at_rate(world, faster.rate * 1.01).snapshot()).commands
@@ -150,7 +150,7 @@ def test_a_running_job_with_little_left_moves_with_the_work_that_is_said_to_be_n
 
 def test_an_option_whose_pool_has_no_room_says_so() -> None:
     world = waiting(rate=200.0)
-    world.pool(gpus=8, price="16", max_nodes=4)
+    world.pool(gpus=8, price="16", max_nodes=3)
     for _ in range(2):
         world.carry_out(plan(world.snapshot()))
         world.everything_starts()

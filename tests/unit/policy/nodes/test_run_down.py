@@ -54,6 +54,14 @@ def test_a_job_of_two_nodes_begins_when_both_are_ready() -> None:
     assert run_down([StandingNode(2.0)], [WaitingJob(8, 2, 900.0)], OFFER, MONTH) == 4000.0
 
 
+def test_a_job_that_runs_until_then_begins_on_each_of_its_nodes_when_that_is_ready() -> None:
+    """What the first node costs while it waits for the second is no more of it than the job's own time."""
+    both = RunDown([StandingNode(2.0), StandingNode(2.0, ready=50.0)], OFFER, MONTH)
+    assert both.add(WaitingJob(8, 2, 900.0, runs=True)) == 50.0
+    assert both.dollars == 2.0 * (900.0 + 950.0)
+    assert both.add(WaitingJob(8, 99, 900.0)) is None
+
+
 @pytest.mark.parametrize(
     ("gpus", "most", "dollars"),
     [(1, 10, 3000.0), (4, 10, 3000.0), (5, 10, 4000.0), (1, 0, 2225.0)],

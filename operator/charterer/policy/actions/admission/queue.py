@@ -12,7 +12,7 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons.facts import Both, Wanted
-from charterer.domain.reasons.facts_of_options import HadNow, RestartedAtOnce, RunsMeanwhile
+from charterer.domain.reasons.facts_of_options import HadNow, RestartedAtOnce, RunsMeanwhile, WholeNode
 from charterer.domain.reasons.facts_of_waits import StartsAbout, WaitsForNodes
 from charterer.domain.time import after
 from charterer.policy.actions.admission.commitments import Commitments
@@ -28,6 +28,7 @@ from charterer.policy.jobs.job_facts import last_option, next_run
 from charterer.policy.nodes.max_cost import affordable, too_dear
 from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
 from charterer.policy.options.option_value import Projection
+from charterer.policy.outlook.whole_nodes import Preference
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
@@ -52,6 +53,7 @@ class Admission:
         self._money = Commitments(plan)
         self._outlook = plan.outlook
         self._refusals = Refusals(plan, None)
+        self._preferred: Mapping[JobId, Preference] = {}
 
     def admit(self) -> None:
         """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
@@ -71,7 +73,11 @@ class Admission:
             self._refusals = Refusals(self._plan, allotment)
             decided = self._allot(contend, best, allotment)
             queue = [job for job in queue if job.id not in decided]
-        self._outlook.find_waits([(job, ranked[job.id]) for job in queue])
+        if allotment is None:
+            self._plan.choose_together(queue)
+            self._preferred = {} if self._plan.whole is None else self._plan.whole.preferred
+        options = {name: preference.option for name, preference in self._preferred.items()}
+        self._outlook.find_waits([(job, ranked[job.id]) for job in queue], options)
         for job in queue:
             assignment = self._solution.assignment(job)
             if assignment is not None:
@@ -165,8 +171,12 @@ class Admission:
         cost_at_once = {key_of(projection.option): projection.total_cost for projection in projections}
         cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
         blocks: dict[OptionKey, ReasonCode] = {}
-        options = self._outlook.in_order(job, projections, assignment)
-        for option in self._outlook.best_fit_first(job, options):
+        options = self._outlook.best_fit_first(job, self._outlook.in_order(job, projections, assignment))
+        preferred = self._preferred.get(job.id)
+        if preferred is not None and self._money.affords(job, preferred.option):
+            wanted = preferred.option
+            options = [wanted, *(option for option in options if key_of(option) != key_of(wanted))]
+        for option in options:
             if cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
             if not self._money.affords(job, option):
@@ -215,8 +225,16 @@ class Admission:
             return None
         self._plan.decided.awaited[job.id] = claim.nodes
         why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, WaitsForNodes(tuple(claim.nodes)))
-        self._plan.decided.judge(job, option, why.with_note(self._refusals.passed_over(job, option, wanted)))
+        why = why.with_note(self._refusals.passed_over(job, option, wanted)).with_note(self._whole_node(job, option))
+        self._plan.decided.judge(job, option, why)
         return None
+
+    def _whole_node(self, job: Job, option: Option) -> WholeNode | None:
+        """Why the job has an option that is not the best at its part of a node; None where it has not."""
+        preferred = self._preferred.get(job.id)
+        if preferred is None or key_of(preferred.option) != key_of(option):
+            return None
+        return WholeNode(preferred.instead, Money.of(preferred.saved), preferred.sooner)
 
     def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], assignment: GroupAssignment) -> bool:
         """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
@@ -252,8 +270,8 @@ class Admission:
         why = reasons.choice(
             option, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
         )
-        why = self._solution.with_deadline_note(job, why)
-        self._place(job, option, placements, why.with_note(self._refusals.passed_over(job, option, wanted)))
+        why = self._solution.with_deadline_note(job, why).with_note(self._refusals.passed_over(job, option, wanted))
+        self._place(job, option, placements, why.with_note(self._whole_node(job, option)))
 
     def _place(self, job: Job, option: Option, placements: Sequence[Placement], why: Reason) -> None:
         left = self._displaced.get(job.id, why)
