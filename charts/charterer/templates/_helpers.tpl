@@ -81,3 +81,23 @@ v1
 v1beta1
 {{- end }}
 {{- end }}
+
+{{/* Rules that match the kinds of objects that are adopted by their label, with these operations. */}}
+{{- define "charterer.adoptedKinds" -}}
+- apiGroups: [batch]
+  apiVersions: [v1]
+  operations: [{{ . }}]
+  resources: [jobs]
+- apiGroups: [jobset.x-k8s.io]
+  apiVersions: [v1alpha2]
+  operations: [{{ . }}]
+  resources: [jobsets]
+- apiGroups: [trainer.kubeflow.org]
+  apiVersions: [v1alpha1]
+  operations: [{{ . }}]
+  resources: [trainjobs]
+- apiGroups: [ray.io]
+  apiVersions: [v1]
+  operations: [{{ . }}]
+  resources: [rayjobs]
+{{- end }}
