@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from math import inf
 
 from charterer.domain.ids import JobId, PoolId, RentalId
@@ -41,7 +41,11 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 _MOST = 12
 """Jobs in sight that choose together at most. With more of them little of their nodes is empty."""
 _SOON = 2400.0
-"""Seconds: where the next job is expected sooner, it takes what is empty before a move of another would have paid."""
+"""Seconds: where the next job is expected sooner, it takes what is empty before a move of another would have paid. Ten
+times the minutes of a start and a restart, as moves lie ten times what they take apart."""
+_APART, _FEWEST = 60.0, 3
+"""Seconds by which jobs in sight came after each other at least, and how often they must have, to say how often jobs
+come: those of a budget's first hour are in no count (``budgets.arrivals``)."""
 _WORK = 2000
 """Run-downs of a pool that are worked out for one answer at most. A number, not a time: the same snapshot gives the
 same plan on a busy machine."""
@@ -167,10 +171,13 @@ class WholeNodes:
         return found
 
     def _come_soon(self) -> bool:
-        """Whether the next job is expected soon, by how often they came lately and when the last one did."""
-        since = [seconds_between(group.created[-1], self._solution.now) for group in self._solution.groups.values()]
+        """Whether the next job is expected soon, by how often they came and when the last one did."""
+        groups, now = self._solution.groups.values(), self._solution.now
+        ages = sorted([seconds_between(at, now) for group in groups for at in group.created])
+        apart = sum([older - younger > _APART for younger, older in pairwise(ages)])
+        in_sight = apart / ages[-1] if apart >= _FEWEST else 0.0
         foreseen = sum([assignment.group.foreseen for assignment in self._solution.assignments.values()])
-        return max(self._solution.arrivals.seen, foreseen) * _SOON > 1.0 and min(since, default=0.0) < _SOON
+        return max(self._solution.arrivals.seen, foreseen, in_sight) * _SOON > 1.0 and min(ages, default=0.0) < _SOON
 
     # --- the jobs -----------------------------------------------------------------------------------------------------
 

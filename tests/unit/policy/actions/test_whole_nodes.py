@@ -122,6 +122,19 @@ def test_where_jobs_come_often_others_use_the_rest_of_the_node(arrivals: float, 
     assert option_of(plan(world.snapshot()), "new") == ("a100", gpus)
 
 
+@pytest.mark.parametrize(("minutes", "pool"), [(5.0, "large"), (120.0, "small")])
+def test_how_often_jobs_come_is_seen_by_those_in_sight_in_a_budgets_first_hours(minutes: float, pool: str) -> None:
+    world = world_of(large=8, small=1)
+    world.pool("small", gpus=1, price="2.10", gpu_type="small")
+    for number in range(4):
+        name = f"there-{number}"
+        world.job(name, gpus=8, profile="sft", hours_left=20.0, age_seconds=60.0 * minutes * (number + 1))
+        rental = world.rental("large")
+        world.runs_on(name, rental.id, gpus=8, speed=5.0)
+    world.job("new", gpus=1, profile="sft", hours_left=10.0)
+    assert option_of(plan(world.snapshot()), "new") == (pool, 1)
+
+
 def test_where_many_jobs_are_in_sight_each_has_what_is_best_at_its_part_of_a_node(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
