@@ -165,7 +165,8 @@ class FirstDay:
 
     def _arrivals(self, arriving: Coming, names: Sequence[str]) -> Arrivals:
         if self.declared is not None:
-            return Arrivals(self.declared, {_class(name): 1 / len(CLASSES) for name in CLASSES}, _CERTAIN, 1.0, True, 0, self.declared)
+            parts = {_class(name): 1 / len(CLASSES) for name in CLASSES}
+            return Arrivals(self.declared, parts, _CERTAIN, 1.0, counted=True, opening=0, seen=self.declared)
         there = [each.job for each in self.running] + [arriving]
         seen = {
             _class(name): SeenJobs(self.history.get(name), [after(START, job.at) for job in there if job.name == name])

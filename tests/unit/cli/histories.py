@@ -12,6 +12,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.money import Price
+from charterer.domain.nodes.demands import NO_DEMANDS
 from charterer.domain.option import Option
 from charterer.domain.reports.progress import Progress
 from charterer.domain.time import after
@@ -72,6 +73,7 @@ def foreign(
         started=created,
         complete=after(created, hours * HOUR),
         failed=None,
+        demands=NO_DEMANDS,
     )
     return replace(made, **changes)
 

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from charterer.api.decode.core import optional_instant, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.names import GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
+from charterer.api.node_demands import node_demands
 from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.nodes.demands import NodeDemands
 from charterer.domain.time import Instant
 
 _DEFAULT_SCHEDULER = "default-scheduler"
@@ -19,7 +21,7 @@ class ForeignJob:
 
     ``started``: when its pods were created, however long they waited for a node. ``complete``, ``failed``: when it was.
     ``gpu_type`` and ``profile`` are empty where the Job names none. ``part_of``: the kind of its controller, empty for
-    a Job without one and for a CronJob's.
+    a Job without one and for a CronJob's. ``demands``: what its template asks of its nodes.
     """
 
     uid: str
@@ -35,6 +37,7 @@ class ForeignJob:
     started: Instant | None
     complete: Instant | None
     failed: Instant | None
+    demands: NodeDemands
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +121,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
         if complete is None
         else optional_instant(status, "completionTime") or optional_instant(complete, "lastTransitionTime"),
         failed=None if failed is None else optional_instant(failed, "lastTransitionTime"),
+        demands=node_demands({"spec": template}),
     )
 
 

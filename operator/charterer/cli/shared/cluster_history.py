@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import fmean
 
 from charterer.api.decode import ForeignJob
+from charterer.cli.shared.pool_models import pool_models
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
@@ -15,9 +16,10 @@ from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy
 from charterer.domain.jobs.finish import FinishKind
 from charterer.domain.jobs.widths import Widths
+from charterer.domain.nodes.demands import NodeDemands, misfits
+from charterer.domain.nodes.offered_node import offered_node
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.profile import DEFAULT_RESTART_SECONDS, Phase, Profile
-from charterer.domain.rental import Rental
 from charterer.domain.reports.progress import TRUSTED_FRACTION
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
@@ -38,8 +40,6 @@ from charterer.simulate.model.node_market import PoolModel
 
 _SHORTEST_SECONDS = 1.0
 """Least training time of a job: the resolution of the API's timestamps."""
-_FEWEST_STARTS = 3
-"""Rentals from which on a pool's start-up time is their median; with fewer it is what the GPUPool declares."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,8 @@ class _HistoryBuilder:
         self._snapshot = snapshot
         self._payers = payers
         self._filter = job_filter
-        self._models = _pool_models(snapshot)
+        self._models = pool_models(snapshot)
+        self._nodes = {name: offered_node(snapshot.pools[name]) for name in self._models}
         self._gaps: Counter[str] = Counter()
 
     # --- TrainingJobs -------------------------------------------------------------------------------------------------
@@ -159,7 +160,7 @@ class _HistoryBuilder:
             job.weight,
             None if finish is None else _took(job.created, finish.at),
             work=work,
-            gpu_types=job.gpu_types,
+            gpu_types=self._types(self._models_for(job.demands, job.gpu_types, self._payers.get(job.namespace))),
             spot=job.spot,
         )
 
@@ -203,11 +204,8 @@ class _HistoryBuilder:
         if job.complete is None or begin is None:
             raise _NotModelled("Jobs that have not ended: how long they take is not known")
         payer = self._payers.get(job.namespace)
-        pools = self._pools_of(payer)
         types = (job.gpu_type,) if job.gpu_type else ()
-        fits = [
-            model for name, model in self._models.items() if name in pools and may_use(model.gpu_type, types, slices=())
-        ]
+        fits = self._models_for(job.demands, types, payer)
         if not fits:
             gpu_type = job.gpu_type or "GPUs"
             raise _NotModelled(f"Jobs on {gpu_type}, which no GPUPool that may be rented at a known price offers")
@@ -226,8 +224,34 @@ class _HistoryBuilder:
             1.0 if payer is None else dict(payer.weights).get(job.priority_class, 1.0),
             _took(job.created, job.complete),
             trained=seconds_between(begin, job.complete) - _restart(profile),
-            gpu_types=(job.gpu_type,) if job.gpu_type else (),
+            gpu_types=self._types(fits),
         )
+
+    def _models_for(self, demands: NodeDemands, types: Sequence[str], payer: Budget | None) -> Sequence[PoolModel]:
+        """The pools of these GPU types (none: of any) whose nodes are what a template asks for.
+
+        Where no pool's are, those of the types: the job ran somewhere, and under Charterer it would have to be changed.
+        """
+        open_to = self._pools_of(payer)
+        of_types = [
+            model
+            for name, model in self._models.items()
+            if name in open_to and may_use(model.gpu_type, types, slices=())
+        ]
+        nodes = self._nodes
+        fits = [m for m in of_types if (node := nodes[PoolId(m.name)]) is None or not misfits(demands, node)]
+        if of_types and not fits:
+            self._gap(
+                "jobs whose templates ask for nodes that no GPUPool is known to give: simulated by their GPU type"
+            )
+        elif {m.gpu_type for m in of_types if m not in fits} & {m.gpu_type for m in fits}:
+            self._gap("jobs that may use some pools of a GPU type only, as of one zone: simulated on all of that type")
+        return fits or of_types
+
+    def _types(self, models: Sequence[PoolModel]) -> tuple[str, ...]:
+        """The GPU types of these pools; none where those of all pools are."""
+        types = {model.gpu_type for model in models}
+        return () if types == {model.gpu_type for model in self._models.values()} else tuple(sorted(types))
 
     def _pools_of(self, payer: Budget | None) -> Mapping[PoolId, Pool]:
         """The pools that the budget may rent; all without one."""
@@ -357,32 +381,3 @@ def _took(submitted: Instant, ended: Instant) -> float | None:
 
 def _restart(profile: Profile | None) -> float:
     return DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
-
-
-def _pool_models(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
-    """Models of the pools whose nodes can be rented, with a known offering and price."""
-    models = {}
-    for name, pool in snapshot.pools.items():
-        offering, quote = pool.offering, pool.quote
-        if offering is None or quote is None:
-            continue
-        models[name] = PoolModel(
-            name=name,
-            gpus_per_node=offering.gpus_per_node,
-            hourly=quote.price,
-            gpu_type=offering.gpu_type,
-            start_seconds=_start_seconds(pool, snapshot.rentals.values()),
-            max_nodes=pool.max_nodes,
-            billing_minimum_seconds=quote.billing_minimum_seconds,
-            capacity_type=pool.capacity_type,
-        )
-    return models
-
-
-def _start_seconds(pool: Pool, rentals: Iterable[Rental]) -> float:
-    took = [
-        seconds_between(rental.created, rental.ready)
-        for rental in rentals
-        if rental.pool == pool.id and rental.ready is not None
-    ]
-    return max(median(took), 0.0) if len(took) >= _FEWEST_STARTS else pool.start_seconds

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from charterer.api.node_demands import node_demands
 from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import ClassHistory
@@ -166,6 +167,31 @@ def test_a_spot_pool_without_a_price_is_left_out_and_said() -> None:
     assert found.history is not None
     assert {pool.pool.name for pool in found.history.pools} == {"a100"}
     assert (1, "GPUPool spot, of which no price is known: left out; set its spec.price.hourly") in found.gaps
+
+
+@pytest.mark.parametrize(
+    ("asked", "pool", "types", "told"),
+    [
+        ({"nvidia.com/gpu.product": "T4"}, "t4", ("T4",), ""),
+        ({"disk": "fast"}, "t4", ("T4",), "that may use some pools of a GPU type only"),
+        ({"karpenter.sh/nodepool": "gpu"}, "a100", (), "that no GPUPool is known to give"),
+        ({}, "a100", (), ""),
+    ],
+)
+def test_what_a_template_asks_of_its_nodes_chooses_the_pools_that_are_simulated(
+    asked: dict[str, str], pool: str, types: tuple[str, ...], told: str
+) -> None:
+    made = world()
+    made.pool("t4", gpus=4, price="16", gpu_type="T4")
+    made.pool("t4-fast", gpus=4, price="20", gpu_type="T4", node_labels={"disk": "fast"})
+    job = foreign(made, "one", hours_ago=5, hours=2, gpus=4, demands=node_demands({"spec": {"nodeSelector": asked}}))
+    found = past(made, OtherJobs((job,), (worker(job),)))
+    assert found.history is not None
+    (fleet,) = found.history.pools
+    assert fleet.pool.gpu_type == {"t4": "T4"}.get(pool, fleet.pool.gpu_type)
+    assert fleet.jobs[0].gpu_types == types
+    said = [sentence for _, sentence in found.gaps if told and told in sentence]
+    assert bool(said) is bool(told)
 
 
 def test_formulas_become_tables_and_pools_stay_apart() -> None:
