@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from charterer.api.decode import ForeignJob
-from charterer.cli.shared.pool_models import pool_models
 from charterer.controller.snapshot.job_work import total_work
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import Budget
@@ -36,6 +35,7 @@ from charterer.simulate.history.history import (
     tabulated,
     widest_point,
 )
+from charterer.simulate.history.pool_models import pool_models
 from charterer.simulate.model.node_market import PoolModel
 
 _SHORTEST_SECONDS = 1.0
