@@ -277,3 +277,12 @@ def test_a_node_rented_while_jobs_queue_for_money_is_not_given_back_at_once(doll
         assert not releases(decided)
         world.carry_out(decided)
         world.everything_starts()
+
+
+def test_a_budget_that_observes_names_no_node_that_it_would_only_rent() -> None:
+    world = World()
+    world.budget(mode=Mode.OBSERVE)
+    world.pool(gpus=8, price="16")
+    world.job("train", gpus=16)
+    told = plan(world.snapshot()).jobs[JobId("train")].reason.message
+    assert told == "mode is Observe, so nothing is done: 16 GPUs on a100 wanted: 2 nodes would be rented for it"

@@ -209,7 +209,11 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
         nodes.NodeEnds(_NODE, _LATER),
         options.RunsMeanwhile(_FOUR, _EIGHT),
     ),
-    ReasonCode.OBSERVE_ONLY: (OnlyObserved(_CHOSEN), OnlyObserved(Wanted(_EIGHT, waits.NoNodeNow()))),
+    ReasonCode.OBSERVE_ONLY: (
+        OnlyObserved(_CHOSEN),
+        OnlyObserved(Wanted(_EIGHT, waits.NoNodeNow())),
+        OnlyObserved(Wanted(_EIGHT, waits.WouldBeRented(1))),
+    ),
     ReasonCode.PLANNING_FAILED: (waits.NoPlan("(the problem that is told of the object)"),),
 }
 """In the order in which they are to be read."""

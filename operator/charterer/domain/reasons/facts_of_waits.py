@@ -24,6 +24,13 @@ class WaitsForNodes:
 
 
 @dataclass(frozen=True, slots=True)
+class WouldBeRented:
+    """Its budget only observes, and would rent ``nodes`` nodes for it."""
+
+    nodes: int
+
+
+@dataclass(frozen=True, slots=True)
 class WaitsForOldNode:
     """A node that is in use is expected to be left in ``seconds``.
 
@@ -288,6 +295,7 @@ class NoPlan:
 
 WaitFact = (
     WaitsForNodes
+    | WouldBeRented
     | WaitsForOldNode
     | WaitsForFragment
     | StartsAbout

@@ -22,6 +22,11 @@ def _(job: of.WaitsForNodes) -> str:
 
 
 @tell.register
+def _(job: of.WouldBeRented) -> str:
+    return f"{count(job.nodes, 'node')} would be rented for it"
+
+
+@tell.register
 def _(job: of.WaitsForOldNode) -> str:
     return (
         f"{name(job.option)} wanted: a node in use is expected to be free in {format_duration(job.seconds)}, and a "

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 
+from charterer.domain.budget import Mode
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
 from charterer.domain.money import ZERO, Money
@@ -13,7 +14,7 @@ from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.reasons.facts import Both, Wanted
 from charterer.domain.reasons.facts_of_options import HadNow, RestartedAtOnce, RunsMeanwhile, WholeNode
-from charterer.domain.reasons.facts_of_waits import StartsAbout, WaitsForNodes
+from charterer.domain.reasons.facts_of_waits import StartsAbout, WaitsForNodes, WouldBeRented
 from charterer.domain.time import after
 from charterer.policy.actions.admission.commitments import Commitments
 from charterer.policy.actions.admission.no_option import no_option
@@ -224,10 +225,17 @@ class Admission:
         if self._runs_meanwhile(job, option, claim.nodes, assignment):
             return None
         self._plan.decided.awaited[job.id] = claim.nodes
-        why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, WaitsForNodes(tuple(claim.nodes)))
+        why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, self._waits_for(claim.nodes))
         why = why.with_note(self._refusals.passed_over(job, option, wanted)).with_note(self._whole_node(job, option))
         self._plan.decided.judge(job, option, why)
         return None
+
+    def _waits_for(self, nodes: Sequence[RentalId]) -> WaitsForNodes | WouldBeRented:
+        """The nodes that a job waits for. What a budget that observes would rent will never be there."""
+        new = [name for name in nodes if name not in self._plan.snapshot.rentals]
+        if new and self._solution.budget.mode is Mode.OBSERVE:
+            return WouldBeRented(len(new))
+        return WaitsForNodes(tuple(nodes))
 
     def _whole_node(self, job: Job, option: Option) -> WholeNode | None:
         """Why the job has an option that is not the best at its part of a node; None where it has not."""
