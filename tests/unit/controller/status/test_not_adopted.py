@@ -16,6 +16,7 @@ from charterer.controller.status.events import Events
 from charterer.domain.budget import Mode
 from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot
+from charterer.domain.steps import AdoptTarget, StopRun
 from charterer.lifecycle.runs.adopted import adopt_step
 from charterer.lifecycle.view import LifecycleView
 from charterer.workloads import TargetKind
@@ -122,3 +123,24 @@ def test_where_a_budget_observes_no_event_is_written() -> None:
     target = decoded(ADOPTED_JOB_SET, TWO, {})
     Events(cast(Recorder, heard)).not_adopted(waiting(target, mode=Mode.OBSERVE))
     assert heard.events == []
+
+
+def test_an_object_of_which_no_record_can_be_made_says_so_with_the_api_servers_words() -> None:
+    """As in a namespace where the operator has no rights: the object is held, and nobody else would say why."""
+    target, heard = decoded(ADOPTED_JOB_SET, job_set("llm"), {}), Told()
+    refused = 'Forbidden: User "operator" cannot create trainingjobs in the namespace "default"'
+    Events(cast(Recorder, heard)).failed(AdoptTarget(target), refused, waiting(target))
+    ((kind, name, reason, note, warning),) = heard.events
+    assert (kind, name, reason, warning) == ("JobSet", "llm", "NotAdopted", True)
+    assert refused in note
+    assert "or take the label charterer.dev/adopt off and set spec.suspend to false" in note
+
+
+def test_what_is_done_with_a_record_is_told_of_its_object_too() -> None:
+    target, heard = decoded(ADOPTED_JOB_SET, job_set("llm"), {}), Told()
+    shadow = make.job("llm-1a2b", target=target.ref, adopted=target)
+    Events(cast(Recorder, heard)).failed(StopRun(shadow.id, 1), "Conflict", make.snapshot(shadow))
+    assert [event[:3] for event in heard.events] == [
+        ("TrainingJob", "llm-1a2b", "Failing"),
+        ("JobSet", "llm", "Failing"),
+    ]
