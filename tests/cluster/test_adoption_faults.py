@@ -84,6 +84,23 @@ async def test_killed_around_every_step_and_amid_giving_back_a_job_is_neither_lo
         await edit_budget(bed, mode="Enforce")
 
 
+async def test_killed_around_the_end_of_a_job_that_is_given_up_its_end_is_written_once(bed: Bed) -> None:
+    journal = bed.directory / "journal"
+    await bed.budget()
+    await once_held(bed)
+    await bed.pool()
+    await create(bed, plain_job("whisper"))
+    async with bed.operator(killer=Killer(journal, frozenset({"EndTarget"}))).revived():
+        await bed.running("whisper")
+        at = bed.tj("whisper")["allocation"]["since"]
+        given_up = {"kind": "Failed", "at": at, "reason": "MaxRestartsExceeded", "message": "run 1 was interrupted"}
+        await bed.kube.merge_patch(TRAINING_JOBS.status("whisper", bed.namespace), {"status": {"finish": given_up}})
+        await bed.until(lambda: ended(bed, "whisper") == "Failed", 90)
+        await bed.until(lambda: not around({"EndTarget"}) - set(journal.read_text().splitlines()), 60)
+    assert job(bed, "whisper")["metadata"]["annotations"]["charterer.dev/given-up"].startswith("MaxRestartsExceeded")
+    assert not running(bed, "whisper")
+
+
 async def test_a_shadow_that_somebody_deletes_is_made_anew_and_a_job_that_comes_again_is_another(bed: Bed) -> None:
     await bed.budget()
     await once_held(bed)

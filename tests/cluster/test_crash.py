@@ -24,6 +24,7 @@ from charterer.domain.steps import (
     AskCloud,
     Cool,
     EditJob,
+    EndTarget,
     FinishJob,
     GiveBack,
     LetGo,
@@ -33,6 +34,7 @@ from charterer.domain.steps import (
     Refresh,
     Step,
     Terminate,
+    Uncordon,
     Withdraw,
 )
 from tests.testbed.bed import Bed, group
@@ -45,10 +47,12 @@ _STARTUP_SECONDS = 3.0
 """Machines are adopted before they have a node, also on a slow machine, so that they must be refreshed."""
 
 
-_NOT_HERE = {MarkMissing, Refresh, *get_args(PoolSetStep), AdoptTarget, EditJob, FinishJob, GiveBack, LetGo}
-"""tests/property/lifecycle has these, test_pool_sets.py those of sets, test_adoption_faults.py those of adoption. No
-machine leaves the cloud's list in this life, or its end would not be exact. No price changes, and a Node registers
-before the cloud's list is read again."""
+_OF_ADOPTION = {AdoptTarget, EditJob, EndTarget, FinishJob, GiveBack, LetGo}
+_NOT_HERE = {MarkMissing, Refresh, Uncordon, *get_args(PoolSetStep), *_OF_ADOPTION}
+"""tests/property/lifecycle has these, test_pool_sets.py those of sets, test_adoption_faults.py those of adoption,
+tests/unit/lifecycle/test_numbers_given_again.py Uncordon. No machine leaves the cloud's list in this life, or its end
+would not be exact. No price changes, a Node registers before the cloud's list is read again, and no cloud gives an
+identifier again."""
 _EVERY = frozenset(kind.__name__ for kind in {*get_args(Command), *get_args(Step)} - _NOT_HERE)
 _ORDERING = frozenset(kind.__name__ for kind in (Rent, AskCloud, Withdraw, Cool, Adopt, RecordOrphan, Terminate))
 """Those that ask a cloud for machines, and those whose next one depends on how it answers."""
