@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import Forbidden
 from charterer.cluster.paths import GPU_POOLS, JOBS, TRAINING_JOBS
 from tests import outcome
 from tests.cluster.refusals import once_refused
@@ -140,7 +141,7 @@ async def test_the_operators_account_changes_the_width_of_what_is_queued_and_not
         "suspend": ({"suspend": False}, "neither suspend nor its template"),
         "template": (labelled, "neither suspend nor its template"),
         "retries": ({"backoffLimit": 1}, "neither suspend nor its template"),
-        "deadline": ({"activeDeadlineSeconds": 1}, "and nothing else"),
+        "deadline": ({"activeDeadlineSeconds": 1}, "changes nothing else"),
     }
     path = JOBS.one("fenced", "default")
     async with (
@@ -152,7 +153,7 @@ async def test_the_operators_account_changes_the_width_of_what_is_queued_and_not
             assert words in await once_refused(partial(operator.merge_patch, path, {"spec": spec}, dry_run=True))
         unlabelled = {"metadata": {"labels": {QUEUE_NAME: None}}}
         refusal = await once_refused(partial(operator.merge_patch, path, unlabelled, dry_run=True))
-        assert "and nothing else" in refusal
+        assert "changes nothing else" in refusal
         await operator.merge_patch(path, {"spec": {"parallelism": 1, "completions": 1}})
         for spec, _ in refused.values():
             await person.merge_patch(path, {"spec": spec}, dry_run=True)
@@ -181,8 +182,10 @@ async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
     await bed.until(lambda: bed.pods_run("grows", 1) and bed.check("grows").get("state") == "Ready")
     assert [pod["metadata"]["uid"] for pod in bed.job_pods("grows")] == [first]
     await bed.kube.merge_patch(GPU_POOLS.one("a100"), {"spec": {"maxNodes": 2}})
-    wider = {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}}
-    await bed.kube.merge_patch(TRAINING_JOBS.one(name, bed.namespace), wider)
+    path = TRAINING_JOBS.one(name, bed.namespace)
+    with pytest.raises(Forbidden, match="what its pods are and can is said there"):
+        await bed.kube.merge_patch(path, {"spec": {"template": {"metadata": {"labels": {"team": "other"}}}}})
+    await bed.kube.merge_patch(path, {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}})
     await bed.until(lambda: bed.pods_run("grows", 2) and bed.tj(name)["gpus"] == 8)
     await bed.end("grows")
     await bed.until(lambda: holds(bed.queued_job("grows"), "Complete"))
