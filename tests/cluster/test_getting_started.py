@@ -47,7 +47,7 @@ def test_the_ten_commands_end_in_a_running_job_its_explanation_and_no_machine(tm
         )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "TrainingJob research/first is Running on 4 GPUs on a100 (run 1)" in done.stdout
-    assert "All is well." in done.stdout
+    assert "All is well: 1 job runs." in done.stdout
     assert "nothing is rented any more" in done.stdout
     assert (work / "out/start/gpupools.yaml").exists()
     assert sorted(path.name for path in work.iterdir()) == ["charts", "examples", "out"]
