@@ -8,7 +8,7 @@ from copy import deepcopy
 from typing import Any
 
 from charterer.cluster.client import RawObject
-from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS
+from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS, TRAINING_JOBS
 from tests.testbed.bed import EXIT_CODE, Bed
 
 ADOPT = "charterer.dev/adopt"
@@ -159,6 +159,13 @@ async def once_held(bed: Bed) -> None:
             if stored["spec"]["suspend"]:
                 return
             await asyncio.sleep(0.05)
+
+
+async def give_up(bed: Bed, name: str) -> None:
+    """Give the job up, as the operator does once its runs were interrupted too often."""
+    at = bed.tj(name)["allocation"]["since"]
+    finish = {"kind": "Failed", "at": at, "reason": "MaxRestartsExceeded", "message": "run 1 was interrupted"}
+    await bed.kube.merge_patch(TRAINING_JOBS.status(name, bed.namespace), {"status": {"finish": finish}})
 
 
 def told(bed: Bed, name: str) -> list[str]:

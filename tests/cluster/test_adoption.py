@@ -19,6 +19,7 @@ from tests.cluster.adopted_jobs import (
     edit_budget,
     end_pods,
     ended,
+    give_up,
     job,
     once_held,
     plain_job,
@@ -108,10 +109,7 @@ async def test_a_job_that_is_given_up_has_an_end_that_those_who_wait_for_it_see_
     await bed.pool()
     await create(bed, plain_job("whisper"), {"when-given-up": asked})
     await bed.running("whisper")
-    at = bed.tj("whisper")["allocation"]["since"]
-    given_up = {"kind": "Failed", "at": at, "reason": "MaxRestartsExceeded", "message": "run 1 was interrupted"}
-    path = TRAINING_JOBS.status("whisper", bed.namespace)
-    await bed.kube.merge_patch(path, {"status": {"finish": given_up}})
+    await give_up(bed, "whisper")
     if asked == "GiveBack":
         await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False and not _notes(bed, "whisper"), 30)
         assert ended(bed, "whisper") == ""

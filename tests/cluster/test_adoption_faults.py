@@ -17,6 +17,7 @@ from tests.cluster.adopted_jobs import (
     edit_budget,
     end_pods,
     ended,
+    give_up,
     job,
     once_held,
     plain_job,
@@ -92,9 +93,7 @@ async def test_killed_around_the_end_of_a_job_that_is_given_up_its_end_is_writte
     await create(bed, plain_job("whisper"))
     async with bed.operator(killer=Killer(journal, frozenset({"EndTarget"}))).revived():
         await bed.running("whisper")
-        at = bed.tj("whisper")["allocation"]["since"]
-        given_up = {"kind": "Failed", "at": at, "reason": "MaxRestartsExceeded", "message": "run 1 was interrupted"}
-        await bed.kube.merge_patch(TRAINING_JOBS.status("whisper", bed.namespace), {"status": {"finish": given_up}})
+        await give_up(bed, "whisper")
         await bed.until(lambda: ended(bed, "whisper") == "Failed", 90)
         await bed.until(lambda: not around({"EndTarget"}) - set(journal.read_text().splitlines()), 60)
     assert job(bed, "whisper")["metadata"]["annotations"]["charterer.dev/given-up"].startswith("MaxRestartsExceeded")

@@ -148,12 +148,7 @@ async def test_a_wrong_field_is_named_even_if_the_digest_is_right(
     tmp_path: Path, old: bytes, new: bytes, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("charterer.cost_record.files._digest", lambda content: "0" * 32)
-    await CostRecord(str(tmp_path)).write([cost_row("1")])
-    [file] = files_of(tmp_path)
-    assert old in file.read_bytes()
-    file.write_bytes(file.read_bytes().replace(old, new))
-    with pytest.raises(DamagedRecord, match=r"line 1 of .*" + cause):
-        rows_of(tmp_path)
+    await _refused(tmp_path, cost_row("1"), old, new, cause)
 
 
 @pytest.mark.parametrize(
@@ -169,12 +164,17 @@ async def test_so_is_one_of_whom_it_is_for(
     tmp_path: Path, old: bytes, new: bytes, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("charterer.cost_record.files._digest", lambda content: "0" * 32)
-    await CostRecord(str(tmp_path)).write([cost_row("1", payer("vision/vit"))])
-    [file] = files_of(tmp_path)
+    await _refused(tmp_path, cost_row("1", payer("vision/vit")), old, new, cause)
+
+
+async def _refused(place: Path, row: CostRow, old: bytes, new: bytes, cause: str) -> None:
+    """That a row with this in its line is not read, for this cause."""
+    await CostRecord(str(place)).write([row])
+    [file] = files_of(place)
     assert old in file.read_bytes()
     file.write_bytes(file.read_bytes().replace(old, new))
     with pytest.raises(DamagedRecord, match=r"line 1 of .*" + cause):
-        rows_of(tmp_path)
+        rows_of(place)
 
 
 async def test_a_folder_that_is_missing_is_not_made(tmp_path: Path) -> None:

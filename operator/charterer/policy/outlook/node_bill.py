@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
+from typing import Final
 
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Job
@@ -15,6 +16,11 @@ from charterer.policy.outlook.move_gate import Hold
 
 Choices = Sequence[int | None]
 """The number of its way that each job chooses; None: as if it were not there."""
+FIRST_CHOICE: Final = 0
+"""Where a job's choice begins: what is best at its part of a node, whatever nodes there are.
+
+Nodes that are rented for what was chosen must not change what is chosen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +47,6 @@ class Chooser:
     first: int
     gpus: HeldGpus
     holds: Mapping[int, Hold]
-
-    @property
-    def start(self) -> int:
-        """Where its choice begins: what is best at its part of a node, whatever nodes there are.
-
-        Nodes that are rented for what was chosen must not change what is chosen.
-        """
-        return 0
 
 
 @dataclass(frozen=True, slots=True)

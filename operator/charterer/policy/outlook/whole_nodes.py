@@ -33,7 +33,7 @@ from charterer.policy.nodes.holdings import by_rental
 from charterer.policy.nodes.run_down import NodeOffer, StandingNode
 from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.move_gate import Hold, MoveGate
-from charterer.policy.outlook.node_bill import Choices, Chooser, NodeWay, RunDowns, chosen_with
+from charterer.policy.outlook.node_bill import FIRST_CHOICE, Choices, Chooser, NodeWay, RunDowns, chosen_with
 from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
@@ -286,7 +286,7 @@ class WholeNodes:
 
     def _best(self) -> Choices:
         """The choice of each with the smallest sum that is found."""
-        first: Choices = [chooser.start for chooser in self._choosers]
+        first: Choices = [FIRST_CHOICE] * len(self._choosers)
         best, least = self._descend(first)
         pools = sorted({way.option.pool for way in chain.from_iterable(each.ways for each in self._choosers)})
         for pool in pools:
@@ -305,7 +305,7 @@ class WholeNodes:
     def _first_in(self, pool: PoolId, chooser: Chooser) -> int:
         """The best way of a job that waits in one pool, at its part of a node; what it would have where it has none."""
         there = (number for number, way in enumerate(chooser.ways) if way.option.pool == pool)
-        return chooser.start if chooser.gpus else next(there, chooser.start)
+        return FIRST_CHOICE if chooser.gpus else next(there, FIRST_CHOICE)
 
     def _descend(self, choices: Choices) -> tuple[Choices, float]:
         """From these choices on, the change of one job that makes the sum smallest, until none makes it smaller."""
