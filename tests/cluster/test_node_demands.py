@@ -9,12 +9,12 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
-from charterer.api.node_demands import node_demands, placing_tolerations
-from charterer.cluster.client import Client, RawObject
+from charterer.api.node_demands import node_demands
+from charterer.cluster.client import Client
 from charterer.cluster.paths import NAMESPACES, NODES, PODS
 from charterer.domain.nodes.demands import NodeTaint, NodeTraits, misfits, pods_beside_each_other
 from charterer.domain.nodes.offered_node import offered_node
@@ -22,38 +22,19 @@ from charterer.domain.nodes.packing import pods_on_node
 from charterer.domain.pool import Offering, Pool
 from charterer.fakecloud.nodes import HEARTBEAT
 from tests import factory
+from tests.cluster import drawn_templates
+from tests.cluster.drawn_templates import DECLARED, EFA, GPUS, PIN, Json, judged, pinned_pod
 from tests.testbed.controlplane import ControlPlane
 
 _DRAWS: Final = 300
 _TOGETHER: Final = 50
 """Draws whose pods are looked at at once."""
 _NAMESPACE: Final = "node-demands"
-_PIN: Final = "testbed.charterer.dev/draw"
-_GPUS: Final = (("NVIDIA-A100-SXM4-40GB", 40_960), ("Tesla-T4", 15_360), ("NVIDIA-GH200-480GB", 491_520))
-"""Types with the memory that their driver shows, in MiB."""
-_EFA: Final = "vpc.amazonaws.com/efa"
-_DECLARED: Final = (("team", "vision"), ("team", "speech"), ("generation", "7"), ("example.com/local-disk", ""))
 _TAINTS: Final = (
     NodeTaint("dedicated", "gpu", "NoSchedule"),
     NodeTaint("dedicated", "", "NoExecute"),
     NodeTaint("nvidia.com/gpu", "present", "NoSchedule"),
 )
-_KEYS: Final = {
-    "topology.kubernetes.io/zone": ("z1", "z2"),
-    "node.kubernetes.io/instance-type": ("g.4", "g.8"),
-    "kubernetes.io/arch": ("amd64", "arm64"),
-    "kubernetes.io/os": ("linux", "windows"),
-    "kubernetes.io/hostname": ("host-7",),
-    "nvidia.com/gpu.product": tuple(name for name, _ in _GPUS),
-    "nvidia.com/gpu.present": ("true",),
-    "nvidia.com/gpu.count": ("2", "4", "8"),
-    "nvidia.com/gpu.memory": ("20000", "100000"),
-    "team": ("vision", "speech"),
-    "generation": ("6", "7", "seven"),
-    "example.com/local-disk": ("",),
-    "karpenter.sh/nodepool": ("gpu",),
-}
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -75,12 +56,12 @@ class Draw:
 
 def _pool(draw: Random) -> tuple[Pool, int]:
     """A pool, and the memory of its GPUs."""
-    gpu_type, memory = draw.choice(_GPUS)
+    gpu_type, memory = draw.choice(GPUS)
     offering = Offering(gpu_type, draw.choice([2, 4]), draw.choice(["g.4", "g.8"]), draw.choice(["z1", "z2"]))
     taints = tuple(draw.sample(_TAINTS, draw.choice([0, 0, 1, 2])))
-    labels = draw.sample(_DECLARED, draw.randrange(3))
+    labels = draw.sample(DECLARED, draw.randrange(3))
     room = {"cpu": draw.choice([8, 32]), "memory": draw.choice([2, 64]) << 30}
-    room |= {_EFA: 4} if draw.random() < 0.3 else {}
+    room |= {EFA: 4} if draw.random() < 0.3 else {}
     told = NodeTraits(tuple(labels), taints, tuple(sorted((name, 1000 * amount) for name, amount in room.items())))
     pool = factory.pool(offering=replace(offering, traits=told))
     if draw.random() < 0.5:
@@ -110,7 +91,7 @@ def _node(name: str, pool: Pool, memory: int) -> Json:
         "nvidia.com/gpu.memory": str(memory),
         **dict(traits.labels),
         **pool.node_labels,
-        _PIN: name,
+        PIN: name,
     }
     return {
         "apiVersion": "v1",
@@ -121,77 +102,12 @@ def _node(name: str, pool: Pool, memory: int) -> Json:
     }
 
 
-def _requirement(draw: Random) -> Json:
-    key = draw.choice(sorted(_KEYS))
-    operator = draw.choice(["In", "In", "In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"])
-    if operator in ("Exists", "DoesNotExist"):
-        return {"key": key, "operator": operator}
-    if operator in ("Gt", "Lt"):
-        key = draw.choice(["nvidia.com/gpu.count", "generation", "nvidia.com/gpu.memory"])
-        return {"key": key, "operator": operator, "values": [draw.choice(["3", "7", "20000", "100000"])]}
-    return {"key": key, "operator": operator, "values": draw.sample(_KEYS[key], draw.randint(1, len(_KEYS[key])))}
-
-
-def _affinity(draw: Random) -> Json:
-    affinity: Json = {}
-    if draw.random() < 0.4:
-        terms = []
-        for _ in range(draw.randint(1, 2)):
-            term: Json = {"matchExpressions": [_requirement(draw) for _ in range(draw.randrange(3))]}
-            if draw.random() < 0.1:
-                field = {"key": "metadata.name", "operator": draw.choice(["In", "NotIn"]), "values": ["host-7"]}
-                term["matchFields"] = [field]
-            terms.append(term)
-        affinity["requiredDuringSchedulingIgnoredDuringExecution"] = {"nodeSelectorTerms": terms}
-    if draw.random() < 0.2:
-        preference = {"weight": 5, "preference": {"matchExpressions": [_requirement(draw)]}}
-        affinity["preferredDuringSchedulingIgnoredDuringExecution"] = [preference]
-    return affinity
-
-
-def _template(draw: Random, pool: Pool) -> Json:
-    """A template that its author may have written for the pool, or for another."""
-    spec: Json = {}
-    true_of_pool = {
-        "nvidia.com/gpu.product": "" if pool.offering is None else pool.offering.gpu_type,
-        "topology.kubernetes.io/zone": "" if pool.offering is None else pool.offering.zone,
-    }
-    selected = {}
-    for key in draw.sample(sorted(_KEYS), draw.choice([0, 0, 1, 1, 2])):
-        selected[key] = true_of_pool[key] if key in true_of_pool and draw.random() < 0.7 else draw.choice(_KEYS[key])
-    if selected:
-        spec["nodeSelector"] = selected
-    affinity = _affinity(draw)
-    if affinity:
-        spec["affinity"] = {"nodeAffinity": affinity}
-    spec["tolerations"] = draw.choice(
-        [
-            [],
-            [{"operator": "Exists"}],
-            [{"key": "dedicated", "operator": "Exists"}],
-            [{"key": "dedicated", "value": "gpu", "effect": "NoSchedule"}],
-        ]
-    )
-    requests = {}
-    if draw.random() < 0.6:
-        requests["cpu"] = draw.choice(["500m", "3", "7900m", "9", "40"])
-    if draw.random() < 0.4:
-        requests["memory"] = draw.choice(["512Mi", "1.5Gi", "17G", "100Gi"])
-    if draw.random() < 0.2:
-        requests[_EFA] = draw.choice(["1", "4", "5"])
-    limits = {_EFA: requests[_EFA]} if _EFA in requests else {}
-    spec["containers"] = [{"name": "main", "image": "none", "resources": {"requests": requests, "limits": limits}}]
-    if draw.random() < 0.2:
-        asked = {"cpu": draw.choice(["1", "20"])}
-        early = {"name": "early", "image": "none", "resources": {"requests": asked}}
-        spec["initContainers"] = [early | draw.choice([{}, {"restartPolicy": "Always"}])]
-    return {"spec": spec}
-
-
 def _drawn(number: int) -> Draw:
     draw, name = Random(number), f"draw-{number}"
     pool, memory = _pool(draw)
-    template, each = _template(draw, pool), draw.choice([1, 1, 2])
+    assert pool.offering is not None
+    template = drawn_templates.template(draw, pool.offering.gpu_type, pool.offering.zone)
+    each = draw.choice([1, 1, 2])
     offered, demands = offered_node(pool), node_demands(template)
     assert offered is not None
     expected = 0
@@ -200,36 +116,13 @@ def _drawn(number: int) -> Draw:
     return Draw(name, pool, _node(name, pool, memory), template, each, expected)
 
 
-def _pod(draw: Draw, number: int) -> Json:
-    spec = {**draw.template["spec"]}
-    spec["nodeSelector"] = {**spec.get("nodeSelector", {}), _PIN: draw.name}
-    spec["tolerations"] = [*spec["tolerations"], *placing_tolerations()]
-    main = spec["containers"][0]
-    limits = {**main["resources"]["limits"], "nvidia.com/gpu": str(draw.each)}
-    spec["containers"] = [{**main, "resources": {**main["resources"], "limits": limits}}]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": f"{draw.name}-{number}", "labels": {_PIN: draw.name}},
-        "spec": spec,
-    }
-
-
-def _judged(pod: RawObject) -> bool:
-    """Whether the scheduler has bound the pod, or said that it cannot."""
-    conditions = (pod.get("status") or {}).get("conditions") or ()
-    return any(each["type"] == "PodScheduled" for each in conditions)
-
-
 async def _until_judged(kube: Client, drawn: list[Draw]) -> dict[str, int]:
     """How many pods of each draw were bound."""
     names = {draw.name for draw in drawn}
     while True:
-        pods = [
-            pod for pod in (await kube.list(PODS.all(_NAMESPACE))).items if pod["metadata"]["labels"][_PIN] in names
-        ]
-        if all(_judged(pod) for pod in pods):
-            bound = [pod["metadata"]["labels"][_PIN] for pod in pods if pod["spec"].get("nodeName")]
+        pods = [pod for pod in (await kube.list(PODS.all(_NAMESPACE))).items if pod["metadata"]["labels"][PIN] in names]
+        if all(judged(pod) for pod in pods):
+            bound = [pod["metadata"]["labels"][PIN] for pod in pods if pod["spec"].get("nodeName")]
             return {name: bound.count(name) for name in names}
         await asyncio.sleep(0.2)
 
@@ -260,7 +153,11 @@ async def test_the_scheduler_takes_what_the_planner_expects_on_the_nodes_that_it
             some = drawn[first : first + _TOGETHER]
             await asyncio.gather(*[kube.post(NODES.all(), draw.node) for draw in some])
             await _until_ready(kube, some)
-            pods = [_pod(draw, number) for draw in some for number in range(draw.pods)]
+            pods = [
+                pinned_pod(f"{draw.name}-{number}", draw.name, draw.template, draw.each)
+                for draw in some
+                for number in range(draw.pods)
+            ]
             await asyncio.gather(*[kube.post(PODS.all(_NAMESPACE), pod) for pod in pods])
             bound = await _until_judged(kube, some)
             wrong += [

@@ -32,10 +32,11 @@ def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 def labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
     """Those of feature discovery: it counts slices as GPUs where they are named so."""
-    cut = spec.cut
+    cut, found = spec.cut, {"nvidia.com/gpu.present": "true"}
     if cut is None or cut.published != "single":
-        return {"nvidia.com/gpu.product": machine.gpu_type, "nvidia.com/gpu.count": str(machine.gpus)}
+        return {**found, "nvidia.com/gpu.product": machine.gpu_type, "nvidia.com/gpu.count": str(machine.gpus)}
     return {
+        **found,
         "nvidia.com/gpu.product": f"{machine.gpu_type}-MIG-{cut.profile}",
         "nvidia.com/gpu.count": str(machine.gpus * cut.slices_per_gpu),
     }
