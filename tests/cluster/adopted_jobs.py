@@ -168,10 +168,14 @@ async def give_up(bed: Bed, name: str) -> None:
     await bed.kube.merge_patch(TRAINING_JOBS.status(name, bed.namespace), {"status": {"finish": finish}})
 
 
-def told(bed: Bed, name: str) -> list[str]:
-    """What Events say of why the Job is not adopted, or not as its author asks."""
+def told(bed: Bed, name: str, reason: str = "NotAdopted") -> list[str]:
+    """What Events about the Job itself say with this reason; by default why it is not adopted as its author asks."""
     events = bed.plane.call("GET", EVENTS.all(bed.namespace))["items"]
-    return [event["note"] for event in events if event["reason"] == "NotAdopted" and event["regarding"]["name"] == name]
+    return [
+        event["note"]
+        for event in events
+        if event["reason"] == reason and (event["regarding"]["kind"], event["regarding"]["name"]) == ("Job", name)
+    ]
 
 
 async def delete_jobs(bed: Bed) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from charterer.cluster.paths import GPU_POOLS, PERSISTENT_VOLUMES, TRAINING_JOBS
-from tests.cluster.adopted_jobs import create, delete_jobs, once_held, plain_job, running
+from tests.cluster.adopted_jobs import create, delete_jobs, once_held, plain_job, running, told
 from tests.testbed.bed import Bed, group
 
 PRODUCT = "nvidia.com/gpu.product"
@@ -63,6 +63,20 @@ async def test_nothing_is_rented_for_a_label_that_no_node_has_until_a_pool_decla
     await bed.until(lambda: bed.tj("picky").get("why") == "NoOption")
     assert "no node is known to have the label team" in _why(bed, "picky")
     assert "team=vision" in _why(bed, "picky")
+    assert await bed.launched() == 0
+
+
+async def test_an_object_that_fits_no_node_is_told_so_itself_and_nothing_is_rented(bed: Bed) -> None:
+    await bed.budget()
+    await once_held(bed)
+    bed.operator()
+    await bed.pool("a100")
+    await create(bed, plain_job("wide", pods=1, gpus=16))
+    await bed.until(lambda: told(bed, "wide", "NoOption"))
+    assert told(bed, "wide", "NoOption") == [
+        "no GPUPool has nodes for pods of 16 GPUs: a node of GPUPool a100 has 4; ask for fewer GPUs in each pod, or "
+        "add a pool of larger nodes"
+    ]
     assert await bed.launched() == 0
 
 

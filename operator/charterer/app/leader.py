@@ -174,9 +174,9 @@ class Leader:
         self._checks = KueueChecks(client, store, source.last_or_none, self._now)
         shown, said = TransitionEvents(self._recorder).shown, self._checks.told
 
-        def told(kind: str, before: RawObject, status: Mapping[str, Any]) -> None:
-            shown(kind, before, status)
-            said(kind, before, status)
+        def told(kind: str, before: Mapping[str, Any], written: RawObject) -> None:
+            shown(kind, before, written)
+            said(kind, written)
 
         self._views = ViewWriter(client, store, in_flight, told)
         publisher = StatusPublisher(

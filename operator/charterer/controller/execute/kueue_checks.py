@@ -57,12 +57,14 @@ class KueueChecks:
         self._said: dict[str, str] = {}
         """The sentence of each job, by its uid, as its status shows it."""
 
-    def told(self, kind: str, before: RawObject, status: Mapping[str, Any]) -> None:
+    def told(self, kind: str, written: RawObject) -> None:
         """A view was written: of a job that waits in a queue, its sentence is said there too."""
         if kind == "TrainingJob":
-            said = {item["type"]: item for item in status.get("conditions") or ()}
+            said = {item["type"]: item for item in written["status"].get("conditions") or ()}
             waits = [said[kind] for kind in _WAITS_FOR if kind in said and said[kind].get("status") != "True"]
-            self._said[before["metadata"]["uid"]] = next((item["message"] for item in waits if item.get("message")), "")
+            self._said[written["metadata"]["uid"]] = next(
+                (item["message"] for item in waits if item.get("message")), ""
+            )
 
     async def run(self) -> None:
         """Look again and again."""

@@ -152,11 +152,11 @@ class TransitionEvents:
         self._clock = clock
         self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
 
-    def shown(self, kind: str, before: RawObject, status: _Status) -> None:
-        """The object that was like ``before`` now shows this status."""
-        subjects = (*_subjects(kind, before),)
-        for began in transitions(before.get("status") or {}, status):
-            if self._is_news(before["metadata"]["uid"], began.reason):
+    def shown(self, kind: str, before: _Status, written: RawObject) -> None:
+        """The object, whose status was ``before``, has been written."""
+        subjects = (*_subjects(kind, written),)
+        for began in transitions(before, written["status"]):
+            if self._is_news(written["metadata"]["uid"], began.reason):
                 note = began.note or began.reason
                 for subject in subjects:
                     if not self._recorder.said(subject, began.reason):

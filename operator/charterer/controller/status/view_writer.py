@@ -134,7 +134,7 @@ class _WrittenView:
 class ViewWriter:
     """Keeps the views of all objects written, except of those of which the loop has a mutation in flight.
 
-    ``told`` is called after each write with the kind, the object as it was before, and the status written. For the
+    ``told`` is called after each write with the kind, the status before and the whole object as written. For the
     running event loop's thread only, whose clock it uses.
     """
 
@@ -143,7 +143,7 @@ class ViewWriter:
         client: Client,
         store: Store,
         in_flight: Collection[StepKey],
-        told: Callable[[str, RawObject, Mapping[str, Any]], None],
+        told: Callable[[str, Mapping[str, Any], RawObject], None],
         *,
         seldom_seconds: float = _SELDOM_SECONDS,
     ) -> None:
@@ -317,7 +317,7 @@ class ViewWriter:
         body = status_apply(shown.kind, shown.key, metadata["resourceVersion"], status)
         answer = await self._client.apply(status_path, body, names.MANAGER_VIEW)
         self._store.put(shown.kind, answer)
-        self._told(shown.kind.name, before, status)
+        self._told(shown.kind.name, before.get("status") or {}, answer)
         uid, look = answer["metadata"]["uid"], self._next_look(status)
         self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), self._clock(), look)
 

@@ -139,16 +139,16 @@ def test_what_goes_back_and_forth_is_told_every_ten_minutes_at_most() -> None:
             return False
 
     events = TransitionEvents(cast(Recorder, Heard()), lambda: now)
-    job: dict[str, Any] = {"metadata": {"name": "sft", "namespace": "research", "uid": "u"}, "status": {}}
+    job: dict[str, Any] = {"metadata": {"name": "sft", "namespace": "research", "uid": "u"}}
     for minute in range(11):
         now = minute * 60.0
-        events.shown("TrainingJob", job, waits("WaitingForBudget"))
+        events.shown("TrainingJob", {}, job | {"status": waits("WaitingForBudget")})
     assert [reason for _, reason in heard] == ["WaitingForBudget"] * 2
     subject = heard[0][0]
     assert (subject.kind, subject.namespace, subject.name, subject.uid) == ("TrainingJob", "research", "sft", "u")
     heard.clear()
     job["spec"] = {"targetRef": {"apiVersion": "batch/v1", "kind": "Job", "name": "whisper", "uid": "w"}}
-    events.shown("TrainingJob", job, waits("NoOption"))
+    events.shown("TrainingJob", {}, job | {"status": waits("NoOption")})
     assert [subject for subject, _ in heard] == [
         subject,
         EventSubject("batch/v1", "Job", "research", "whisper", "w"),  # at which its owner looks
@@ -159,12 +159,14 @@ def test_what_was_done_and_told_is_not_told_again_as_what_is_seen() -> None:
     async def main() -> None:
         recorder = Recorder(cast(Client, None), instance="pod-0")
         events = TransitionEvents(recorder)
-        stopped, other = ({"metadata": {"name": n, "namespace": "ai", "uid": n}, "status": {}} for n in ("one", "two"))
+        stopped, other = ({"metadata": {"name": n, "namespace": "ai", "uid": n}} for n in ("one", "two"))
         subject = EventSubject("charterer.dev/v1alpha1", "TrainingJob", "ai", "one", "one")
         recorder.record(subject, "MaxCost", "it has cost $5: raise spec.maxCost", action="Allocate", warning=True)
-        events.shown("TrainingJob", stopped, waits("MaxCost", "it cannot start for $5: raise spec.maxCost"))
+        events.shown(
+            "TrainingJob", {}, stopped | {"status": waits("MaxCost", "it cannot start for $5: raise spec.maxCost")}
+        )
         assert recorder.waiting == 1
-        events.shown("TrainingJob", other, waits("MaxCost"))
+        events.shown("TrainingJob", {}, other | {"status": waits("MaxCost")})
         assert recorder.waiting == 2
 
     asyncio.run(main())

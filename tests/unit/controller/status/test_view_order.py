@@ -66,9 +66,9 @@ class Desk:
         self.told: list[tuple[str, list[str]]] = []
         self.writer = ViewWriter(cast(Client, self.api), store, set(), self._told)
 
-    def _told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-        shown = [condition["reason"] for condition in before["status"].get("conditions", ())]
-        self.told.append((before["metadata"]["name"], shown))
+    def _told(self, kind: str, before: Mapping[str, Any], written: Mapping[str, Any]) -> None:
+        shown = [condition["reason"] for condition in before.get("conditions", ())]
+        self.told.append((written["metadata"]["name"], shown))
 
     def add(self, names: Sequence[str], status: Mapping[str, Any] | None = None) -> None:
         """Jobs of these names are there; nobody has written their status, unless it is given."""

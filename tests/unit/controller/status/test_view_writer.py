@@ -47,7 +47,7 @@ class Api:
             "generation": 1,
             "creationTimestamp": "2026-06-01T00:00:00Z",
         }
-        return {"kind": "GPUBudget", "metadata": metadata, "status": self.status}
+        return {"kind": "GPUBudget", "metadata": metadata, "spec": {"amount": "1"}, "status": self.status}
 
     async def get(self, path: str) -> Mapping[str, Any]:
         return self.raw()
@@ -74,6 +74,7 @@ class Desk:
     def __init__(self) -> None:
         self.in_flight: set[StepKey] = set()
         self.heard: list[tuple[str, str | None, Any]] = []
+        self.specs: list[Mapping[str, Any]] = []
         store = Store(kinds.COMMON)
         self.api = Api(store)
         self.writer = ViewWriter(cast(Client, self.api), store, self.in_flight, self.told)
@@ -85,8 +86,10 @@ class Desk:
         self.cost: Money | None = None
         self.option: ComparedOption | None = None
 
-    def told(self, kind: str, before: Mapping[str, Any], status: Mapping[str, Any]) -> None:
-        self.heard.append((kind, before["status"].get("conditions", [{}])[0].get("reason"), status.get("conditions")))
+    def told(self, kind: str, before: Mapping[str, Any], written: Mapping[str, Any]) -> None:
+        conditions = written["status"].get("conditions")
+        self.heard.append((kind, before.get("conditions", [{}])[0].get("reason"), conditions))
+        self.specs.append(written["spec"])
 
     def shown(self) -> ViewedObject:
         facts = (self.word, self.generation)
@@ -119,6 +122,7 @@ def test_a_word_is_written_at_once_and_what_stays_is_neither_made_nor_written() 
         desk = Desk()
         assert await desk.turns() == 1
         assert await desk.turns(word="Runs") == 2
+        assert desk.specs == [{"amount": "1"}] * 2, "who is told of a write sees the whole object"
         assert desk.api.status["conditions"][0]["reason"] == "Runs"
         made = desk.made
         for _ in range(10):
