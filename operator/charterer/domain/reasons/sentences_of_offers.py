@@ -96,7 +96,8 @@ def _misfit(misfit: Misfit) -> str:
                     f"{requirement.text}: use a volume there, or add a GPUPool where the volume is"
                 )
             if there:
-                has, remedy = f"nodes have {requirement.key}={' or '.join(there)}", ""
+                has = f"nodes have {requirement.key}={' or '.join(there)}"
+                remedy = ", or add a GPUPool all of whose nodes have what it asks for" if len(there) > 1 else ""
             else:
                 has = f"no node is known to have the label {requirement.key}"
                 remedy = ", or say in spec.labels of the GPUPool that its nodes have it"

@@ -67,6 +67,19 @@ def test_no_option_names_the_term_the_value_and_the_nearest_pool() -> None:
     assert "1 other pool lacks as much or more" in message
 
 
+def test_a_pool_in_several_zones_is_an_option_for_who_takes_them_all_and_told_to_who_takes_one() -> None:
+    made = World()
+    made.budget()
+    wide = made.pool("wide", price="16")
+    assert wide.offering is not None
+    made.pools[wide.id] = replace(wide, offering=replace(wide.offering, zone="zone-a,zone-b"))
+    both = NodeDemands(every=(Requirement("topology.kubernetes.io/zone", "In", ("zone-a", "zone-b", "zone-c")),))
+    assert rents(made, both) == ["wide"]
+    message = told(made, IN_B)
+    assert "nodes have topology.kubernetes.io/zone=zone-a or zone-b" in message
+    assert "add a GPUPool all of whose nodes have what it asks for" in message
+
+
 def test_a_label_that_nobody_knows_of_is_told_with_where_to_declare_it() -> None:
     message = told(world(), NodeDemands(every=(Requirement("team", "In", ("vision",)),)))
     assert "no node is known to have the label team" in message
