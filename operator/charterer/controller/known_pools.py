@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import Pool, Survey
+from charterer.domain.pool import Cloud, Pool, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.time import Instant
 
@@ -32,7 +32,7 @@ def known_pools(
     for rental in rentals.values():
         pool = pools.get(rental.pool)
         missing = pool is None and rental.pool not in unread
-        if missing or (pool is not None and not pool.gone and pool.cloud.identity != rental.cloud.identity):
+        if missing or (pool is not None and not pool.gone and _are_different(pool.cloud, rental.cloud)):
             pools[rental.pool] = _left_of(rental, pool)
     return pools
 
@@ -66,6 +66,11 @@ def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:
         yield "group", pool.offering.group_id
     if survey is not None:
         yield from (("machine", instance.provider_id) for instance in survey.instances if instance.provider_id)
+
+
+def _are_different(one: Cloud, other: Cloud) -> bool:
+    """Whether they are different groups; nearly all are written alike, and to find out otherwise takes a while."""
+    return one != other and one.identity != other.identity
 
 
 def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
