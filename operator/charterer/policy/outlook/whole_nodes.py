@@ -87,12 +87,7 @@ class WholeNodes:
         self._gate = gate
         self._outlook = Outlook(solution, placer)
         jobs = [*waiting, *(facts.job for facts in running.values())]
-        self.in_force = (
-            solution.feasible
-            and len(jobs) <= _MOST
-            and any(self._may_choose(job) for job in jobs)
-            and not self._come_soon()
-        )
+        self.in_force = len(jobs) <= _MOST and any(self._may_choose(job) for job in jobs) and not self._come_soon()
         self._choosers: Sequence[Chooser] = ()
         self._choices: Choices = ()
         self._numbers: Mapping[JobId, int] = {}

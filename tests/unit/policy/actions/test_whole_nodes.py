@@ -8,6 +8,7 @@ import pytest
 
 from charterer.domain.ids import ClassId, JobId, Rate
 from charterer.domain.job import ResizePolicy
+from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
 from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.policy import plan
@@ -102,6 +103,20 @@ def test_a_job_that_is_left_alone_takes_the_rest_of_its_node_and_stays_so() -> N
         world.passes(900.0)
         world.everything_trains(900.0)
         assert plan(world.snapshot()).commands == ()
+
+
+def test_where_money_is_short_a_job_is_on_what_makes_all_nodes_cheapest_and_stays_so() -> None:
+    """By its share of the node the narrowest width is cheapest: a plan by that would take back what this one gives."""
+    world = left_alone()
+    world.budgets = {name: replace(each, fixed_rate=None, amount=Money(1)) for name, each in world.budgets.items()}
+    decided = plan(world.snapshot())
+    assert decided.jobs[JobId("stays")].option is not None
+    for _ in range(20):
+        world.carry_out(plan(world.snapshot()))
+        world.everything_starts()
+        world.passes(900.0)
+        world.everything_trains(900.0)
+        assert option_of(plan(world.snapshot()), "stays") == ("a100", 8)
 
 
 def test_a_job_that_never_showed_that_it_saves_stays_and_says_what_would_pay() -> None:
