@@ -49,6 +49,13 @@ def pytest_make_parametrize_id(val: object) -> str | None:
     return f"{escaped[: LONGEST_VALUE - 1]}~" if len(escaped) > LONGEST_VALUE else None
 
 
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """A file that has nothing of the lane is not imported: each worker would take ten seconds for all of them."""
+    if collection_path.name.startswith("test_") and collection_path.suffix == ".py":
+        return None if lanes.may_hold(collection_path, lanes.chosen()) else True
+    return None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_pycollect_makeitem(collector: pytest.Collector) -> Generator[None, object, object]:
     """An id that fills a screen is an error of its module."""
@@ -72,6 +79,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Tests with a control plane mostly wait and the others compute, so workers that do both at a time are done soonest.
     Workers take the tests in this order, a group of ``xdist_group`` at once.
     """
+    if lost := [item.nodeid for item in items if lanes.in_no_lane(item)]:
+        raise pytest.UsageError(f"mark these tests in their own file, or `make test` does not see them: {lost}")
     others = [item for item in items if not lanes.belongs(item, lanes.chosen())]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if lanes.belongs(item, lanes.chosen())]

@@ -8,8 +8,10 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Any
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -39,6 +41,10 @@ PROGRAMS = frozenset(
     }
 )
 """Fixtures of programs that are built or installed beside .venv."""
+FEW_SLOW: Final = ("exploration", "property", "scenarios", "unit")
+"""Folders of tests that are quick, but for some that say so in their own file, by a mark or a fixture's name."""
+_TESTS: Final = Path(__file__).parent
+_SAYS_SO: Final = re.compile(rf"mark\.(long|slow|programs|needs)\b|\b({'|'.join(sorted(PROGRAMS))})(: |\")")
 
 _chosen = Lane.LONG
 
@@ -79,6 +85,17 @@ def belongs(item: pytest.Item, lane: Lane) -> bool:
 def _is_quick(item: pytest.Item) -> bool:
     """Whether ``make check`` has time and all that is needed for it."""
     return not (item.get_closest_marker("long") or item.get_closest_marker("slow") or needs_programs(item))
+
+
+def may_hold(path: Path, lane: Lane) -> bool:
+    """Whether a file may have tests of the lane, by its text: to import it takes a hundred times as long."""
+    folder = path.relative_to(_TESTS).parts[0] if path.is_relative_to(_TESTS) else ""
+    return lane is not Lane.REST or folder not in FEW_SLOW or bool(_SAYS_SO.search(path.read_text()))
+
+
+def in_no_lane(item: pytest.Item) -> bool:
+    """Whether neither `make check` nor the lane after it would run the test: its file does not say what it needs."""
+    return not _is_quick(item) and not may_hold(item.path, Lane.REST)
 
 
 def needs_programs(item: pytest.Item) -> bool:

@@ -208,12 +208,12 @@ async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_
     await bed.running("whisper")
     before = {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     await annotate(bed, "whisper", gpus="12..16")
-    await bed.until(lambda: len(running(bed, "whisper")) == 3 and bed.tj("whisper")["gpus"] == 12, 60)
+    await bed.until(lambda: len(running(bed, "whisper")) == 3 and bed.tj("whisper").get("gpus") == 12, 60)
     spec = job(bed, "whisper")["spec"]
     assert (bed.run("whisper"), spec["parallelism"], spec["completions"]) == (1, 3, 3)
     assert before < {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     await annotate(bed, "whisper", gpus="8..8")
-    await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.tj("whisper")["gpus"] == 8, 60)
+    await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.tj("whisper").get("gpus") == 8, 60)
     assert before == {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     assert job(bed, "whisper")["spec"]["backoffLimit"] == 6
     await annotate(bed, "whisper", gpus="4..4", resize="Restart")

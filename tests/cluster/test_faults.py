@@ -11,7 +11,7 @@ from charterer.cluster.paths import GPU_POOLS as POOLS
 from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS
 from charterer.controller.outcome import Executor
 from charterer.domain.time import parse_instant, seconds_between
-from tests.testbed.bed import HASTY, Bed, group
+from tests.testbed.bed import HASTY, PATIENT, Bed, group
 from tests.testbed.controlplane import SILENT_LABEL
 
 
@@ -130,7 +130,7 @@ async def test_the_api_server_away_until_the_lead_is_lost_loses_nothing(bed: Bed
     await operator.death()
     await bed.finish("train")
     bed.gate.open()
-    operator.restart()
+    operator.restart(lease=PATIENT)  # nobody would start it a third time
     await bed.complete("train")
     await bed.until(lambda: not bed.rentals())
 

@@ -77,7 +77,7 @@ async def test_a_queued_job_is_placed_at_its_width_and_its_end_is_its_own(kueue_
     assert pod["metadata"]["labels"]["charterer.dev/run"] == "1"
     shadow = bed.shadow("narrow")
     assert shadow["spec"]["targetRef"]["uid"] == workload
-    assert bed.tj(shadow["metadata"]["name"])["gpus"] == 4
+    await bed.until(lambda: bed.tj(shadow["metadata"]["name"]).get("gpus") == 4)  # written after the allocation
     await bed.until(lambda: "sets labels[charterer.dev/run]" in bed.check("clash").get("message", ""))
     await bed.until(lambda: "charterer.dev/gpus is 'many'" in bed.check("wrong").get("message", ""))
     await bed.end("narrow")
@@ -117,7 +117,7 @@ async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are
     # Whoever may edit it gives it another width while it runs: for Kueue a restart, with another Workload.
     await bed.kube.merge_patch(JOBS.one("moves", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
     await bed.until(lambda: bed.pods_run("moves", 2))
-    assert bed.shadow("moves")["metadata"]["name"] != name or bed.tj(name)["gpus"] == 8
+    await bed.until(lambda: bed.shadow("moves")["metadata"]["name"] != name or bed.tj(name).get("gpus") == 8)
     await bed.end("moves")
     await bed.until(lambda: holds(bed.queued_job("moves"), "Complete"))
     await bed.delete_jobs()
@@ -186,7 +186,7 @@ async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
     with pytest.raises(Forbidden, match="what its pods are and can is said there"):
         await bed.kube.merge_patch(path, {"spec": {"template": {"metadata": {"labels": {"team": "other"}}}}})
     await bed.kube.merge_patch(path, {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}})
-    await bed.until(lambda: bed.pods_run("grows", 2) and bed.tj(name)["gpus"] == 8)
+    await bed.until(lambda: bed.pods_run("grows", 2) and bed.tj(name).get("gpus") == 8)
     await bed.end("grows")
     await bed.until(lambda: holds(bed.queued_job("grows"), "Complete"))
     await bed.complete(name)

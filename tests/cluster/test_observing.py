@@ -206,7 +206,7 @@ async def test_a_report_counts_only_from_a_pod_of_the_jobs_own_current_run(bed: 
     assert (await _report(bed, operator, _token(bed, foreign, job), run=1, fraction=0.9))[0] == 403
     gpus = {"min": 2, "preferred": 2, "max": 2}
     await bed.kube.merge_patch(TRAINING_JOBS.one("train", bed.namespace), {"spec": {"gpus": gpus}})
-    await bed.until(lambda: bed.tj("train")["gpus"] == 2 and bed.state("train") == "Running")
+    await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running")
     assert (await _report(bed, operator, early, run=1, fraction=0.9))[0] in (401, 403)
     (pod,) = (pod for pod in bed.pods("train") if pod["metadata"]["labels"]["charterer.dev/run"] == "2")
     assert await _report(bed, operator, _token(bed, pod, job), run=1, fraction=0.9) == (409, "RunIsOver")

@@ -20,7 +20,7 @@ from charterer.cluster.paths import (
     TRAINING_JOBS,
 )
 from charterer.controller.outcome import Executor
-from tests.testbed.bed import HASTY, Bed
+from tests.testbed.bed import HASTY, PATIENT, Bed
 from tests.testbed.operators import OperatorProcess
 
 CLOUD = {
@@ -102,7 +102,7 @@ async def test_no_secret_is_in_any_log_event_status_or_error(bed: Bed) -> None:
     bed.gate.close()
     await said(operator, "ending at once|leads no more")
     bed.gate.open()
-    operator.restart()
+    operator.restart(lease=PATIENT)  # nobody would start it a third time
     await bed.finish("train")
     await bed.complete("train")
     await bed.delete("TrainingJob", "invalid")

@@ -180,6 +180,16 @@ class AdoptedWorld:
 
         return await self.until(look)
 
+    async def counted_active(self) -> None:
+        """Once the JobSet of its name counts each of its groups as active."""
+
+        async def look() -> bool:
+            raw = await self.client.get(JOB_SETS.one(self.name, NAMESPACE))
+            groups = (raw.get("status") or {}).get("replicatedJobsStatus") or []
+            return bool(groups) and all(group["active"] for group in groups)
+
+        await self.until(look)
+
     async def without_pods(self) -> None:
         """Once it has no pod at all."""
 

@@ -176,6 +176,7 @@ async def test_a_train_job_refuses_to_be_placed_until_its_job_set_says_that_it_h
     await world.json_patch(*started(world))
     await world.running(2)
     words = "RuntimePatches cannot be modified when the JobSet's ReplicatedJob node is still active"
+    await world.counted_active()  # which the JobSet does some time after its pods run
     with job_controllers.halted("jobset"):
         await world.suspend()
         await refused(world, placed(world, 2), words)

@@ -11,7 +11,7 @@ import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any, Protocol
@@ -184,9 +184,10 @@ class OperatorProcess:
         """Wait until it has ended by itself."""
         await asyncio.to_thread(self._process.join)
 
-    def restart(self) -> None:
-        """Start it again under the same name."""
+    def restart(self, **changes: Any) -> None:
+        """Start it again under the same name, with these changes of its settings."""
         self.kill()
+        self.settings = replace(self.settings, **changes)
         self._process = self._begin()
 
     @asynccontextmanager

@@ -235,7 +235,15 @@ class Leader:
         context = self._material.server_context()
         authenticator = Authenticator(_token_review(self._client), self._directory)
         progress = await serve(
-            progress_app(authenticator, self._directory, self._board, self._now, self._collector, self._held),
+            progress_app(
+                authenticator,
+                self._directory,
+                self._board,
+                self._now,
+                self._collector,
+                self._held,
+                again_seconds=self._settings.report_seconds,
+            ),
             self._settings.host,
             self._settings.progress_port,
             context,

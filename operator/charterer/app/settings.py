@@ -11,6 +11,7 @@ from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
 from charterer.domain.spending.use import NO_RECORDING, CostRecording
+from charterer.server.http import AGAIN_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +19,7 @@ class Settings:
     """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account.
 
     ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads.
-    Costs are not recorded then.
+    Costs are not recorded then. ``report_seconds``: between two reports of a pod, 1 to 300.
     """
 
     pod_name: str
@@ -30,6 +31,7 @@ class Settings:
     metrics_port: int | None = None
     progress_port: int = 8443
     progress_url: str = ""
+    report_seconds: int = AGAIN_SECONDS
     resync_seconds: float = 300.0
     job_metrics: bool = False
     dry_run: bool = False

@@ -36,7 +36,7 @@ Check = Callable[[], tuple[bool, str]]
 _EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_BODY_BYTES = 65_536
 """As much as Kubeflow Trainer takes: its clients send up to 256 metrics."""
-_AGAIN_SECONDS = 10
+AGAIN_SECONDS = 10
 """Seconds between two reports of a pod. A pod hears of a coming stop within this time, before SIGTERM."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -134,7 +134,7 @@ def progress_app(
     held: HeldAnswers,
     *,
     pace: RateLimiter | None = None,
-    again_seconds: int = _AGAIN_SECONDS,
+    again_seconds: int = AGAIN_SECONDS,
     limits: ServerLimits | None = None,
 ) -> web.Application:
     """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests import lanes
 from tests.durations import SLOWEST, Durations
-from tests.lanes import Lane, belongs
+from tests.lanes import Lane, belongs, in_no_lane, may_hold
 
 
-def item(*marks: str, fixtures: tuple[str, ...] = ()) -> pytest.Item:
+def item(*marks: str, fixtures: tuple[str, ...] = (), path: Path = Path()) -> pytest.Item:
     """A test with these marks and fixtures."""
-    return cast(pytest.Item, SimpleNamespace(get_closest_marker=lambda name: name in marks, fixturenames=fixtures))
+    made = SimpleNamespace(get_closest_marker=lambda name: name in marks, fixturenames=fixtures, path=path)
+    return cast(pytest.Item, made)
 
 
 def lanes_of(test: pytest.Item) -> set[str]:
@@ -36,6 +39,31 @@ def test_make_test_has_what_check_and_rest_have_and_only_the_long_lane_repetitio
     test: pytest.Item, lanes: set[str]
 ) -> None:
     assert lanes_of(test) == lanes
+
+
+@pytest.mark.parametrize(
+    ("folder", "text", "seen"),
+    [
+        ("unit", "def test_it() -> None: ...", False),
+        ("scenarios/policy", "# a long cluster of words", False),
+        ("unit", "@pytest.mark.slow\ndef test_it() -> None: ...", True),
+        ("property", "pytestmark = pytest.mark.long", True),
+        ("unit", "async def test_it(browser: Browser) -> None: ...", True),
+        ("unit", '@pytest.mark.usefixtures("promtool")', True),
+        ("contract", "async def test_it(kube: Client) -> None: ...", True),
+    ],
+)
+def test_after_check_a_quick_folders_file_is_only_read_unless_it_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, folder: str, text: str, seen: bool
+) -> None:
+    monkeypatch.setattr(lanes, "_TESTS", tmp_path)
+    path = tmp_path / folder / "test_a.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert may_hold(path, Lane.REST) is seen
+    assert all(may_hold(path, lane) for lane in Lane if lane is not Lane.REST)
+    assert in_no_lane(item("slow", path=path)) is not seen
+    assert not in_no_lane(item(path=path))
 
 
 def report(test: str, when: str, seconds: float, **properties: float) -> pytest.TestReport:
