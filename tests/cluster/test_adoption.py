@@ -125,8 +125,15 @@ TOLERATION = {"key": "dedicated", "operator": "Equal", "value": "gpu", "effect":
 _FORCED = ("--server-side", "--field-manager=gitops", "--force-conflicts")
 
 
-@pytest.mark.parametrize("flags", [(), _FORCED], ids=["client", "server"])
-@pytest.mark.parametrize("what", ["suspend", "tolerations"])
+@pytest.mark.parametrize(
+    ("what", "flags"),
+    [
+        pytest.param("suspend", _FORCED, id="suspend-server"),
+        pytest.param("tolerations", (), id="tolerations-client"),
+        pytest.param("suspend", (), id="suspend-client", marks=pytest.mark.repeats),
+        pytest.param("tolerations", _FORCED, id="tolerations-server", marks=pytest.mark.repeats),
+    ],
+)
 async def test_its_manifest_applied_again_while_it_runs_changes_nothing(
     bed: Bed, flags: tuple[str, ...], what: str
 ) -> None:

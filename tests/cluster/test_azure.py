@@ -6,6 +6,7 @@ import pytest
 
 from charterer.cluster.paths import GPU_POOLS
 from charterer.domain.time import instant, parse_instant
+from tests.lanes import repeats
 from tests.testbed.azure_bed import GPU_TYPE, SIZE, AzureBed
 from tests.testbed.call_killer import CallKiller, around
 
@@ -91,7 +92,7 @@ _BACK = 600
 """Seconds."""
 
 
-@pytest.mark.parametrize("kind", ["uniform", "aks"])
+@pytest.mark.parametrize("kind", ["aks", *repeats("uniform")])  # uniform: tests/contract/test_azure_scaling.py
 async def test_a_machine_with_the_number_of_one_that_is_gone_is_another(azure_bed: AzureBed, kind: str) -> None:
     """Its path, providerID and Node are those of the machine before it, whose end no list has proved yet."""
     bed = azure_bed

@@ -11,11 +11,12 @@ from charterer.domain.money import Money
 from tests.testbed.bed import Bed, group
 
 
-def _orders(orders: str) -> Any:
-    return pytest.param(orders, marks=pytest.mark.groups(group("a100", orders=orders, stock=1)))
+def _orders(orders: str, *marks: pytest.MarkDecorator) -> Any:
+    return pytest.param(orders, marks=[pytest.mark.groups(group("a100", orders=orders, stock=1)), *marks])
 
 
-@pytest.mark.parametrize("orders", [_orders("named"), _orders("replying")])
+# "replying" without a cluster: tests/property/lifecycle/test_one_node_short.py
+@pytest.mark.parametrize("orders", [_orders("named"), _orders("replying", pytest.mark.repeats)])
 async def test_a_cloud_that_launches_all_or_none_bills_nothing_until_it_has_all(bed: Bed, orders: str) -> None:
     bed.operator()
     await bed.pool()
