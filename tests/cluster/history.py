@@ -12,6 +12,7 @@ import aiohttp
 
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.paths import Resource
+from tests.patience import OPERATORS_PATIENCE
 
 
 class History:
@@ -25,7 +26,7 @@ class History:
         """The states of one object, its last one included."""
         return [raw for _, raw in self.events if raw["metadata"]["name"] == name]
 
-    async def until(self, look: Callable[[], object], seconds: float = 20) -> None:
+    async def until(self, look: Callable[[], object], seconds: float = OPERATORS_PATIENCE) -> None:
         """Wait for something to have happened."""
         async with asyncio.timeout(seconds):
             while not look():

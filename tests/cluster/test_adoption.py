@@ -49,7 +49,7 @@ async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(
     assert held["metadata"]["annotations"] == {"charterer.dev/held": "true"}
     bed.operator()
     await bed.pool()
-    await bed.running("whisper", seconds=30)
+    await bed.running("whisper")
     assert len(running(bed, "whisper")) == 2
     shadow = bed.tj("whisper")
     assert (shadow["gpus"], shadow["allocation"]["run"]) == (8, 1)
@@ -71,9 +71,9 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     bed.operator()
     await bed.pool(labels={"disk": "fast"})
     await bed.until(lambda: bed.tj("whisper").get("allocation"))
-    await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False, 30)
+    await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False)
     await unlabel(bed, "whisper")
-    await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace) is None, 30)
+    await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace) is None)
     assert as_written(job(bed, "whisper")) == written
 
 
@@ -85,11 +85,11 @@ async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controller
     await create(bed, plain_job("whisper", backoffLimit=3))
     await bed.running("whisper")
     await end_pods(bed, "whisper", exit_code=1)
-    await bed.until(lambda: (job(bed, "whisper")["status"].get("failed"), len(running(bed, "whisper"))) == (1, 1), 60)
+    await bed.until(lambda: (job(bed, "whisper")["status"].get("failed"), len(running(bed, "whisper"))) == (1, 1))
     assert (bed.run("whisper"), bed.tj("whisper").get("runs")) == (1, None)
     (pod,) = running(bed, "whisper")
     await bed.cloud.admin("POST", f"/instances/{pod['spec']['nodeName']}/kill", {"nodeObject": "silent"})
-    await bed.until(lambda: bed.run("whisper") == 2 and running(bed, "whisper"), 60)
+    await bed.until(lambda: bed.run("whisper") == 2 and running(bed, "whisper"))
     assert [record["outcome"] for record in bed.tj("whisper")["runs"]] == ["Interrupted"]
     (moved,) = running(bed, "whisper")
     assert moved["spec"]["nodeName"] != pod["spec"]["nodeName"]
@@ -111,10 +111,10 @@ async def test_a_job_that_is_given_up_has_an_end_that_those_who_wait_for_it_see_
     await bed.running("whisper")
     await give_up(bed, "whisper")
     if asked == "GiveBack":
-        await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False and not _notes(bed, "whisper"), 30)
+        await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False and not _notes(bed, "whisper"))
         assert ended(bed, "whisper") == ""
         return
-    await bed.until(lambda: ended(bed, "whisper") == "Failed", 30)
+    await bed.until(lambda: ended(bed, "whisper") == "Failed")
     raw = job(bed, "whisper")
     assert raw["metadata"]["annotations"]["charterer.dev/given-up"] == "MaxRestartsExceeded: run 1 was interrupted"
     assert not [pod for pod in pods(bed, "whisper") if pod["metadata"]["labels"]["charterer.dev/run"] != "1"]
@@ -154,7 +154,7 @@ async def test_its_manifest_applied_again_while_it_runs_changes_nothing(
     before, tolerated = {pod["metadata"]["uid"] for pod in running(bed, "whisper")}, _tolerations(bed)
     bed.plane.kubectl("apply", *flags, "-f", "-", input=text)
     if what == "suspend":
-        await bed.until(lambda: [said for said in told(bed, "whisper") if "was not followed" in said], 30)
+        await bed.until(lambda: [said for said in told(bed, "whisper") if "was not followed" in said])
     assert (job(bed, "whisper")["spec"]["suspend"], _tolerations(bed)) == (False, tolerated)
     assert {pod["metadata"]["uid"] for pod in running(bed, "whisper")} == before
 
@@ -172,7 +172,7 @@ async def test_its_author_stops_it_by_an_annotation_and_lets_it_go_on(bed: Bed) 
     await create(bed, plain_job("whisper"))
     await bed.running("whisper")
     await annotate(bed, "whisper", suspend="true")
-    await bed.until(lambda: bed.state("whisper") == "Suspended" and not bed.rentals("Ready"), 60)
+    await bed.until(lambda: bed.state("whisper") == "Suspended" and not bed.rentals("Ready"))
     assert [record["outcome"] for record in bed.tj("whisper")["runs"]] == ["Stopped"]
     assert job(bed, "whisper")["spec"]["suspend"] is True
     await annotate(bed, "whisper", suspend="false")
@@ -215,16 +215,16 @@ async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_
     await bed.running("whisper")
     before = {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     await annotate(bed, "whisper", gpus="12..16")
-    await bed.until(lambda: len(running(bed, "whisper")) == 3 and bed.tj("whisper").get("gpus") == 12, 60)
+    await bed.until(lambda: len(running(bed, "whisper")) == 3 and bed.tj("whisper").get("gpus") == 12)
     spec = job(bed, "whisper")["spec"]
     assert (bed.run("whisper"), spec["parallelism"], spec["completions"]) == (1, 3, 3)
     assert before < {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     await annotate(bed, "whisper", gpus="8..8")
-    await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.tj("whisper").get("gpus") == 8, 60)
+    await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.tj("whisper").get("gpus") == 8)
     assert before == {pod["metadata"]["uid"] for pod in running(bed, "whisper")}
     assert job(bed, "whisper")["spec"]["backoffLimit"] == 6
     await annotate(bed, "whisper", gpus="4..4", resize="Restart")
-    await bed.until(lambda: [run_of(pod) for pod in running(bed, "whisper")] == ["2"], 60)
+    await bed.until(lambda: [run_of(pod) for pod in running(bed, "whisper")] == ["2"])
     assert (bed.run("whisper"), job(bed, "whisper")["spec"]["completions"]) == (2, 1)
 
 
@@ -253,9 +253,9 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
     assert bed.mirror.one(TRAINING_JOBS, "odd", bed.namespace) is None
     assert bed.mirror.one(TRAINING_JOBS, "free", bed.namespace) is not None  # none of its pods has begun
     await edit_budget(bed, mode="Observe")
-    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace), 60)
+    await bed.until(lambda: not bed.mirror.all(TRAINING_JOBS, bed.namespace))
     names = ("free", *asks)
-    await bed.until(lambda: all(job(bed, name)["spec"]["suspend"] is False for name in names), 30)
+    await bed.until(lambda: all(job(bed, name)["spec"]["suspend"] is False for name in names))
     assert {name: as_written(job(bed, name)) for name in asks} == written
     assert as_written(job(bed, "free")) == as_written(free)
 

@@ -70,18 +70,18 @@ async def test_killed_around_every_step_and_amid_giving_back_a_job_is_neither_lo
     async with bed.operator(killer=Killer(journal, _STEPS, frozenset({"GiveBack"}))).revived():
         await bed.until(lambda: bed.state("whisper") == "Running" and bed.state("free") == "Running", 120)
         await annotate(bed, "whisper", gpus="8..8")
-        await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.run("whisper") == 2, 90)
+        await bed.until(lambda: len(running(bed, "whisper")) == 2 and bed.run("whisper") == 2)
         await end_pods(bed, "whisper")
-        await bed.until(lambda: ended(bed, "whisper") == "Complete", 60)
+        await bed.until(lambda: ended(bed, "whisper") == "Complete")
         await bed.complete("whisper")
         assert [run_of(pod) for pod in pods(bed, "whisper")] == ["2", "2"]
         await unlabel(bed, "free")
-        await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "free", bed.namespace) is None, 90)
+        await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "free", bed.namespace) is None)
         assert as_written(job(bed, "free")) == written
         await create(bed, plain_job("odd"), {"spot": "Perhaps"})
         await edit_budget(bed, mode="Observe")
-        await bed.until(lambda: job(bed, "odd")["spec"]["suspend"] is False, 60)
-        await bed.until(lambda: not _POINTS - set(journal.read_text().splitlines()), 60)
+        await bed.until(lambda: job(bed, "odd")["spec"]["suspend"] is False)
+        await bed.until(lambda: not _POINTS - set(journal.read_text().splitlines()))
         await edit_budget(bed, mode="Enforce")
 
 
@@ -94,8 +94,8 @@ async def test_killed_around_the_end_of_a_job_that_is_given_up_its_end_is_writte
     async with bed.operator(killer=Killer(journal, frozenset({"EndTarget"}))).revived():
         await bed.running("whisper")
         await give_up(bed, "whisper")
-        await bed.until(lambda: ended(bed, "whisper") == "Failed", 90)
-        await bed.until(lambda: not around({"EndTarget"}) - set(journal.read_text().splitlines()), 60)
+        await bed.until(lambda: ended(bed, "whisper") == "Failed")
+        await bed.until(lambda: not around({"EndTarget"}) - set(journal.read_text().splitlines()))
     assert job(bed, "whisper")["metadata"]["annotations"]["charterer.dev/given-up"].startswith("MaxRestartsExceeded")
     assert not running(bed, "whisper")
 
@@ -114,7 +114,7 @@ async def test_a_shadow_that_somebody_deletes_is_made_anew_and_a_job_that_comes_
         shadow = bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace)
         return shadow is not None and shadow["metadata"]["uid"] != first["metadata"]["uid"]
 
-    await bed.until(lambda: anew() and bed.state("whisper") == "Running" and len(running(bed, "whisper")) == 1, 90)
+    await bed.until(lambda: anew() and bed.state("whisper") == "Running" and len(running(bed, "whisper")) == 1)
     uid = (bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace) or {})["metadata"]["uid"]
     assert {pod["metadata"]["labels"]["charterer.dev/job-uid"] for pod in running(bed, "whisper")} == {uid}
     await bed.kube.delete(JOBS.one("whisper", bed.namespace))
@@ -126,7 +126,7 @@ async def test_a_shadow_that_somebody_deletes_is_made_anew_and_a_job_that_comes_
         there = job(bed, "whisper").get("metadata", {}).get("uid")
         return shadows == [there] and len(running(bed, "whisper")) == 1
 
-    await bed.until(another, 90)
+    await bed.until(another)
 
 
 async def test_drain_gives_every_job_back_as_it_was_written_and_says_which_its_author_has_to_start(bed: Bed) -> None:

@@ -36,21 +36,21 @@ async def test_while_the_place_refuses_renting_goes_on_and_later_all_is_on_recor
     who = {"charterer.dev/created-by": "ann@example.com"}
     spec = {"gpus": {"min": 4, "max": 4}, "template": template}
     await bed.create("TrainingJob", "first", spec, labels=labels, annotations=who)
-    await bed.running("first", seconds=60)
+    await bed.running("first")
     await bed.finish("first")
-    await bed.complete("first", seconds=60)
-    await bed.until(lambda: _recorded(bed).get("status") == "False", 60)
+    await bed.complete("first")
+    await bed.until(lambda: _recorded(bed).get("status") == "False")
     assert _recorded(bed)["reason"] == "RecordRefuses"
     assert str(place) in _recorded(bed)["message"]
     await bed.job("second")
-    await bed.running("second", seconds=60)
+    await bed.running("second")
     await bed.kube.delete(TRAINING_JOBS.one("second", bed.namespace))
-    await bed.until(lambda: all(item["status"]["phase"] == "Ended" for item in bed.rentals()), 60)
+    await bed.until(lambda: all(item["status"]["phase"] == "Ended" for item in bed.rentals()))
     ended = [item["metadata"]["uid"] for item in bed.rentals()]
     assert ended
     place.mkdir()
-    await bed.until(lambda: not bed.rentals(), 60)
-    await bed.until(lambda: _recorded(bed).get("status") == "True", 60)
+    await bed.until(lambda: not bed.rentals())
+    await bed.until(lambda: _recorded(bed).get("status") == "True")
     rows = list(CostRecord(str(place)).read([datetime.now(UTC).strftime("%Y-%m")], ["team"]))
     assert set(ended) <= {row.rental_uid for row in rows}
     assert total(row.cost for row in rows) == Money.parse(_budget(bed)["lifetime"])

@@ -25,7 +25,7 @@ async def test_who_spent_what_is_the_ledger_while_a_machine_runs_and_afterwards(
         labels={"example.com/team": "vision"},
         annotations={"charterer.dev/created-by": "ann@example.com"},
     )
-    await bed.running("train", seconds=60)
+    await bed.running("train")
     me, asked = person(bed), ("costs", "--record", str(place), "--by", "user,label:example.com/team", "-o", "json")
     running = await charterer(me, *asked)
     assert (running.code, running.err) == (0, "")
@@ -33,7 +33,7 @@ async def test_who_spent_what_is_the_ledger_while_a_machine_runs_and_afterwards(
     assert (month["onRecord"], month["notOnRecord"], month["open"]) == ("0.00", "0.00", True)
     assert Money.parse(month["spent"]) == Money.parse(month["stillOpen"]) > Money(0)
     await bed.finish("train")
-    await bed.until(lambda: not bed.rentals(), 60)
+    await bed.until(lambda: not bed.rentals())
     ended = await charterer(me, *asked)
     [month] = ended.json["budgets"]
     assert (month["stillOpen"], month["notOnRecord"], month["onRecord"]) == ("0.00", "0.00", month["spent"])

@@ -96,7 +96,7 @@ async def test_killed_around_every_order_nothing_is_rented_twice_and_nothing_for
     async with _killed_around(bed, kinds):
         await _a_run_after_a_stock_out(bed)
         await bed.finish("train")
-        await bed.until(lambda: not bed.rentals(), 60)
+        await bed.until(lambda: not bed.rentals())
 
 
 @asynccontextmanager
@@ -111,7 +111,7 @@ async def _killed_around(bed: Bed, kinds: frozenset[str]) -> AsyncIterator[None]
     recording = CostRecording(str(bed.directory / "costs"), every_seconds=0.5)
     async with bed.operator(killer=Killer(journal, kinds), cost_recording=recording).revived():
         yield
-        await bed.until(lambda: not missing(), 60)
+        await bed.until(lambda: not missing())
     assert missing() == set()
 
 
@@ -120,44 +120,44 @@ async def _a_life_with_every_step(bed: Bed) -> None:
     deletes; stock that comes back; a run of no job."""
     await _a_run_after_a_stock_out(bed)
     await _edit(bed, "train", {"min": 1, "preferred": 2, "max": 2})
-    await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running", 60)
+    await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running")
     instance = bed.pods("train")[-1]["spec"]["nodeName"]
     before = bed.run("train")
     await bed.cloud.admin("POST", f"/instances/{instance}/kill", {"nodeObject": "silent"})
-    await bed.until(lambda: bed.mirror.one(NODES, instance) is None, 60)
+    await bed.until(lambda: bed.mirror.one(NODES, instance) is None)
     await bed.running_again("train", before)
     await bed.finish("train")
-    await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "train", bed.namespace) is None, 60)
+    await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "train", bed.namespace) is None)
     await bed.job("wide", gpus=4, resizePolicy="InPlace")
     await _edit(bed, "wide", {"min": 12, "preferred": 12, "max": 12})
-    await bed.until(lambda: bed.tj("wide").get("gpus") == 12 and bed.state("wide") == "Running", 60)
+    await bed.until(lambda: bed.tj("wide").get("gpus") == 12 and bed.state("wide") == "Running")
     await _edit(bed, "wide", {"min": 8, "preferred": 8, "max": 8})
-    await bed.until(lambda: bed.tj("wide").get("gpus") == 8 and bed.state("wide") == "Running", 60)
-    await bed.until(lambda: all('"gpus":8' in _allocation(pod) for pod in bed.pods("wide")), 60)
+    await bed.until(lambda: bed.tj("wide").get("gpus") == 8 and bed.state("wide") == "Running")
+    await bed.until(lambda: all('"gpus":8' in _allocation(pod) for pod in bed.pods("wide")))
     await bed.finish("wide")
-    await bed.complete("wide", seconds=60)
+    await bed.complete("wide")
     await bed.job("torn", resizePolicy="Restart")
-    await bed.running("torn", seconds=60)
+    await bed.running("torn")
     before = bed.run("torn")
     (rental,) = bed.tj("torn")["allocation"]["placements"]
     await bed.kube.delete(GPU_RENTALS.one(rental["rental"]))
     await bed.running_again("torn", before)
     await bed.finish("torn")
-    await bed.complete("torn", seconds=60)
+    await bed.complete("torn")
     await bed.pool("scarce", cooldownSeconds=2)
     await bed.job("patient", gpuTypes=["NVIDIA-H100-80GB-HBM3"])
-    await bed.until(lambda: _cooled(bed), 60)
+    await bed.until(lambda: _cooled(bed))
     await bed.cloud.admin("PUT", "/groups/scarce", {"stock": 4})
-    await bed.running("patient", seconds=60)
-    await bed.until(lambda: not _cooled(bed), 60)
+    await bed.running("patient")
+    await bed.until(lambda: not _cooled(bed))
     await bed.finish("patient")
-    await bed.complete("patient", seconds=60)
+    await bed.complete("patient")
     await bed.job("lost")
-    await bed.running("lost", seconds=60)
+    await bed.running("lost")
     # without its owner the garbage collector leaves the run, and a job that is gone at once cannot be seen to be going
     await bed.kube.merge_patch(JOBS.one("lost-r1", bed.namespace), {"metadata": {"ownerReferences": None}})
     await bed.kube.delete(TRAINING_JOBS.one("lost", bed.namespace))
-    await bed.until(lambda: not bed.rentals(), 60)
+    await bed.until(lambda: not bed.rentals())
 
 
 async def _a_run_after_a_stock_out(bed: Bed) -> None:
@@ -166,7 +166,7 @@ async def _a_run_after_a_stock_out(bed: Bed) -> None:
     await bed.pool("orphans")
     await bed.budget()
     # On a slow machine a rental of the job's would otherwise take the orphan before it has been recorded as one.
-    await bed.until(lambda: any("-o-" in rental["metadata"]["name"] for rental in bed.rentals()), 60)
+    await bed.until(lambda: any("-o-" in rental["metadata"]["name"] for rental in bed.rentals()))
     await bed.job("train", resizePolicy="Restart", ttlSecondsAfterFinished=1)
     await bed.running("train", seconds=120)
 

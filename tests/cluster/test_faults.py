@@ -78,7 +78,7 @@ async def test_a_job_goes_on_elsewhere_when_its_node_object_is_deleted(bed: Bed)
     await bed.running("train")
     node = bed.pods("train")[0]["spec"]["nodeName"]
     await bed.kube.delete(NODES.one(node))
-    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 90)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2)
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
     assert bed.tj("train").get("failures", 0) == 0
 
@@ -91,7 +91,7 @@ async def test_a_job_goes_on_elsewhere_when_its_node_falls_silent(bed: Bed) -> N
     await bed.running("train")
     node = bed.pods("train")[0]["spec"]["nodeName"]
     await bed.kube.merge_patch(NODES.one(node), {"metadata": {"labels": {SILENT_LABEL: "true"}}})
-    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 90)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2)
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
 
 
@@ -103,7 +103,7 @@ async def test_an_instance_that_dies_costs_no_try_of_the_job(bed: Bed) -> None:
     await bed.running("train")
     instance = bed.rentals()[0]["status"]["instance"]
     await bed.cloud.admin("POST", f"/instances/{instance}/kill", {"nodeObject": "silent"})
-    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 90)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2)
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
 
 
@@ -145,7 +145,7 @@ async def test_a_deletion_that_the_watch_missed_frees_the_nodes(bed: Bed) -> Non
     await bed.delete("TrainingJob", "train")
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "train", bed.namespace) is None)
     bed.gate.open()
-    await bed.until(lambda: not bed.rentals(), 90)
+    await bed.until(lambda: not bed.rentals())
 
 
 async def test_a_deposed_leader_that_wakes_up_changes_nothing(bed: Bed) -> None:
@@ -157,7 +157,7 @@ async def test_a_deposed_leader_that_wakes_up_changes_nothing(bed: Bed) -> None:
     old.freeze()
     new = bed.operator("charterer-1")
     await bed.job("next")
-    await bed.running("next", seconds=90)
+    await bed.running("next")
     old.thaw()
     await old.death()
     assert new.alive
@@ -174,7 +174,7 @@ async def test_a_spot_job_moves_away_when_the_cloud_gives_notice(bed: Bed) -> No
     await bed.running("train")
     instance = bed.rentals()[0]["status"]["instance"]
     await bed.cloud.admin("POST", f"/instances/{instance}/interrupt", {"seconds": 30})
-    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2, 90)
+    await bed.until(lambda: bed.state("train") == "Running" and bed.run("train") == 2)
 
 
 async def test_a_cloud_that_throttles_and_errs_and_lags_is_worked_with(bed: Bed) -> None:
@@ -186,7 +186,7 @@ async def test_a_cloud_that_throttles_and_errs_and_lags_is_worked_with(bed: Bed)
     await bed.budget()
     for name in ("one", "two"):
         await bed.job(name)
-    await bed.running("one", "two", seconds=90)
+    await bed.running("one", "two")
     await bed.finish("one")
     await bed.complete("one")
 

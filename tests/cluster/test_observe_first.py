@@ -43,7 +43,7 @@ async def test_observing_changes_no_object_of_a_team(bed: Bed) -> None:
         bed.plane.kubectl("create", "-f", "-", input=json.dumps(node(machine)))
         for job in team:
             bed.plane.kubectl("create", *here, "-f", "-", input=json.dumps(job))
-        await jobs.until(lambda: all(complete(jobs.versions(name)) for name in names), 60)
+        await jobs.until(lambda: all(complete(jobs.versions(name)) for name in names))
         told = await charterer(bed.plane.kubeconfig, "report", "-o", "json")
         planned = await charterer(bed.plane.kubeconfig, "plan")
         assert (told.code, planned.code) == (0, 0), told.err + planned.err

@@ -238,8 +238,8 @@ async def test_a_run_whose_pods_hang_on_a_silent_node_is_withdrawn_and_starts_el
     await bed.job("late", gpus=2, readyTimeoutSeconds=3)
     await bed.until(lambda: [pod["spec"].get("nodeName") for pod in bed.pods("late")] == [node])
     await bed.until(lambda: bed.run("late") != 1 and bed.runs("late")[0]["spec"]["suspend"])
-    await bed.running_again("late", after=1, seconds=90)
-    await bed.running_again("keeper", after=1, seconds=90)
+    await bed.running_again("late", after=1)
+    await bed.running_again("keeper", after=1)
 
     def on_the_silent_node() -> set[str]:
         pods = [*bed.pods("late"), *bed.pods("keeper")]

@@ -47,7 +47,7 @@ async def test_a_plain_job_gets_the_gpu_that_its_selector_names(bed: Bed) -> Non
     body = plain_job("whisper", pods=3, gpus=1)
     body["spec"]["template"]["spec"]["nodeSelector"] = {PRODUCT: "Tesla-T4"}
     await create(bed, body)
-    await bed.running("whisper", seconds=30)
+    await bed.running("whisper")
     assert len(running(bed, "whisper")) == 3
     (rental,) = bed.rentals()
     assert rental["spec"]["pool"].startswith("t4")
@@ -85,7 +85,7 @@ async def test_a_node_that_lacks_what_its_pool_declares_is_given_back_and_both_s
     await bed.pool("a100", labels={"disk": "fast"})
     await bed.budget()
     await _job(bed, "picky", {"nodeSelector": {"disk": "fast"}})
-    await bed.until(lambda: bed.tj("picky").get("why") == "NoOption", 60)
+    await bed.until(lambda: bed.tj("picky").get("why") == "NoOption")
     assert await bed.launched() == 1, "the second try knows what the first node had"
     (record,) = bed.tj("picky")["runs"]
     assert record["outcome"] == "NotStarted"
@@ -129,7 +129,7 @@ async def test_a_job_follows_its_bound_volume_into_the_zone_where_it_is(bed: Bed
     await bed.kube.post(PERSISTENT_VOLUMES.all(), volume)
     await bed.kube.post(f"/api/v1/namespaces/{bed.namespace}/persistentvolumeclaims", claim)
     await _job(bed, "zonal", {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]})
-    await bed.running("zonal", seconds=60)
+    await bed.running("zonal")
     (rental,) = bed.rentals()
     assert rental["spec"]["pool"].startswith("t4")
     await bed.kube.delete(PERSISTENT_VOLUMES.one(name))

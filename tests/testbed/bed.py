@@ -40,6 +40,7 @@ from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
 from charterer.domain.money import Money
 from charterer.providers.accounts import Adapters, adapter_for
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.fakecloud import FakeCloudProcess
 from tests.testbed.gate import Gate
@@ -198,8 +199,7 @@ class Bed:
         """
         run = self.run(job)
         live = [pod for pod in self.pods(job) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
-        if run:
-            live = [pod for pod in live if pod["metadata"]["labels"].get(LABEL_RUN) == str(run)]
+        live = [pod for pod in live if not run or pod["metadata"]["labels"].get(LABEL_RUN) == str(run)]
         if index is not None:
             live = [pod for pod in live if pod["metadata"]["annotations"].get(COMPLETION_INDEX) == str(index)]
         return live if all(pod["status"].get("phase") == "Running" for pod in live) else []
@@ -263,15 +263,15 @@ class Bed:
         lines, _ = await self.cloud.bill()
         return len(lines)
 
-    async def until(self, look: Callable[[], T], seconds: float = 90) -> T:
+    async def until(self, look: Callable[[], T], seconds: float = OPERATORS_PATIENCE) -> T:
         """Wait for a state of the cluster."""
         return await self.mirror.until(look, seconds, self.describe)
 
-    async def running(self, *jobs: str, seconds: float = 90) -> None:
+    async def running(self, *jobs: str, seconds: float = OPERATORS_PATIENCE) -> None:
         """Wait until these jobs run."""
         await self.until(lambda: all(self.state(job) == "Running" for job in jobs), seconds)
 
-    async def running_again(self, job: str, after: int, seconds: float = 60) -> None:
+    async def running_again(self, job: str, after: int, seconds: float = OPERATORS_PATIENCE) -> None:
         """Wait until a later run than ``after`` of the job has a pod that runs, and the job says so.
 
         A job's State is written after its allocation, and may be that of the run before.
@@ -279,7 +279,7 @@ class Bed:
         await self.until(lambda: self.run(job) > after and self.state(job) == "Running", seconds)
         await self.until(lambda: self._training(job, None), seconds)
 
-    async def complete(self, *jobs: str, seconds: float = 90) -> None:
+    async def complete(self, *jobs: str, seconds: float = OPERATORS_PATIENCE) -> None:
         """Wait until these jobs are complete."""
         await self.until(lambda: all(self.state(job) == "Complete" for job in jobs), seconds)
 
@@ -316,7 +316,7 @@ class Bed:
         for raw in self.mirror.all(TRAINING_JOBS, self.namespace):
             await self.delete("TrainingJob", raw["metadata"]["name"])
         await self.settle()
-        await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals(), 120)
+        await self.until(lambda: not self.mirror.all(TRAINING_JOBS) and not self.rentals())
         departed = [raw for raw in self.mirror.departed if raw["kind"] == "GPUBudget"]
         budgets = await self.kube.list(GPU_BUDGETS.all())
         ledger = sum(self.lifetime(raw) for raw in [*budgets.items, *departed])
@@ -328,13 +328,13 @@ class Bed:
         for kind in ("GPUPoolSet", "GPUPool", "GPUBudget"):
             for raw in self.mirror.all(_RESOURCES[kind]):
                 await self.delete(kind, raw["metadata"]["name"])
-        await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS), 90)
+        await self.until(lambda: not self.mirror.all(GPU_POOLS) and not self.mirror.all(GPU_BUDGETS))
         for operator in self.operators:
             await operator.stop()
 
     async def settle(self) -> None:
         """When all machines have ended, the cloud stops listing them; otherwise it would list each for some seconds."""
-        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()), 120)
+        await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         machines = (await self.cloud.admin("GET", "/instances"))["instances"]
         for name in {machine["group"] for machine in machines}:
             await self.cloud.admin("PUT", f"/groups/{name}", {"listedSeconds": 0})
