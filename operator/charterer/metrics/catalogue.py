@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from charterer.metrics.unused_nodes import KeptBy
+
 
 class MetricType(StrEnum):
     """The Prometheus type."""
@@ -168,6 +170,14 @@ POOL_COOLING = _gauge(
     "charterer_pool_cooling", _POOL, "1 while no node is asked for because the cloud refused one, else 0."
 )
 
+NODE_WITHOUT_POD = MetricSpec(
+    "charterer_node_without_pod_seconds_total",
+    MetricType.COUNTER,
+    ("pool", "cause"),
+    "Seconds for which ready nodes were billed without a live pod of a run, before the first, between two or beyond "
+    f"the last one, by what kept them: {', '.join(KeptBy)}.",
+)
+
 POOL_GONE_RENTALS = _gauge(
     "charterer_pool_gone_rentals", _POOL, "Rentals that have not ended of a GPUPool whose object is gone."
 )
@@ -325,6 +335,7 @@ OF_THE_PROCESS = (
     RUNNING_SECONDS,
     COMPLETION_SECONDS,
     RUNS_ENDED,
+    NODE_WITHOUT_POD,
     PLAN_SECONDS,
     TURNS,
     STEPS,

@@ -9,7 +9,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from charterer import __version__
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.plan import Command, Plan
 from charterer.domain.rental import RentalPhase
@@ -20,6 +20,7 @@ from charterer.ledger.costs import OTHER
 from charterer.metrics import catalogue
 from charterer.metrics.catalogue import MetricSpec, MetricType
 from charterer.metrics.job_times import JobTimes
+from charterer.metrics.unused_nodes import KeptBy, UnusedNodes
 from charterer.metrics.view import MetricsSource, families
 
 _PLAN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
@@ -91,6 +92,12 @@ class Metrics:
         self._namespaces: set[str] = set()
         self._draining_since: dict[RentalId, Instant] = {}
         self._job_times = JobTimes(_JobInstruments(self.registry), self._label)
+        without_pod = self._counter(catalogue.NODE_WITHOUT_POD)
+
+        def kept(pool: PoolId, cause: KeptBy, seconds: float) -> None:
+            without_pod.labels(pool=pool, cause=cause.value).inc(seconds)
+
+        self._unused = UnusedNodes(kept)
         self._snapshot = _SnapshotCollector()
         self.registry.register(self._snapshot)
         self._plans = Histogram(
@@ -128,6 +135,7 @@ class Metrics:
     def observe(self, snapshot: Snapshot, plan: Plan, state: Callable[[Job], str]) -> None:
         """Show this snapshot, its plan and the jobs' states from now on; the gauges are made at each scrape."""
         self._job_times.look(snapshot)
+        self._unused.look(snapshot)
         self._draining_since = {
             name: self._draining_since.get(name, snapshot.now)
             for name, rental in snapshot.rentals.items()

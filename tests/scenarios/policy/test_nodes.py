@@ -74,6 +74,18 @@ def test_an_idle_node_is_released_at_once_but_not_before_its_paid_minimum_has_pa
     assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.IDLE}
 
 
+def test_a_check_that_has_no_answer_keeps_an_idle_node_for_a_minute_only() -> None:
+    world = simple()
+    world.rental()
+    name = world.job("new", gpus=8, age_seconds=59).id
+    world.jobs[name] = replace(world.jobs[name], checking=True)
+    decided = plan(world.snapshot())
+    assert decided.commands == ()
+    assert decided.again_at == after(world.now, 1)
+    world.passes(1)
+    assert releases(plan(world.snapshot())) == {"a100-1": ReasonCode.IDLE}
+
+
 def test_a_booting_node_that_nobody_needs_any_more_is_released() -> None:
     world = simple()
     world.job("train", gpus=8)

@@ -24,14 +24,21 @@ from charterer.policy.actions.incomplete_gangs import IncompleteGangs
 from charterer.policy.actions.warm_nodes import warm_nodes
 from charterer.policy.nodes.known_ends import KnownEnd
 
+_CHECK_SECONDS = 60.0
+"""Seconds after a job's creation for which its check keeps idle nodes. An API server, or a webhook behind it, that does
+not answer would keep them for ever."""
+
 
 def release_idle(plan: BudgetPlan) -> None:
     """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
 
-    Nothing is released while a job's template is being checked, which takes milliseconds: it may need the node.
+    Nothing is released while a new job's template is being checked, which takes milliseconds: it may need the node.
     Nor are nodes on which runs go on whose TrainingJobs cannot be read.
     """
-    if any(group.checking for group in plan.solution.groups.values()):
+    groups = plan.solution.groups.values()
+    checked_until = [after(group.checking, _CHECK_SECONDS) for group in groups if group.checking is not None]
+    if any(plan.snapshot.now < until for until in checked_until):
+        plan.decided.again_at.append(max(checked_until))
         return
     ending = plan.ending
     lacking = plan.placer.without_their_gang(ending)

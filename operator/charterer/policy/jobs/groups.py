@@ -38,7 +38,8 @@ class JobGroup:
 
     ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
     ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
-    ``checking``: whether a template is being checked. ``tried``: jobs that ran on a width never measured before.
+    ``checking``: when the newest job was created whose template is being checked. ``tried``: jobs that ran on a width
+    never measured before.
     ``untrusted``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose
     statistics they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs, and interactive
     ones that ask for none. ``sessions``: the runners that are interactive.
@@ -70,7 +71,7 @@ class JobGroup:
     nodes: tuple[NodeName, ...]
     micros: int
     grace: int
-    checking: bool
+    checking: Instant | None
     tried: Sequence[JobFacts]
     untrusted: bool
     under_way: Mapping[ClassId, ClassInProgress]
@@ -119,7 +120,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         nodes=tuple(dict.fromkeys([node for facts in everyone for node in facts.nodes])),
         micros=sum([facts.micros for facts in runners]),
         grace=max([facts.job.grace_seconds for facts in unfinished], default=0),
-        checking=any([facts.job.checking for facts in everyone]),
+        checking=max([facts.order[0] for facts in everyone if facts.job.checking], default=None),
         tried=[facts for facts in everyone if facts.trials],
         untrusted=any([facts.job.doubts for facts in everyone]),
         under_way=_by_statistics(unfinished),
