@@ -57,6 +57,13 @@ def did_you_mean(name: str, existing: Iterable[str]) -> str:
     return f"did you mean {' or '.join(found)}?" if found else ""
 
 
+def nearest(word: str, known: Iterable[str], prefix: str) -> str:
+    """``did you mean charterer.dev/gpus?``: the word of this prefix that is most alike; empty if none is."""
+    rest = [each.removeprefix(prefix) for each in known]
+    near = get_close_matches(word.removeprefix(prefix), rest, 1, cutoff=0.6)
+    return f"did you mean {prefix}{near[0]}?" if near else ""
+
+
 def similar_names(name: str, existing: Iterable[str]) -> str:
     """The end of an error message about a missing name: similar names, or otherwise the first eight that exist."""
     listed = sorted(existing)

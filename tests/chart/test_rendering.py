@@ -64,7 +64,10 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ValidatingAdmissionPolicy/charterer-uninstall",
         "ValidatingAdmissionPolicy/charterer-uninstall-adopted",
         "ValidatingAdmissionPolicy/charterer-words-of-namespaces",
+        "ValidatingAdmissionPolicy/charterer-words-of-nodes",
         "ValidatingAdmissionPolicy/charterer-words-of-objects",
+        "ValidatingAdmissionPolicy/charterer-words-of-own-objects",
+        "ValidatingAdmissionPolicy/charterer-words-of-pools",
         "ValidatingAdmissionPolicyBinding/charterer-create-pods",
         "ValidatingAdmissionPolicyBinding/charterer-jobs",
         "ValidatingAdmissionPolicyBinding/charterer-jobsets",
@@ -79,7 +82,10 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ValidatingAdmissionPolicyBinding/charterer-uninstall",
         "ValidatingAdmissionPolicyBinding/charterer-uninstall-adopted",
         "ValidatingAdmissionPolicyBinding/charterer-words-of-namespaces",
+        "ValidatingAdmissionPolicyBinding/charterer-words-of-nodes",
         "ValidatingAdmissionPolicyBinding/charterer-words-of-objects",
+        "ValidatingAdmissionPolicyBinding/charterer-words-of-own-objects",
+        "ValidatingAdmissionPolicyBinding/charterer-words-of-pools",
     ]
 
 

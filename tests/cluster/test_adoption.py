@@ -10,7 +10,7 @@ import pytest
 
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, Forbidden
-from charterer.cluster.paths import JOBS, NAMESPACES, TRAINING_JOBS
+from charterer.cluster.paths import GPU_BUDGETS, JOBS, NAMESPACES, TRAINING_JOBS
 from tests.cluster.adopted_jobs import (
     annotate,
     as_written,
@@ -198,6 +198,8 @@ async def test_a_word_that_is_typed_wrong_is_refused_with_those_that_are_known(
     wrong = {"metadata": {"annotations": {"charterer.dev/stpo": "rent"}}}
     with pytest.raises(ApiError, match=r"known annotations are charterer\.dev/stop"):
         await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), wrong)
+    with pytest.raises(ApiError, match=r"known annotations are none"):
+        await bed.kube.merge_patch(GPU_BUDGETS.one("team"), wrong)
 
 
 def _notes(bed: Bed, name: str) -> list[str]:

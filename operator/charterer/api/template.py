@@ -14,9 +14,19 @@ from typing import Any, Final, TypeGuard
 
 from charterer.api.metadata import gpus_of, whole_quantity
 from charterer.api.models.base import Json, Rule, rules
-from charterer.api.names import GPU_RESOURCE
+from charterer.api.names import (
+    ANNOTATION_ALLOCATION,
+    ANNOTATION_CA,
+    GPU_RESOURCE,
+    GROUP,
+    LABEL_ADOPT,
+    LABEL_JOB,
+    LABEL_JOB_UID,
+    LABEL_PROFILE,
+    LABEL_RUN,
+)
 from charterer.api.stored_size import stored_bytes
-from charterer.sentences import names
+from charterer.sentences import names, nearest
 
 DEFAULT_GRACE_SECONDS: Final = 30
 """Kubernetes' default of terminationGracePeriodSeconds."""
@@ -38,12 +48,24 @@ _IMAGE: Final = re.compile(
 """Names of images. Source: the grammar in github.com/distribution/reference, by which the kubelet reads them."""
 _OWN_VARIABLES: Final = frozenset(
     {"PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
-    | {"JAX_COORDINATOR_ADDRESS", "CHARTERER_PROGRESS_URL", "CHARTERER_TOKEN_FILE"}
+    | {"JAX_COORDINATOR_ADDRESS", "CHARTERER_JOB", "CHARTERER_NAMESPACE", "CHARTERER_RUN"}
+    | {"CHARTERER_PROGRESS_URL", "CHARTERER_CA", "CHARTERER_TOKEN_FILE"}
 )
 _NOT_IN_PLACE: Final = frozenset(
     {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
 )
 """Variables that Charterer sets (``workloads.pod_template``): in every job, and in one that is not resized in place."""
+_PREFIX: Final = "CHARTERER_"
+CHARTERERS_VARIABLES: Final = (
+    *sorted(name for name in _OWN_VARIABLES if name.startswith(_PREFIX)),
+    *(f"{_PREFIX}{word}" for word in ("VARIANT", "GROUP_PORT", "JOB_TEMPLATE", "POD_NAME", "POD_UID", "GPU_KEYS")),
+    *(f"{_PREFIX}{word}" for word in ("WORKER", "SERVICE_ACCOUNT")),
+)
+"""Variables of that prefix that Charterer sets, or that charterer_trainer reads."""
+_POD_WORDS: Final = frozenset(
+    {LABEL_ADOPT, LABEL_PROFILE, LABEL_JOB_UID, LABEL_JOB, LABEL_RUN, ANNOTATION_ALLOCATION, ANNOTATION_CA}
+)
+"""Keys that a template may have: Charterer writes them itself, or whoever labels an object labels its pods as well."""
 _OF_EACH_RANK: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES"}
 )
@@ -127,7 +149,22 @@ TEMPLATE_SCHEMA: Final[Json] = {
 def template_problem(template: Mapping[str, Any]) -> str:
     """Why no run can be made of the template, naming the field, its value and what to do; empty if one can."""
     spec: Mapping[str, Any] = template.get("spec") or {}
-    return _too_large(template) or next((problem for check in _CHECKS for problem in check(spec)), "")
+    found = (problem for check in _CHECKS for problem in check(spec))
+    return _too_large(template) or _unknown_words(template) or next(found, "")
+
+
+def _unknown_words(template: Mapping[str, Any]) -> str:
+    """Keys that were to say something to Charterer, which it does not look for in a template."""
+    metadata = template.get("metadata")
+    for part in ("labels", "annotations"):
+        entries = metadata.get(part) if isinstance(metadata, Mapping) else None
+        for key in sorted(str(each) for each in entries) if isinstance(entries, Mapping) else ():
+            if key.startswith(f"{GROUP}/") and key not in _POD_WORDS:
+                return (
+                    f"spec.template.metadata.{part} has {key}, which says nothing to Charterer in a template: leave it "
+                    "out, and write what you mean into the object's own metadata, or into the spec of a TrainingJob"
+                )
+    return ""
 
 
 def _too_large(template: Mapping[str, Any]) -> str:
@@ -160,14 +197,38 @@ def _filled(value: Any) -> Any:
     return [_filled(entry) for entry in value] if isinstance(value, list) else value
 
 
+def wrong_variables(template: Mapping[str, Any], also: Sequence[str], in_place: bool | None) -> str:
+    """What is wrong with its variables and those of its variants (``also``: their names); empty where nothing is.
+
+    ``in_place``: None where Charterer sets none of its own.
+    """
+    misleading = "" if in_place is None else misleading_variables(template, in_place=in_place)
+    return "; ".join(told for told in (unknown_variables(template, also), misleading) if told)
+
+
+def unknown_variables(template: Mapping[str, Any], also: Sequence[str]) -> str:
+    """Which variables look like Charterer's, and nobody reads; empty without any. ``also``: names of variants' own."""
+    spec = template.get("spec") or {}
+    containers = [each for part in ("containers", "initContainers") for each in spec.get(part) or ()]
+    listed = {*also, *(str(entry.get("name")) for container in containers for entry in _variables(container))}
+    unknown = sorted(name for name in listed if name.startswith(_PREFIX) and name not in CHARTERERS_VARIABLES)
+    told = (f"{name} ({nearest(name, CHARTERERS_VARIABLES, _PREFIX) or 'leave it out'})" for name in unknown)
+    return f"Charterer does not know {names(told)}" if unknown else ""
+
+
+def _variables(container: object) -> Sequence[Mapping[str, Any]]:
+    """The container's variables, as far as they have the shape of some."""
+    entries = container.get("env") if isinstance(container, Mapping) else None
+    return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+
+
 def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
     """Which variables of the trainer's container are not what they seem, and what to do; empty where none is.
 
     A value that is taken from elsewhere may be right at every width.
     """
     containers = (template.get("spec") or {}).get("containers") or [{}]
-    entries = containers[0].get("env") if isinstance(containers[0], Mapping) else None
-    listed = [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
+    listed = _variables(containers[0])
     literal = [str(entry.get("name")) for entry in listed if "$(" not in str(entry.get("value") or "$(")]
     own = _OWN_VARIABLES if in_place else _OWN_VARIABLES | _NOT_IN_PLACE
     replaced = [name for name in literal if name in own]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from click.shell_completion import CompletionItem
 
 from charterer import __version__
 from charterer.cli.shared.output import FAILED
-from charterer.sentences import similar_names
+from charterer.sentences import nearest, similar_names
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("charterer.cli.run.command:run", "Submit a job: a command, and the code of this directory."),
@@ -50,6 +51,9 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),
     "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
 }
+_PREFIX = "CHARTERER_"
+_VARIABLES = ("CHARTERER_COST_RECORD", "CHARTERER_FAKECLOUD_TOKEN")
+"""Those that commands read."""
 
 
 class _LazyGroup(click.Group):
@@ -127,3 +131,7 @@ def main() -> None:
     Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`. `charterer plan` and
     `charterer explain` say why things happen.
     """
+    for name in sorted(os.environ):
+        hint = nearest(name, _VARIABLES, _PREFIX) if name.startswith(_PREFIX) and name not in _VARIABLES else ""
+        if hint:
+            click.echo(f"The variable {name} is not read: {hint}", err=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,9 +11,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.api import decode
-from charterer.api.template import digest, grace_seconds, misleading_variables, template_problem, trainer_gpus
+from charterer.api.template import (
+    CHARTERERS_VARIABLES,
+    digest,
+    grace_seconds,
+    misleading_variables,
+    template_problem,
+    trainer_gpus,
+    unknown_variables,
+)
 from tests.unit.api import values
 
+ROOT = Path(__file__).resolve().parents[3]
 TRAINER = {"name": "trainer", "image": "acme/sft:1"}
 
 
@@ -164,6 +175,35 @@ def test_variables_that_charterer_or_a_launcher_sets_are_named_with_what_to_do()
 )
 def test_variables_that_may_be_right_are_left_alone(template: dict[str, Any], in_place: bool) -> None:
     assert misleading_variables(template, in_place=in_place) == ""
+
+
+def test_a_variable_of_charterers_prefix_that_nobody_reads_is_told_with_the_nearest_one() -> None:
+    template = env("CHARTERER_PROGESS_URL", "CHARTERER_GROUP_PORT", "HF_HOME")
+    template["spec"]["initContainers"] = [{"name": "fetch", "env": [{"name": "CHARTERER_XYZ"}]}, None]
+    assert unknown_variables(template, ["CHARTERER_VARIAN"]) == (
+        "Charterer does not know CHARTERER_PROGESS_URL (did you mean CHARTERER_PROGRESS_URL?), CHARTERER_VARIAN (did "
+        "you mean CHARTERER_VARIANT?), CHARTERER_XYZ (leave it out)"
+    )
+    assert unknown_variables(env(*CHARTERERS_VARIABLES), []) == ""
+
+
+def test_every_variable_that_the_trainer_reads_is_known() -> None:
+    texts = (path.read_text() for path in (ROOT / "trainer").rglob("*.py"))
+    read = {name for text in texts for name in re.findall(r"\bCHARTERER_[A-Z_]*[A-Z]\b", text)}
+    assert len(read) > 10
+    assert read - set(CHARTERERS_VARIABLES) == set()
+
+
+def test_words_that_say_nothing_in_a_template_are_refused_and_those_of_its_pods_are_not() -> None:
+    def problem(**metadata: Any) -> str:
+        return template_problem(env("HF_HOME") | {"metadata": metadata})
+
+    assert problem(annotations={"charterer.dev/gpus": "4..8"}) == (
+        "spec.template.metadata.annotations has charterer.dev/gpus, which says nothing to Charterer in a template: "
+        "leave it out, and write what you mean into the object's own metadata, or into the spec of a TrainingJob"
+    )
+    assert problem(labels={"charterer.dev/job": "a", "charterer.dev/adopt": "true", "example.com/x": "y"}) == ""
+    assert problem(labels=["charterer.dev/x"], annotations=None) == ""
 
 
 def test_only_another_template_has_another_digest() -> None:

@@ -41,3 +41,10 @@ def test_commands_and_options_are_completed(words: list[str], offered: str) -> N
     }
     done = CliRunner().invoke(main, [], env=environment, prog_name="charterer")
     assert done.output.splitlines() == [offered]
+
+
+def test_a_variable_that_is_typed_wrong_is_told_with_the_one_that_is_read() -> None:
+    environment = {"CHARTERER_COST_RECRD": "/costs", "CHARTERER_JOB": "sft", "CHARTERER_COST_RECORD": "/costs"}
+    done = CliRunner().invoke(main, ["completion", "bash"], env=environment)
+    assert done.exit_code == 0
+    assert done.stderr == "The variable CHARTERER_COST_RECRD is not read: did you mean CHARTERER_COST_RECORD?\n"

@@ -33,9 +33,9 @@ from charterer.api.template import (
     digest,
     digest_of_content,
     grace_seconds,
-    misleading_variables,
     template_problem,
     trainer_gpus,
+    wrong_variables,
 )
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy
@@ -335,12 +335,13 @@ class TrainingJobSpec(ApiModel):
             target=None if self.target_ref is None else self.target_ref.to_domain(),
             demands=NO_DEMANDS if problem else node_demands(self.template),
         )
-        variables = (
-            ""
-            if problem or self.target_ref is not None
-            else misleading_variables(self.template, in_place=self.resize_policy is ResizePolicy.IN_PLACE)
-        )
+        variables = "" if problem else self._variables()
         return DecodedJob(job, self.priority_class_name or "", self.profile_name or "", variables=variables)
+
+    def _variables(self) -> str:
+        """Charterer sets none in an adopted object's pods."""
+        in_place = None if self.target_ref is not None else self.resize_policy is ResizePolicy.IN_PLACE
+        return wrong_variables(self.template, [each.name for item in self.variants for each in item.env], in_place)
 
     def _problem(self) -> str:
         """Why the job cannot be run as it is written, empty if it can."""

@@ -182,8 +182,9 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Correct what the message names. What is missing is looked for again every 10 seconds.",
     ),
     "MisleadingVariables": Meaning(
-        "The template sets variables that Charterer, a launcher or the device plugin sets for each process.",
-        "Leave the variables out that the message names (docs/progress.md).",
+        "The template sets variables that Charterer, a launcher or the device plugin sets for each process, or "
+        "variables with the prefix `CHARTERER_` that nobody reads.",
+        "Leave the variables out that the message names, or correct their names (docs/progress.md).",
     ),
     "NameTaken": Meaning(
         "A GPUPool that the set declares is there already, made by somebody else. It is never taken over.",

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from difflib import get_close_matches
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
@@ -34,7 +33,7 @@ from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.jobs.target import Asked, WhenGivenUp
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import parse_instant
-from charterer.sentences import names
+from charterer.sentences import names, nearest
 from charterer.workloads.adopted.target_kind import NotAdoptable
 
 _RANGE: Final = re.compile(r"([1-9][0-9]{0,5})(?:\.\.([1-9][0-9]{0,5}))?", re.ASCII)
@@ -202,7 +201,7 @@ def _when_given_up(meta: ObjectMeta) -> Json:
 def _known_words(meta: ObjectMeta) -> Json:
     """Nothing of its spec, but the keys that say nothing to Charterer: they were to say something."""
     wrong = [
-        f"{noun} {key} is not known: {_nearest(key, known)}"
+        f"{noun} {key} is not known: {nearest(key, known, f'{GROUP}/') or f'known are {names(known)}'}"
         for noun, keys, known in (("label", meta.labels, _LABELS), ("annotation", meta.annotations, _ANNOTATIONS))
         for key in sorted(keys)
         if key.startswith(f"{GROUP}/") and key not in (*known, *_OWN)
@@ -210,11 +209,6 @@ def _known_words(meta: ObjectMeta) -> Json:
     if wrong:
         raise NotAdoptable("; ".join(wrong))
     return {}
-
-
-def _nearest(key: str, known: Sequence[str]) -> str:
-    near = get_close_matches(key, known, 1, cutoff=0.7)
-    return f"did you mean {near[0]}?" if near else f"known are {names(known)}"
 
 
 def _resize(meta: ObjectMeta, can: Elasticity) -> ResizePolicy:
