@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from charterer.api.manifests import EventSubject
-from charterer.api.names import API_VERSION
 from charterer.cluster.events import Recorder
+from charterer.controller.status.subjects import Subjects, subjects, target_subject
 from charterer.domain.billing import spent
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, PoolId, PoolSetId, RentalId
@@ -60,8 +57,6 @@ _LET_ADOPT = (
 """What to do about an object for which no TrainingJob can be made."""
 _POOL_OF_SET = {CreatePool: "PoolCreated", EditPool: "PoolChanged", DeletePool: "PoolRemoved"}
 """The reasons of Events on a GPUPoolSet about one of its GPUPools."""
-
-Subjects = Sequence[EventSubject]
 
 
 class Events:
@@ -194,8 +189,8 @@ class Events:
         if action.finish is not None and not action.finish.done:
             self._say(_job(action.job, snapshot), action.finish.reason, action.finish.message, "Finish", warning=True)
 
-    def _say(self, subjects: Subjects, reason: str, note: str, action: str, *, warning: bool = False) -> None:
-        for subject in subjects:
+    def _say(self, told: Subjects, reason: str, note: str, action: str, *, warning: bool = False) -> None:
+        for subject in told:
             self._recorder.record(subject, reason, note or reason, action=action, warning=warning)
 
 
@@ -205,41 +200,32 @@ def _subjects(action: Command | Step, snapshot: Snapshot) -> Subjects:
         return (target_subject(action.target.ref, action.target.namespace),)
     finders = ("job", _job), ("rental", _rental), ("pool_set", _pool_set), ("pool", _pool), ("budget", _budget)
     for field, find in finders:
-        subjects = find(getattr(action, field), snapshot) if hasattr(action, field) else ()
-        if subjects:
-            return subjects
+        found = find(getattr(action, field), snapshot) if hasattr(action, field) else ()
+        if found:
+            return found
     return ()
 
 
 def _job(job_id: JobId, snapshot: Snapshot) -> Subjects:
-    """A job, and the object that it was made for: that is the one at which its owner looks."""
     job = snapshot.jobs.get(job_id)
-    if job is None:
-        return ()
-    own = EventSubject(API_VERSION, "TrainingJob", job.namespace, job.name, job.id)
-    return (own,) if job.target is None else (own, target_subject(job.target, job.namespace))
-
-
-def target_subject(ref: TargetRef, namespace: str) -> EventSubject:
-    """An object that is adopted, or is to be."""
-    return EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
+    return () if job is None else subjects("TrainingJob", job.name, job.id, job.namespace, job.target)
 
 
 def _budget(budget_id: BudgetId, snapshot: Snapshot) -> Subjects:
     budget = snapshot.budgets.get(budget_id)
-    return () if budget is None else (EventSubject(API_VERSION, "GPUBudget", "", budget.id, budget.uid),)
+    return () if budget is None else subjects("GPUBudget", budget.id, budget.uid)
 
 
 def _pool(pool_id: PoolId, snapshot: Snapshot) -> Subjects:
     pool = snapshot.pools.get(pool_id)
-    return () if pool is None else (EventSubject(API_VERSION, "GPUPool", "", pool.id, pool.uid),)
+    return () if pool is None else subjects("GPUPool", pool.id, pool.uid)
 
 
 def _rental(rental_id: RentalId, snapshot: Snapshot) -> Subjects:
     rental = snapshot.rentals.get(rental_id)
-    return () if rental is None else (EventSubject(API_VERSION, "GPURental", "", rental.id, rental.uid),)
+    return () if rental is None else subjects("GPURental", rental.id, rental.uid)
 
 
 def _pool_set(name: PoolSetId, snapshot: Snapshot) -> Subjects:
     pool_set = snapshot.pool_sets.get(name)
-    return () if pool_set is None else (EventSubject(API_VERSION, "GPUPoolSet", "", pool_set.id, pool_set.uid),)
+    return () if pool_set is None else subjects("GPUPoolSet", pool_set.id, pool_set.uid)

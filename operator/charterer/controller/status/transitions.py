@@ -13,15 +13,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from charterer.api.condition_types import ConditionType
-from charterer.api.manifests import EventSubject
 from charterer.api.models.base import BOTTLENECKS
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.trainingjob_status import MISLEADING_VARIABLES, JobState
-from charterer.api.names import API_VERSION
 from charterer.api.words.jobs import REASONS
 from charterer.cluster.client import RawObject
 from charterer.cluster.events import Recorder
+from charterer.controller.status.subjects import Subjects, subjects
+from charterer.domain.jobs.target import TargetRef
 from charterer.domain.plan import ReasonCode
 
 _Status = Mapping[str, Any]
@@ -154,11 +154,11 @@ class TransitionEvents:
 
     def shown(self, kind: str, before: _Status, written: RawObject) -> None:
         """The object, whose status was ``before``, has been written."""
-        subjects = (*_subjects(kind, written),)
+        told = _subjects(kind, written)
         for began in transitions(before, written["status"]):
             if self._is_news(written["metadata"]["uid"], began.reason):
                 note = began.note or began.reason
-                for subject in subjects:
+                for subject in told:
                     if not self._recorder.said(subject, began.reason):
                         self._recorder.record(subject, began.reason, note, action="Observe", warning=began.warning)
 
@@ -174,10 +174,7 @@ class TransitionEvents:
         return True
 
 
-def _subjects(kind: str, raw: RawObject) -> Iterator[EventSubject]:
-    """The object, and of a TrainingJob the one that it was made for: that is the one at which its owner looks."""
-    metadata, target = raw["metadata"], (raw.get("spec") or {}).get("targetRef")
-    namespace = metadata.get("namespace", "")
-    yield EventSubject(API_VERSION, kind, namespace, metadata["name"], metadata["uid"])
-    if target is not None:
-        yield EventSubject(target["apiVersion"], target["kind"], namespace, target["name"], target["uid"])
+def _subjects(kind: str, raw: RawObject) -> Subjects:
+    metadata, said = raw["metadata"], (raw.get("spec") or {}).get("targetRef")
+    target = None if said is None else TargetRef(said["apiVersion"], said["kind"], said["name"], said["uid"])
+    return subjects(kind, metadata["name"], metadata["uid"], metadata.get("namespace", ""), target)
