@@ -8,8 +8,8 @@ from charterer.cli.explain.document import explain_document
 from charterer.cli.explain.explain_json import explain_json
 from charterer.cli.explain.explanation import explain_job
 from charterer.cli.explain.own_explanation import own_document, own_json
-from charterer.cli.shared.cluster import ClusterOptions, MayNotRead, cluster_options, read
-from charterer.cli.shared.job_name import JobName, job_name, none_of
+from charterer.cli.shared.cluster import ClusterOptions, MayNotRead, call, cluster_options, read
+from charterer.cli.shared.job_name import JobName, job_name, none_of, why_not_adopted
 from charterer.cli.shared.output import FORMATS, announce_when_slow, emit, with_warnings
 from charterer.cli.shared.own_jobs import own_job
 from charterer.cli.shared.plan_report import PlanReport, plan_report
@@ -55,7 +55,12 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     tried = with_trials(cluster, reading.state, {})
     with announce_when_slow("planning"):
         report = plan_report(snapshot_of(tried.state, reading.now))
-    found = find_job(report, job, namespace or reading.namespace)
+    where = namespace or reading.namespace
+    try:
+        found = find_job(report, job, where)
+    except click.ClickException as error:
+        said = call(cluster, lambda client: why_not_adopted(client, job, where))
+        raise click.ClickException(error.message + said) from error
     decoded = reading.state.jobs.get(ObjectKey(found.namespace, found.name))
     explanation = explain_job(report, found, () if decoded is None else decoded.held_up)
     document = with_warnings(explain_document(explanation, every=every), (reading.trouble, *tried.warnings))

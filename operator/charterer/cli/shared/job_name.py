@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import click
 
 from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import NotFound
-from charterer.cluster.paths import TRAINING_JOBS
+from charterer.cluster.errors import Forbidden, NotFound
+from charterer.cluster.paths import EVENTS, TRAINING_JOBS
 from charterer.domain.jobs.target import TargetRef
 from charterer.sentences import names, similar_names
 from charterer.workloads import ADOPTED
@@ -64,10 +65,22 @@ async def record_of(client: Client, name: JobName, namespace: str) -> RawObject:
         target = raw["spec"].get("targetRef")
         if target is not None and name.means(raw["metadata"]["name"], TargetRef(*map(target.get, _REF))):
             return raw
-    raise click.ClickException(none_of(name, namespace, [raw["metadata"]["name"] for raw in there]))
+    missing = none_of(name, namespace, [raw["metadata"]["name"] for raw in there])
+    raise click.ClickException(missing + await why_not_adopted(client, name, namespace))
 
 
 _REF = ("apiVersion", "kind", "name", "uid")
+
+
+async def why_not_adopted(client: Client, name: JobName, namespace: str) -> str:
+    """The end of a sentence: what the last Event says of why the object has no TrainingJob; empty without one."""
+    said: list[RawObject] = []
+    if name.kind:
+        with suppress(Forbidden):
+            of_it = f"reason=NotAdopted,regarding.kind={name.kind},regarding.name={name.name}"
+            said = (await client.list(EVENTS.all(namespace), fields=of_it)).items
+    last = max(said, key=lambda each: str(each["metadata"].get("creationTimestamp")), default=None)
+    return "" if last is None else f". The operator said: {last.get('note')}"
 
 
 def none_of(name: JobName, namespace: str, there: list[str]) -> str:
