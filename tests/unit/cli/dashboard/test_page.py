@@ -109,8 +109,9 @@ async def test_each_budget_has_its_numbers_and_jobs(browser: Browser) -> None:
     async with serving(parts) as (url, _):
         await browser.open(url)
         await browser.until(READY)
-        assert await text(browser, "#money") == "Budget research"
+        assert await text(browser, "#money") == "All budgets"
         await choose(browser, "which", "all")
+        await browser.until("document.getElementById('job-count').value.startsWith('4 of 4')")
         await choose(browser, "budget", "vision")
         await browser.until("document.getElementById('money').innerText === 'Budget vision'")
         assert "of $1,234" in await text(browser, "#figures")
@@ -121,6 +122,51 @@ async def test_each_budget_has_its_numbers_and_jobs(browser: Browser) -> None:
         assert "There is no history yet: what more or less money would buy is not known." in await text(
             browser, "#frontier-note"
         )
+        assert browser.problems == []
+
+
+def family_parts() -> dict[str, Any]:
+    """A company that keeps $10,000 of $100,000, with two teams of which one has a job, and a budget of nobody's."""
+    world = World()
+    world.budget("company", amount="100000")
+    world.budget("vision", amount="60000", spent="1200.00", parent="company")
+    world.budget("speech", amount="30000", spent="300.00", parent="company")
+    world.budget("alone", amount="500", spent="20.00")
+    world.pool("a100")
+    world.job("vit")
+    parts = parts_of(Sighting(seen_of(world), world.now))
+    (lane,) = parts["lanes"]
+    rows = [{"budget": name, "namespace": name, "dollars": "300", "gpuHours": None} for name in ("vision", "alone")]
+    return parts | {lane: dict(parts[lane], budget="vision"), "costs": dict(parts["costs"], costs=rows)}
+
+
+async def test_the_page_opens_on_all_budgets_and_a_parent_shows_the_sums_of_those_below_it(browser: Browser) -> None:
+    cells = "[...row.children].map(it => it.innerText.trim())"
+    rows = f"[...document.querySelectorAll('#budget-table tbody tr')].map(row => {cells})"
+    async with serving(family_parts()) as (url, _):
+        await browser.open(url)
+        await browser.until("document.querySelectorAll('#budget-table tbody tr').length === 4")
+        assert await text(browser, "#money") == "All budgets"
+        figures = await text(browser, "#figures")
+        assert "$1,520" in figures
+        assert "of $100,500" in figures
+        shown = {row[0]: row[2:6] for row in await browser.run(rows)}
+        assert list(shown) == ["alone", "company", "speech", "vision"]
+        assert shown["company"] == ["$0.00", "$10,000", "$1,500", "$100,000"]
+        assert shown["vision"] == ["$1,200", "$60,000", "–", "–"]
+        assert await browser.run("document.getElementById('frontier-section').hidden")
+        await choose(browser, "budget", "company")
+        await browser.until("document.getElementById('money').innerText === 'Budget company and those below it'")
+        assert "$1,500" in await text(browser, "#figures")
+        assert [row[0] for row in await browser.run(rows)] == ["company", "speech", "vision"]
+        assert (await browser.run("document.getElementById('job-count').value")).startswith("1 of 1")
+        assert await browser.run("document.getElementById('money-pictures').hidden")  # it spent nothing itself
+        costs = await text(browser, "#costs-table")
+        assert "vision" in costs
+        assert "alone" not in costs
+        await choose(browser, "budget", "alone")
+        await browser.until("document.getElementById('job-count').value.startsWith('0 of 1')")
+        assert await browser.run("document.getElementById('budget-table').hidden")
         assert browser.problems == []
 
 

@@ -67,7 +67,31 @@ document.addEventListener("visibilitychange", () => { // a page that nobody look
 
 // --- what is shown ---------------------------------------------------------------------------------------------------
 
-const chosenBudget = () => parts.budgets?.find((budget) => budget.name === $("budget").value) ?? parts.budgets?.[0];
+// One budget by its name; null while all are shown, which is so at first where there are several.
+const chosenBudget = () => parts.budgets?.find((budget) => budget.name === $("budget").value) ?? (parts.budgets?.length === 1 ? parts.budgets[0] : null);
+const planOf = (name) => parts.plan?.budgets?.find((each) => each.name === name);
+// The names of the chosen budget and of all below it, null for all. Budgets may name each other in a circle.
+function shownNames() {
+  const budget = chosenBudget();
+  if (!budget) return null;
+  const names = new Set([budget.name]);
+  for (const name of names) for (const each of parts.plan?.budgets ?? []) if (each.parent === name) names.add(each.name);
+  return names;
+}
+// Each shown budget with its depth, directly below the one above it.
+function tree() {
+  const names = shownNames(), shown = (parts.budgets ?? []).filter((budget) => !names || names.has(budget.name)), rows = [], placed = new Set();
+  const place = (budget, depth) => {
+    if (placed.has(budget.name)) return;
+    placed.add(budget.name);
+    rows.push([budget, depth]);
+    for (const each of shown) if (planOf(each.name)?.parent === budget.name) place(each, depth + 1);
+  };
+  for (const budget of shown) if (!shown.some((each) => each.name === planOf(budget.name)?.parent)) place(budget, 0);
+  for (const budget of shown) place(budget, 0);
+  return rows;
+}
+const sum = (items, of) => items.reduce((total, item) => total + +(of(item) ?? 0), 0);
 const verdictOf = () => {
   const namespace = parts.plan?.namespace;
   return new Map((parts.plan?.jobs ?? []).map((job) => [`${job.namespace ?? namespace}/${job.name}`, job]));
@@ -104,33 +128,51 @@ function notices() {
 }
 
 function choice() {
-  const names = (parts.budgets ?? []).map((budget) => budget.name), select = $("budget");
+  const names = (parts.budgets ?? []).map((budget) => budget.name), select = $("budget"), values = names.length > 1 ? ["", ...names] : names;
   $("budget-choice").hidden = names.length < 2;
-  if (names.join("\n") === [...select.options].map((option) => option.value).join("\n")) return;
+  if (values.join("\n") === [...select.options].map((option) => option.value).join("\n")) return;
   const before = select.value;
-  select.replaceChildren(...names.map((name) => el("option", { value: name, textContent: name })));
-  if (names.includes(before)) select.value = before;
+  select.replaceChildren(...values.map((value) => el("option", { value, textContent: value || "all" })));
+  if (values.includes(before)) select.value = before;
 }
 
 function money() {
-  const budget = chosenBudget(), plan = parts.plan?.budgets?.find((each) => each.name === budget?.name);
-  $("money-section").hidden = $("frontier-section").hidden = $("costs-section").hidden = !budget;
-  if (!budget) return;
-  $("money").textContent = `Budget ${budget.name}`;
-  const spent = +(plan?.spent ?? 0), aim = +budget.aim, now = seconds(parts.reading.at);
-  const passed = (now - seconds(budget.start)) / (seconds(budget.end) - seconds(budget.start));
-  const waste = plan ? ["starting", "idle", "ending", "incompleteGang"].reduce((sum, cause) => sum + +(plan.spentFor[cause] ?? 0), 0) : 0;
-  const counted = spent - +budget.opening, foreign = plan?.inCurrency;
+  const budget = chosenBudget(), rows = tree(), budgets = rows.map(([each]) => each), plans = budgets.map((each) => planOf(each.name)).filter(Boolean);
+  $("money-section").hidden = $("costs-section").hidden = !budgets.length;
+  const one = budgets.length === 1, own = budget && (one || budget.days.length || +(planOf(budget.name)?.spent ?? 0));
+  $("frontier-section").hidden = $("money-pictures").hidden = !own; // a budget that leaves all to those below it has none
+  if (!budgets.length) return;
+  const plan = one ? plans[0] : null, now = seconds(parts.reading.at);
+  $("money").textContent = !budget ? "All budgets" : one ? `Budget ${budget.name}` : `Budget ${budget.name} and those below it`;
+  const spent = sum(plans, (each) => each.spent), aim = sum(budgets, (each) => each.aim);
+  const passed = (now - seconds(budgets[0].start)) / (seconds(budgets[0].end) - seconds(budgets[0].start));
+  const waste = sum(plans, (each) => sum(["starting", "idle", "ending", "incompleteGang"], (cause) => each.spentFor[cause]));
+  const counted = spent - sum(budgets, (each) => each.opening), foreign = plan?.inCurrency;
+  const forecast = plans.length && plans.every((each) => each.forecast != null) ? sum(plans, (each) => each.forecast) : null;
   const figures = [
     ["Spent this month", dollars(spent), `of ${dollars(aim)}, ${aim ? percent(spent / aim) : "–"}; ${percent(passed)} of the month is over${foreign ? `; ${foreign.spent} of ${foreign.amount} ${foreign.currency}` : ""}`, spent > aim],
-    ["Forecast for the month", plan?.forecast == null ? "–" : dollars(+plan.forecast), plan?.forecast == null ? "too few jobs were seen yet" : `9 of 10 times ${dollars(+plan.forecastLow)} to ${dollars(+plan.forecastHigh)}`, +plan?.forecast > aim],
-    ["Nodes cost now", `${dollars(+budget.hourlyNow, 2)}/h`, plan ? `planned ${dollars(+plan.plannedPerHour, 2)}/h, allowed ${dollars(+plan.allowedPerHour, 2)}/h` : ""],
-    ["Pays for an hour saved", plan?.paysPerHourSaved == null ? "–" : dollars(+plan.paysPerHourSaved), "the most for finishing a job an hour earlier"],
-    ["Mean time of a job", duration(plan?.meanCompletionSeconds), "from submitting to completion, in the long run"],
+    ["Forecast for the month", forecast == null ? "–" : dollars(forecast), forecast == null ? "too few jobs were seen yet" : plan ? `9 of 10 times ${dollars(+plan.forecastLow)} to ${dollars(+plan.forecastHigh)}` : "the sum of what is expected of each", forecast > aim],
+    ["Nodes cost now", `${dollars(sum(budgets, (each) => each.hourlyNow), 2)}/h`, plans.length ? `planned ${dollars(sum(plans, (each) => each.plannedPerHour), 2)}/h, allowed ${dollars(sum(plans, (each) => each.allowedPerHour), 2)}/h` : ""],
+    ...(one ? [["Pays for an hour saved", plan?.paysPerHourSaved == null ? "–" : dollars(+plan.paysPerHourSaved), "the most for finishing a job an hour earlier"],
+      ["Mean time of a job", duration(plan?.meanCompletionSeconds), "from submitting to completion, in the long run"]] : []),
     ["Not used by jobs", dollars(waste), counted ? `${percent(waste / counted)} of what nodes cost` : ""],
   ];
   $("figures").replaceChildren(...figures.map(([name, value, about, over]) => el("div", {}, el("dt", { textContent: name }),
     el("dd", {}, el("span", { textContent: value, className: over ? "over" : "" }), el("small", { textContent: about })))));
+  $("budget-table").hidden = one;
+  $("budget-table").replaceChildren(...(one ? [] : [table("Budgets, each with its own and, where others are below it, with theirs", [["Budget"], ["Mode"], ["Spent", 1], ["Of", 1], ["With those below", 1], ["Of", 1], ["Now, $/h", 1], ["Forecast", 1]],
+    rows.map(([each, depth]) => {
+      const its = planOf(each.name), family = its?.withDescendants;
+      return ["\u2003".repeat(depth) + each.name, its?.mode ?? "–", dollars(+(its?.spent ?? 0)), dollars(+each.aim), family ? dollars(+family.spent) : "–", family ? dollars(+family.amount) : "–",
+        dollars(+each.hourlyNow, 2), its?.forecast == null ? "–" : dollars(+its.forecast)];
+    }))]));
+  if (own) pictures(budget, planOf(budget.name), now);
+  $("spend-caption").textContent = `Spent this month${one ? "" : ` for ${budget?.name}'s own namespaces`}, against the straight line and the forecast`;
+}
+
+// The pictures of one budget: what its own namespaces spent, and what rates were.
+function pictures(budget, plan, now) {
+  const spent = +(plan?.spent ?? 0);
   const history = parts.history?.budgets?.[budget.name];
   const points = spentPoints(budget, spent, now, history?.spent), key = `${theme} ${budget.name}`;
   if (plan) spendChart(chart("spend-chart"), points, budget, plan, key);
@@ -169,9 +211,9 @@ function told(lane, run) {
 }
 
 function wanted() {
-  const budget = chosenBudget()?.name, find = $("find").value.trim().toLowerCase(), which = $("which").value;
+  const names = shownNames(), find = $("find").value.trim().toLowerCase(), which = $("which").value;
   const rows = parts.lanes.map((id) => lanes.get(id)).filter((lane) => lane
-    && (budget == null || lane.budget == null || lane.budget === budget)
+    && (names == null || lane.budget == null || names.has(lane.budget))
     && (which === "all" || (which === "ended") === (lane.finished != null) && (which !== "waiting" || !gpusOf(lane)))
     && (!find || `${lane.namespace}/${lane.name} ${lane.state} ${lane.user ?? ""}`.toLowerCase().includes(find)));
   const orders = { gpus: (lane) => -gpusOf(lane), cost: (lane) => -(lane.cost ?? 0), created: () => 0 };
@@ -250,7 +292,7 @@ function few(heading, items, sentence) {
 }
 
 function decisions() {
-  const budget = chosenBudget()?.name, only = $("only-warnings").checked;
+  const names = shownNames(), only = $("only-warnings").checked;
   const known = new Map([...lanes.values()].map((lane) => [`${lane.namespace}/${lane.name}`, lane]));
   const actions = parts.plan?.actions ?? [], problems = parts.plan?.problems ?? [];
   $("actions").replaceChildren(
@@ -258,7 +300,7 @@ function decisions() {
     ...few("To be done now", actions, (each) => `${each.action} ${each.subject} ${each.how}: ${each.why}${each.onlyObserved ? " (only observed)" : ""}`));
   const rows = (parts.decisions ?? []).filter((each) => {
     const of = each.kind === "TrainingJob" ? known.get(`${each.namespace}/${each.name}`)?.budget : null;
-    return (!only || each.warning) && (budget == null || of == null || of === budget);
+    return (!only || each.warning) && (names == null || of == null || names.has(of));
   });
   const key = JSON.stringify([rows.slice(0, shown), rows.length, shown]);
   if ($("decision-list").dataset.key === key) return;
@@ -280,7 +322,7 @@ function decisions() {
 }
 
 function frontier() {
-  const budget = chosenBudget(), plan = parts.plan?.budgets?.find((each) => each.name === budget?.name), points = plan?.moreOrLess?.amounts;
+  const budget = chosenBudget(), plan = planOf(budget?.name), points = plan?.moreOrLess?.amounts;
   if (!budget) return;
   $("frontier-note").textContent = points ? `You are here: ${dollars(+plan.amount, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
     : plan?.arrivals.basis === "Assumed" && plan.arrivals.batches ? "There is no history yet: what more or less money would buy is not known."
@@ -294,23 +336,24 @@ function frontier() {
 }
 
 function costs() {
-  const budget = chosenBudget(), found = parts.costs, plan = parts.plan?.budgets?.find((each) => each.name === budget?.name);
-  if (!budget) return;
-  const rows = (found?.costs ?? []).filter((row) => row.budget === budget.name && (row.purpose == null || row.purpose === "job" || found.by.includes("purpose")));
+  const found = parts.costs, names = new Set(tree().map(([budget]) => budget.name)), keys = names.size > 1 ? ["budget", ...(found?.by ?? []).filter((key) => key !== "budget")] : found?.by ?? [];
+  if (!names.size) return;
+  const rows = (found?.costs ?? []).filter((row) => names.has(row.budget) && (row.purpose == null || row.purpose === "job" || found.by.includes("purpose")));
   const most = Math.max(...rows.map((row) => +row.dollars), 0.01);
   const bar = (amount) => {
     const made = el("div", { className: "bar" });
     made.style.width = `${Math.max(amount / most * 100, 0)}%`;
     return made;
   };
-  $("costs-note").textContent = !found ? "The costs cannot be shown." : found.record ? `In ${found.month}, from the record of costs at ${found.record}.` : `In ${found.month}, from the budget's status.`;
-  $("costs-table").replaceChildren(table(`By ${(found?.by ?? []).join(" and ")}`, [...(found?.by ?? []).map((key) => [key]), ["Dollars", 1], ...(found?.record ? [["GPU-hours", 1]] : []), ["Compared"]],
-    rows.map((row) => [...found.by.map((key) => row[key] == null ? "–" : String(row[key])), dollars(+row.dollars), ...(found.record ? [row.gpuHours == null ? "–" : row.gpuHours.toFixed(1)] : []), bar(+row.dollars)])));
+  $("costs-note").textContent = !found ? "The costs cannot be shown." : found.record ? `In ${found.month}, from the record of costs at ${found.record}.` : `In ${found.month}, from the status of ${names.size > 1 ? "budgets" : "the budget"}.`;
+  $("costs-table").replaceChildren(table(`By ${keys.join(" and ")}`, [...keys.map((key) => [key]), ["Dollars", 1], ...(found?.record ? [["GPU-hours", 1]] : []), ["Compared"]],
+    rows.map((row) => [...keys.map((key) => row[key] == null ? "–" : String(row[key])), dollars(+row.dollars), ...(found.record ? [row.gpuHours == null ? "–" : row.gpuHours.toFixed(1)] : []), bar(+row.dollars)])));
   const words = { job: "training", training: "training", starting: "nodes that start", idle: "idle GPUs", ending: "nodes that end", incompleteGang: "incomplete gangs", opening: "spent before (openingSpend)", uncounted: "not sorted yet" };
-  const spent = Object.entries(plan?.spentFor ?? {}).filter(([, amount]) => +amount);
-  const whole = spent.reduce((sum, [, amount]) => sum + +amount, 0);
+  const plans = [...names].map(planOf).filter(Boolean), causes = new Set(plans.flatMap((plan) => Object.keys(plan.spentFor)));
+  const spent = [...causes].map((cause) => [cause, sum(plans, (plan) => plan.spentFor[cause])]).filter(([, amount]) => amount);
+  const whole = sum(spent, ([, amount]) => amount);
   $("waste-table").replaceChildren(table("This month, by what a node's time was paid for", [["For"], ["Dollars", 1], ["Share", 1]],
-    spent.map(([cause, amount]) => [words[cause] ?? cause, dollars(+amount), percent(+amount / whole)])));
+    spent.map(([cause, amount]) => [words[cause] ?? cause, dollars(amount), percent(amount / whole)])));
 }
 
 // --- controls --------------------------------------------------------------------------------------------------------
