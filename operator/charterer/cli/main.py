@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
 import importlib
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -13,7 +16,7 @@ from click.shell_completion import CompletionItem
 
 from charterer import __version__
 from charterer.cli.shared.output import FAILED
-from charterer.sentences import nearest, similar_names
+from charterer.sentences import nearest, similar_names, visible
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("charterer.cli.run.command:run", "Submit a job: a command, and the code of this directory."),
@@ -51,6 +54,9 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),
     "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
 }
+_LONG = re.compile(r"\S{400,}")
+_SHOWN = 100
+"""Characters of a word that are shown in an error: a file may be one word of megabytes."""
 _PREFIX = "CHARTERER_"
 _VARIABLES = ("CHARTERER_COST_RECORD", "CHARTERER_FAKECLOUD_TOKEN")
 """Those that commands read."""
@@ -71,9 +77,13 @@ class _LazyGroup(click.Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As in click, with exit code 1 for wrong usage."""
-        with _wrong_usage_exits_1():
-            return super().invoke(ctx)
+        """As in click, with exit code 1 for wrong usage, and nothing in an error that a terminal would obey."""
+        try:
+            with _wrong_usage_exits_1():
+                return super().invoke(ctx)
+        except click.ClickException as error:
+            error.message = _LONG.sub(lambda found: f"{found[0][:_SHOWN]}…", visible(error.message))
+            raise
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -131,6 +141,7 @@ def main() -> None:
     Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`. `charterer plan` and
     `charterer explain` say why things happen.
     """
+    atexit.register(gc.freeze)  # Python would look for cycles among all that was imported before it ends: half a second
     for name in sorted(os.environ):
         hint = nearest(name, _VARIABLES, _PREFIX) if name.startswith(_PREFIX) and name not in _VARIABLES else ""
         if hint:

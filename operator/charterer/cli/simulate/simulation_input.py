@@ -11,6 +11,7 @@ from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 
+from charterer.cli.shared.input_file import read_text
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money, total
 from charterer.domain.pool import CapacityType
@@ -128,11 +129,8 @@ def _csv_errors(file: Path) -> Iterator[None]:
 
 
 def _lines(file: Path) -> io.StringIO:
-    """The file's text; a byte-order mark, with which spreadsheets begin their files, is no part of it."""
-    try:
-        return io.StringIO(file.read_text(encoding="utf-8-sig"), newline="")
-    except UnicodeDecodeError as error:
-        raise BadRow(f"{file.name}: is no text in UTF-8 (byte {error.start}): save it as CSV in UTF-8") from None
+    """The file's text. ClickException."""
+    return io.StringIO(read_text(file), newline="")
 
 
 def _from_lines(

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import click
-import yaml
 
 from charterer.api.names import API_VERSION
+from charterer.cli.shared.input_file import read_text
+from charterer.cli.shared.yaml_documents import documents
 
 _OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool", "GPUPoolSet")
 """Kinds of Charterer's that users write: with another apiVersion they are a mistake."""
@@ -46,15 +46,9 @@ def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
     sources: list[ManifestSource] = []
     for file in files:
         name = "stdin" if str(file) == "-" else str(file)
-        try:
-            text = sys.stdin.read() if str(file) == "-" else file.read_text()
-            documents = list(yaml.safe_load_all(text))
-        except (OSError, UnicodeDecodeError) as error:
-            raise click.ClickException(f"{name} cannot be read: {getattr(error, 'strerror', None) or error}") from error
-        except yaml.YAMLError as error:
-            raise click.ClickException(f"{name} is no YAML: {' '.join(str(error).split())}") from error
-        for number, document in enumerate(documents, start=1):
-            at = f"{name}, document {number}" if len(documents) > 1 else name
+        found = documents(name, read_text(file))
+        for number, document in enumerate(found, start=1):
+            at = f"{name}, document {number}" if len(found) > 1 else name
             sources += _objects(at, document)
     return tuple(sources)
 
