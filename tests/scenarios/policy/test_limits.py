@@ -285,4 +285,4 @@ def test_a_budget_that_observes_names_no_node_that_it_would_only_rent() -> None:
     world.pool(gpus=8, price="16")
     world.job("train", gpus=16)
     told = plan(world.snapshot()).jobs[JobId("train")].reason.message
-    assert told == "mode is Observe, so nothing is done: 16 GPUs on a100 wanted: 2 nodes would be rented for it"
+    assert told == "nothing is done in mode Observe: 16 GPUs on a100 wanted: 2 nodes would be rented for it"

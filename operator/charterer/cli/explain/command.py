@@ -59,7 +59,7 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     try:
         found = find_job(report, job, where)
     except click.ClickException as error:
-        said = call(cluster, lambda client: why_not_adopted(client, job, where))
+        said = call(cluster, lambda client: why_not_adopted(client, job, where)) if job.kind else ""
         raise click.ClickException(error.message + said) from error
     decoded = reading.state.jobs.get(ObjectKey(found.namespace, found.name))
     explanation = explain_job(report, found, () if decoded is None else decoded.held_up)

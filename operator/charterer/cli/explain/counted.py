@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from charterer.cli.explain.explanation import Explanation
 from charterer.domain.pool import CapacityType
-from charterer.domain.reasons.phrases import format_duration, format_money
+from charterer.domain.reasons.phrases import format_duration
 from charterer.policy.explain.alternatives import Alternative
 from charterer.policy.outlook.node_source import NodeSource
 from charterer.report.document import Block, DocumentTable, Heading, TableColumn, row
@@ -59,10 +59,9 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
             Counted("wait", f"{format_duration(option.room_wait)} until jobs that have its GPUs end", _EXPECTED)
         )
     if solution is not None:
-        overhead = solution.calibration.overhead
-        text = f"{format_money(overhead)} for each dollar of GPUs that jobs hold: nodes also start and are idle"
+        text = f"nodes that start and empty GPUs add {solution.calibration.overhead - 1.0:.0%} to what jobs' GPUs cost"
         known = _MEASURED if solution.calibration.overhead_measured else _ASSUMED
-        found.append(Counted("idle GPUs", f"the budget pays {text}", known))
+        found.append(Counted("idle GPUs", text, known))
     return found
 
 

@@ -1,8 +1,8 @@
 """Writing views: at once when a word changes, seldom when only numbers do, never when nothing does.
 
 A view is made anew only when something that it shows may have changed. It is no record: a write that fails or comes too
-late is made up for by the next. Where many are due, words come before numbers, and those of what runs or has run before
-those of what waits.
+late is made up for by the next. Where many are due, words come before numbers, and those of what runs or has run, and
+of what shows nothing yet, in turn, before those of what waits.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -209,8 +210,9 @@ class ViewWriter:
         return False
 
     def _by_urgency(self) -> list[tuple[str, ObjectKey]]:
-        """Objects whose words may have changed, those first that are to be shown soon; then those of which numbers are
-        to be looked at, those first that have waited for longest."""
+        """Objects whose words may have changed, those first that are to be shown soon, and as many that show nothing
+        yet; then those of which numbers are to be looked at, those first that have waited for longest."""
+        bare: list[tuple[str, ObjectKey]] = []
         soon: list[tuple[str, ObjectKey]] = []
         later: list[tuple[str, ObjectKey]] = []
         numbers: list[tuple[str, ObjectKey]] = []
@@ -220,11 +222,14 @@ class ViewWriter:
                 continue
             written = self._written.get(key)
             if self._may_differ(shown, written):
-                (soon if shown.soon else later).append(key)
+                stored = self._store.stored_version(shown.kind, shown.key) if written is None else None
+                shows_nothing = stored is not None and not stored.has_status
+                (soon if shown.soon else bare if shows_nothing else later).append(key)
             elif written is not None and now >= written.check_at and self._may_drift(shown, written):
                 numbers.append(key)
         numbers.sort(key=lambda key: self._written[key].check_at)
-        return soon + later + numbers
+        first = [key for both in zip_longest(soon, bare) for key in both if key is not None]
+        return first + later + numbers
 
     def _may_differ(self, shown: ViewedObject, written: _WrittenView | None) -> bool:
         """Whether the words of the view may be others than those written, as far as is known without making it."""

@@ -44,4 +44,4 @@ def _(job: facts.RunsOn) -> str:
 
 @tell.register
 def _(observed: facts.OnlyObserved) -> str:
-    return f"mode is Observe, so nothing is done: {tell(observed.why)}"
+    return f"nothing is done in mode Observe: {tell(observed.why)}"

@@ -131,7 +131,12 @@ def _(nothing: of.NothingFits) -> str:
 
 @tell.register
 def _(trouble: of.PoolTrouble) -> str:
-    return f"GPUPool {trouble.pool}: {trouble.words or 'the cloud has told no price of a node: set spec.price.hourly'}"
+    why = (
+        "cannot be used now, as its conditions say"
+        if trouble.words
+        else "has no price of a node: set spec.price.hourly"
+    )
+    return f"GPUPool {trouble.pool} {why}"
 
 
 @tell.register

@@ -207,13 +207,13 @@ def _(job: of.BetterAlone) -> str:
 def _(room: of.RoomAllotted) -> str:
     text, whom, one = tell(room.why), "it", "it"
     if room.waiting > 1:
-        text += f"; the room of {room.pool} is allotted to {room.waiting} waiting jobs by what their time is worth"
+        text += f"; {room.waiting} jobs wait for {room.pool}, and those get its room that lose most by waiting"
         whom, one = "them", "one of them"
     if room.gap is not None:
-        text += f" (another allotment would be worth at most {room.gap:.0%} more)"
+        text += f" (to within {room.gap:.0%})"
     if room.any_price:
         return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
-    worth = f"{room.node} to {whom}, beyond its price"
+    worth = f"{room.node} more to {whom} than it costs"
     if room.node > room.payable:
         worth = f"more to {whom} than the {room.payable} that the budget may spend"
     return f"{text}; one more node would be worth {worth}"

@@ -122,6 +122,23 @@ def test_what_ends_while_thousands_are_being_shown_is_the_next_but_a_few() -> No
     run_in_virtual_time(main())
 
 
+def test_what_runs_and_changes_without_end_does_not_keep_back_what_shows_nothing_yet() -> None:
+    async def main() -> None:
+        desk, running, waiting = Desk(), names("runs", 400), names("waits", 400)
+        desk.add(running, {"state": "Running"})
+        desk.show((running, "Running", True))
+        await desk.writer.write_due()
+        desk.add(waiting)
+        writing = asyncio.create_task(desk.writer.run())
+        for turn in range(12):  # in each the words of all that runs are others; 64 are written meanwhile
+            desk.show((running, f"Running{turn}", True), (waiting, "Queued", False))
+            await asyncio.sleep(9.0)
+        assert set(waiting) <= {*desk.api.written}
+        writing.cancel()
+
+    run_in_virtual_time(main())
+
+
 def test_words_come_before_numbers() -> None:
     async def main() -> None:
         desk, old, new = Desk(), names("old", 100), names("new", 100)

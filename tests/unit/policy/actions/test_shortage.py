@@ -86,7 +86,7 @@ def test_a_job_that_ends_soon_goes_before_one_that_is_older_and_the_other_says_w
     decided = plan(world.snapshot())
     assert placed(decided) == {"short": 8}
     assert why(decided, "long") is ReasonCode.POOL_FULL
-    assert "the room of a100 is allotted to 2 waiting jobs by what their time is worth" in text(decided, "long")
+    assert "2 jobs wait for a100, and those get its room that lose most by waiting" in text(decided, "long")
     assert "a100 has the only node that spec.maxNodes allows; " in text(decided, "long")
     assert "one more node would be worth $" in text(decided, "long")
 
@@ -240,7 +240,7 @@ def test_a_gap_that_is_left_is_told() -> None:
         return replace(answer, bound=2.0 * answer.value)
 
     with patch(ALLOCATE, half_as_good):
-        assert "(another allotment would be worth at most 50% more)" in text(plan(world.snapshot()), "long")
+        assert "(to within 50%)" in text(plan(world.snapshot()), "long")
 
 
 def test_what_another_budget_has_rented_is_not_shared_out() -> None:
