@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -12,6 +13,7 @@ from types import MappingProxyType
 from typing import Final
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 
 from charterer.cli.dashboard.board import Board
 
@@ -52,6 +54,10 @@ HEADERS: Final = MappingProxyType(
 )
 """The headers of every answer: nothing is loaded but the page's own files, and no other page may frame or read it."""
 
+_BRIEF: Final = logging.getLogger(__name__)
+_BRIEF.addFilter(lambda record: record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError))
+"""Without tracebacks about requests that are none, which anybody on this machine may send."""
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -70,7 +76,9 @@ class PageServer:
         app.router.add_get("/{token}/{file}", self._static, allow_head=False)
         app.on_response_prepare.append(_with_headers)
         # A handler is cancelled when its client goes: the stream of a closed page ends at once.
-        self._runner = web.AppRunner(app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5)
+        self._runner = web.AppRunner(
+            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5, logger=_BRIEF
+        )
         self.url = ""
 
     async def start(self, port: int) -> None:
@@ -93,8 +101,8 @@ class PageServer:
         the token. The router refuses other methods than GET."""
         if request.headers.get("Host", "").lower() not in self._hosts:
             return _refusal(403, f"this page is at {self._address} only; by SSH, take the same port on both sides")
-        given = request.path.split("/")[1]
-        if not hmac.compare_digest(given.encode(), self._token.encode()):
+        given = request.path.strip("/").partition("/")[0]
+        if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
             return _refusal(403, "open the address that charterer dashboard has printed: it ends with a token")
         try:
             return await handler(request)

@@ -178,3 +178,31 @@ async def test_a_server_with_open_streams_closes_at_once(board: Board) -> None:
         async with asyncio.timeout(PATIENCE / 2):  # without being told to, aiohttp would wait for a minute
             await server.close()
     await nobody(board)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "OPTIONS * HTTP/1.1",
+        "CONNECT {address} HTTP/1.1",
+        "GET http://{address}/ HTTP/1.1",
+        "GET http://other/x HTTP/1.1",
+        "GET //x HTTP/1.1",
+        "GET /%ff%fe/ HTTP/1.1",
+        "GET /x HTTP/9.9",
+        "GET / HTTP/1.1\r\nX-Odd: \x00\x01",
+        "GET / HTTP/1.1\r\nContent-Length: -1",
+        "\x16\x03\x01",
+    ],
+)
+async def test_odd_requests_are_refused_and_nothing_is_said_on_the_terminal(
+    server: PageServer, line: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    address = urlsplit(server.url).netloc
+    reader, writer = await asyncio.open_connection(*address.split(":"))
+    writer.write(f"{line.format(address=address)}\r\nHost: {address}\r\nConnection: close\r\n\r\n".encode("latin-1"))
+    async with asyncio.timeout(PATIENCE):
+        answer = await reader.read()
+    writer.close()
+    assert answer.split(b" ", 2)[1][:1] == b"4", answer
+    assert capfd.readouterr().err == ""
