@@ -18,6 +18,7 @@ from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.jobs.moves import JobMoves, job_moves
+from charterer.policy.nodes.lost_nodes import not_recorded
 from charterer.policy.options.option_value import OptionValues
 
 _AT_THE_EARLIEST = 1.0
@@ -42,6 +43,15 @@ def judge_running(plan: BudgetPlan) -> None:
                     plan.decided.again_at.append(after(plan.snapshot.now, later))
                 if moves.forced is not None or moves.candidates:
                     plan.movable.append(MovableRun(assignment, moves))
+    _judge_unrecorded(plan)
+
+
+def _judge_unrecorded(plan: BudgetPlan) -> None:
+    """A job whose run's end cannot be recorded says so, whatever else is said of it: it does not go on."""
+    for facts in (facts for group in plan.solution.groups.values() for facts in group.terminating):
+        why, known = not_recorded(facts, plan.snapshot.now), plan.decided.verdicts.get(facts.job.id)
+        if why is not None and known is not None:
+            plan.decided.verdicts[facts.job.id] = replace(known, reason=why)
 
 
 def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> None:

@@ -55,6 +55,17 @@ def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
     return NodeDoubt(given_up_at=after(began, limit))
 
 
+def not_recorded(facts: JobFacts, now: Instant) -> Reason | None:
+    """That a run of the job ended long ago and could not be recorded."""
+    overdue = [run for _, run, ended in facts.unrecorded if now >= after(ended, _UNRECORDED_SECONDS)]
+    return _not_on_record(facts, overdue[0]) if overdue else None
+
+
+def _not_on_record(facts: JobFacts, run: str) -> Reason:
+    missing = of.NotOnRecord(f"{run} in namespace {facts.job.namespace}", _UNRECORDED_SECONDS)
+    return reason(ReasonCode.NOT_RECORDED, missing)
+
+
 def stuck_terminating(
     jobs: Iterable[JobFacts], rental_of: Mapping[NodeName, RentalId], staying: Container[RentalId], now: Instant
 ) -> list[tuple[RentalId, NodeDoubt]]:
@@ -68,9 +79,10 @@ def stuck_terminating(
         for node, pod, end in facts.terminating:
             hangs = reason(ReasonCode.LOST_NODE, of.PodHangs(pod, node, _HANGING_SECONDS))
             overdue.append((node, after(end, _HANGING_SECONDS), hangs))
-        for node, run, ended in facts.unrecorded:
-            missing = of.NotOnRecord(f"{run} in namespace {facts.job.namespace}", _UNRECORDED_SECONDS)
-            overdue.append((node, after(ended, _UNRECORDED_SECONDS), reason(ReasonCode.NOT_RECORDED, missing)))
+        overdue += [
+            (node, after(ended, _UNRECORDED_SECONDS), _not_on_record(facts, run))
+            for node, run, ended in facts.unrecorded
+        ]
     return [
         (rental, NodeDoubt(given_up_at=given_up) if now < given_up else NodeDoubt(why))
         for node, given_up, why in overdue
