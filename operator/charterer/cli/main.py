@@ -78,12 +78,8 @@ class _LazyGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> Any:
         """As in click, with exit code 1 for wrong usage, and nothing in an error that a terminal would obey."""
-        try:
-            with _wrong_usage_exits_1():
-                return super().invoke(ctx)
-        except click.ClickException as error:
-            error.message = _LONG.sub(lambda found: f"{found[0][:_SHOWN]}…", visible(error.message))
-            raise
+        with _wrong_usage_exits_1():
+            return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -120,7 +116,15 @@ def _wrong_usage_exits_1() -> Iterator[None]:
     try:
         yield
     except click.UsageError as error:
-        raise _WrongUsage(error.format_message(), error.ctx) from error
+        raise _WrongUsage(_readable(error.format_message()), error.ctx) from error
+    except click.ClickException as error:
+        readable = click.ClickException(_readable(error.format_message()))
+        readable.exit_code = error.exit_code
+        raise readable from error
+
+
+def _readable(message: str) -> str:
+    return _LONG.sub(lambda found: f"{found[0][:_SHOWN]}…", visible(message))
 
 
 class _WrongUsage(click.UsageError):

@@ -62,7 +62,19 @@ def _all_on_record(rental: Rental) -> bool:
         return False
     if done is None:
         return rental.cost == ZERO and rental.launched is None
-    return done.through >= rental.ended and done.cost == rental.cost
+    return done.through >= rental.ended and done.cost == rental.cost and not done.correcting
+
+
+def correction_begun(rental: Rental) -> RecordedCost | None:
+    """What is marked before a part is written that only corrects what is on record; None where none is to be marked.
+
+    If its file is written, its own mark is lost, and the cloud takes the correction back, nothing else would say that a
+    part is there which must come to nothing.
+    """
+    done = rental.recorded
+    if done is None or done.correcting or rental.ended is None or done.through < rental.ended:
+        return None
+    return None if done.cost == rental.cost else replace(done, correcting=True)
 
 
 def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
-from hypothesis import assume, example, given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from charterer.cost_record.files import CostRecord
@@ -19,7 +19,7 @@ from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant, instant
-from charterer.ledger.cost_rows import next_part, rows
+from charterer.ledger.cost_rows import correction_begun, next_part, rows
 from tests import lanes
 from tests.factory import budget, pool, rental
 
@@ -27,7 +27,7 @@ HOUR = 3_600_000_000
 NEW_MONTH = instant(datetime(2026, 12, 1, tzinfo=UTC))
 ZONES = ("UTC", "Pacific/Kiritimati", "Etc/GMT+12", "Europe/Berlin")
 MONTHS = ("2026-10", "2026-11", "2026-12", "2027-01")
-EDITS = ("zone", "earlier", "free", "dear", "nothing")
+EDITS = ("zone", "earlier", "free", "dear", "back", "nothing")
 
 
 def rented(launched: Instant, hourly: int, version: int, before: Rental | None = None) -> Rental:
@@ -83,24 +83,26 @@ Turn = tuple[str, int]
 @example(Instant(NEW_MONTH - HOUR), [("nothing", 9), ("zone", -1)])
 @example(Instant(NEW_MONTH - HOUR), [("nothing", 9), ("free", -1)])
 @example(Instant(NEW_MONTH + HOUR), [("nothing", 9), ("earlier", -1)])
+@example(Instant(NEW_MONTH), [*[("nothing", -1)] * 6, ("free", -1), ("nothing", 9), ("back", -1)])
 def test_each_part_counts_once(launched: Instant, turns: list[Turn]) -> None:
     zones, version, hourly = list(ZONES), 1, 7_000_000
     known = rented(launched, hourly, version)
     with TemporaryDirectory() as place:
-        unmarked = False
         for generation, (edit, dies) in enumerate([*turns, *[("nothing", -1)] * 12]):
             if edit == "zone":
                 zones.append(zones.pop(0))  # of the budget: the rental's version stays
             elif edit != "nothing" and known.launched is not None:
                 version += 1
                 start = Instant(known.launched - 5 * HOUR) if edit == "earlier" else known.launched
-                hourly = {"free": 0, "dear": 9_000_000}.get(edit, hourly)
+                hourly = {"free": 0, "dear": 9_000_000, "back": 7_000_000}.get(edit, hourly)
                 known = rented(start if known.recorded is None else known.launched, hourly, version, known)
-            part = next_part(known, zones[0])
+            part, begun = next_part(known, zones[0]), correction_begun(known)
             if part is None:
-                assume(not unmarked)  # a known limit (ADR 75): the correction of a part that nobody knows of is undone
                 continue
-            unmarked = dies not in (0, -1) or (unmarked and dies == 0)
+            if begun is not None:
+                version += dies != 0
+                known = known if dies == 0 else replace(known, recorded=begun, resource_version=str(version))
+                continue
             made = rows(part, known, budget(time_zone=zones[0], generation=generation), pool(), 4, in_vain=False)
             with suppress(Died):
                 asyncio.run(DyingRecord(place, 9 if dies == -1 else dies).write(made))

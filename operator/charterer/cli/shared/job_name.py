@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -74,7 +75,7 @@ _REF = ("apiVersion", "kind", "name", "uid")
 
 async def why_not_adopted(client: Client, name: JobName, namespace: str) -> str:
     """The end of a sentence: what the last Event says of why the object has no TrainingJob; empty without one."""
-    said: list[RawObject] = []
+    said: Sequence[RawObject] = ()
     if name.kind:
         with suppress(Forbidden):
             of_it = f"reason=NotAdopted,regarding.kind={name.kind},regarding.name={name.name}"

@@ -25,6 +25,8 @@ class CostWriter:
         """Put the rows on record. Held, by the place, as long as it takes nothing; Stale where there is no record."""
         if not self.recording.place:
             raise Stale
+        if not rows:
+            return
         try:
             await CostRecord(self.recording.place).write(rows)
         except RecordUnavailable as error:

@@ -34,11 +34,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCost:
-    """How much of a rental is in the record of costs: ``parts`` parts, which cost ``cost`` up to ``through``."""
+    """How much of a rental is in the record of costs: ``parts`` parts, which cost ``cost`` up to ``through``.
+
+    ``correcting``: a file of a further part, which corrects these, may be there.
+    """
 
     through: Instant
     cost: Money
     parts: int
+    correcting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

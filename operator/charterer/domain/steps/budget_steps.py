@@ -81,7 +81,10 @@ class PruneFolded:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPart:
-    """A part of a rental's cost, made from the GPURental of that ``version``, and what is on record ``after`` it."""
+    """A part of a rental's cost, made from the GPURental of that ``version``, and what is on record ``after`` it.
+
+    Without ``rows`` it only marks that a part is about to be written.
+    """
 
     rental: RentalId
     version: str

@@ -15,7 +15,7 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import RecordCosts, RecordedPart, Wait
 from charterer.domain.time import Instant, after
 from charterer.ledger.attribution import gpus_of, in_vain
-from charterer.ledger.cost_rows import Part, next_part, rows
+from charterer.ledger.cost_rows import Part, correction_begun, next_part, rows
 from charterer.lifecycle.budget import SURVEY_WAIT_SECONDS, recorded_up_to
 from charterer.lifecycle.ended_rental import payer_of
 from charterer.lifecycle.view import LifecycleView
@@ -43,6 +43,9 @@ def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | 
     vain = in_vain(rentals, snapshot)
 
     def recorded(rental: Rental, part: Part) -> RecordedPart:
+        begun = correction_begun(rental)
+        if begun is not None:
+            return RecordedPart(rental.id, rental.resource_version, (), begun)
         pool, gpus = snapshot.pools.get(rental.pool), gpus_of(rental, snapshot)
         made = rows(part, rental, budget, pool, gpus, in_vain=rental.id in vain)
         return RecordedPart(rental.id, rental.resource_version, tuple(made), part.after)

@@ -90,12 +90,14 @@ class RecordedStatus(ApiModel):
     """Dollars that are on record."""
     parts: Annotated[int, Field(ge=1, le=999_999_999)]
     """Number of parts that are on record."""
+    correcting: bool = False
+    """Whether a correction of them is being put on record."""
 
     @classmethod
     def from_domain(cls, recorded: RecordedCost) -> Self:
         """The sums as they are recorded."""
-        return cls(through=recorded.through, cost=recorded.cost, parts=recorded.parts)
+        return cls(through=recorded.through, cost=recorded.cost, parts=recorded.parts, correcting=recorded.correcting)
 
     def to_domain(self) -> RecordedCost:
         """The sums as they were recorded."""
-        return RecordedCost(self.through, self.cost, self.parts)
+        return RecordedCost(self.through, self.cost, self.parts, self.correcting)
