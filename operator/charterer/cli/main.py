@@ -118,9 +118,7 @@ def _wrong_usage_exits_1() -> Iterator[None]:
     except click.UsageError as error:
         raise _WrongUsage(_readable(error.format_message()), error.ctx) from error
     except click.ClickException as error:
-        readable = click.ClickException(_readable(error.format_message()))
-        readable.exit_code = error.exit_code
-        raise readable from error
+        raise click.ClickException(_readable(error.format_message())) from error
 
 
 def _readable(message: str) -> str:

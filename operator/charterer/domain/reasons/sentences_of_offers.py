@@ -131,12 +131,10 @@ def _(nothing: of.NothingFits) -> str:
 
 @tell.register
 def _(trouble: of.PoolTrouble) -> str:
-    why = (
-        "cannot be used now, as its conditions say"
-        if trouble.words
-        else "has no price of a node: set spec.price.hourly"
-    )
-    return f"GPUPool {trouble.pool} {why}"
+    why = " cannot be used now, as its conditions say"
+    if not trouble.words:
+        why = ": the cloud has told no price of a node: set spec.price.hourly"
+    return f"GPUPool {trouble.pool}{why}"
 
 
 @tell.register

@@ -45,7 +45,11 @@ class _Cluster:
                 return raw
         raise NotFound("GET", path, 404, "NotFound", "")
 
-    async def list(self, path: str) -> Listing:
+    async def list(self, path: str, *, fields: str = "") -> Listing:
+        if fields:
+            assert fields == "reason=NotAdopted,regarding.kind=Job,regarding.name=other"
+            days = ("2026-11-02", "2026-11-01")
+            return Listing(tuple([{"metadata": {"creationTimestamp": day}, "note": day} for day in days]), 1)
         return Listing(self.jobs, 1)
 
 
@@ -56,7 +60,9 @@ def test_the_record_of_an_object_is_found_whatever_its_own_name() -> None:
     cluster: Any = _Cluster(plain, record)
     assert asyncio.run(record_of(cluster, JobName("Job", "whisper"), "speech")) is record
     assert asyncio.run(record_of(cluster, JobName("", "whisper"), "speech")) is plain
-    with pytest.raises(click.ClickException, match="no TrainingJob was made for Job 'other'"):
+    with pytest.raises(
+        click.ClickException, match=r"no TrainingJob was made for Job 'other'.*The operator said: 2026-11-02"
+    ):
         asyncio.run(record_of(cluster, JobName("Job", "other"), "speech"))
     with pytest.raises(click.ClickException, match=r"no TrainingJob 'whispr'.*whisper"):
         asyncio.run(record_of(cluster, JobName("", "whispr"), "speech"))
