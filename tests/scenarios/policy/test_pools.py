@@ -94,7 +94,7 @@ def test_a_job_waits_without_a_warning_while_the_cloud_of_a_new_pool_is_being_as
     )
 
 
-def test_a_job_without_an_option_is_told_what_its_pools_lack_in_the_words_of_their_conditions() -> None:
+def test_a_job_without_an_option_is_told_which_pools_cannot_be_used_and_no_name_of_an_endpoint() -> None:
     world = simple()
     dead = world.pool("dead")
     world.unsurveyed.add(dead.id)
@@ -105,7 +105,7 @@ def test_a_job_without_an_option_is_told_what_its_pools_lack_in_the_words_of_the
     assert why(decided, "train") is ReasonCode.NO_OPTION
     assert decided.jobs[JobId("train")].reason.message == (
         "no GPUPool with a known price offers 8 GPUs of type A100-SXM: pools have NVIDIA-A100-SXM4-40GB (did you mean "
-        "NVIDIA-A100-SXM4-40GB?); GPUPool dead: no connection: check the pool's endpoint"
+        "NVIDIA-A100-SXM4-40GB?); GPUPool dead cannot be used now, as its conditions say"
     )
 
 
