@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from charterer.cli.shared import formatting
 from charterer.cli.shared.output import JsonValue
 from charterer.cli.shared.plan_report import PlanReport
+from charterer.domain.money import Money
 from charterer.policy.explain.capacity_kinds import WithoutKind
 from charterer.report.document import Block, Heading, Item, Items
 from charterer.sentences import count
@@ -16,12 +17,13 @@ _NOTHING = 0.001
 
 
 def capacity_blocks(report: PlanReport) -> list[Block]:
-    """A line for each kind of each budget; nothing where every budget has a single kind."""
+    """A line for each kind of each budget that brings something; nothing where every budget has a single kind."""
     several = len(report.solutions) > 1
     lines = [
         (f"{budget}: " if several else "") + without_in_words(lost)
         for budget, kinds in report.without.items()
         for lost in kinds
+        if lost.impossible or lost.more is None or _part(lost.more, lost) >= _NOTHING
     ]
     if not lines:
         return []
@@ -43,7 +45,7 @@ def without_in_words(lost: WithoutKind) -> str:
             return without
         without, jobs = f"{without}, and", "the others"
     if lost.more is not None:
-        part = lost.more.dollars / lost.now.dollars if lost.now.micros else 0.0
+        part = _part(lost.more, lost)
         if part < _NOTHING:
             return f"{without} {jobs} would cost the same"
         return (
@@ -58,9 +60,14 @@ def without_in_words(lost: WithoutKind) -> str:
     )
 
 
+def _part(more: Money, lost: WithoutKind) -> float:
+    """By which part of what the jobs cost now this is more."""
+    return more.dollars / lost.now.dollars if lost.now.micros else 0.0
+
+
 def _at_what_cost(lost: WithoutKind) -> str:
     """The money that the jobs would then cost, beside what they cost now."""
-    part = lost.more_then.dollars / lost.now.dollars if lost.now.micros else 0.0
+    part = _part(lost.more_then, lost)
     if abs(part) < _NOTHING:
         return "for the same money"
     amount, word = (lost.more_then, "more") if part > 0.0 else (-lost.more_then, "less")

@@ -32,6 +32,19 @@ def test_plan_says_what_the_same_jobs_would_cost_without_spot(monkeypatch: pytes
     assert 2.0 < float(lost["more"]) / float(lost["costs"]) < 3.0
 
 
+def test_a_kind_of_capacity_that_brings_nothing_has_no_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.budget(amount="60000", ceiling="40")
+    world.pool("ours", gpu_type="a100", price="16", start_seconds=0)
+    world.pool("dear", gpu_type="a100", price="40", start_seconds=0, capacity=CapacityType.SPOT)
+    world.profile("sft", Amdahl(0.95, 1.0), gpu_type="a100", work_hours=40, arrivals_per_hour=0.5, restart_seconds=0)
+    world.job("one", gpus=(1, 8, 16), profile="sft", spot=SpotPolicy.ALLOWED)
+    charterer = charterer_over(world, monkeypatch)
+    assert "What each kind of capacity brings" not in charterer("plan").stdout
+    (budget,) = json.loads(charterer("plan", "-o", "json").stdout)["budgets"]
+    assert [lost["kind"] for lost in budget["withoutCapacity"]] == ["spot"]
+
+
 @pytest.mark.parametrize(
     ("amount", "says"),
     [
