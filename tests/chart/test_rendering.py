@@ -27,6 +27,29 @@ def test_helm_finds_nothing_to_complain_about() -> None:
     helm("lint", "--strict", str(CHART), values=EVERYTHING)
 
 
+POLICIES = (
+    "create-pods",
+    "jobs",
+    "jobsets",
+    "jobsets-status",
+    "operator",
+    "pools",
+    "rayclusters",
+    "rayjobs",
+    "start",
+    "targets",
+    "trainjobs",
+    "uninstall",
+    "uninstall-adopted",
+    "words-of-namespaces",
+    "words-of-nodes",
+    "words-of-objects",
+    "words-of-own-objects",
+    "words-of-pools",
+)
+"""Validating admission policies, each with its binding."""
+
+
 def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]) -> None:
     assert sorted(f"{o['kind']}/{o['metadata']['name']}" for o in default) == [
         "ClusterRole/charterer",
@@ -50,42 +73,8 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "Secret/charterer-progress-tls",
         "Service/charterer-progress",
         "ServiceAccount/charterer",
-        "ValidatingAdmissionPolicy/charterer-create-pods",
-        "ValidatingAdmissionPolicy/charterer-jobs",
-        "ValidatingAdmissionPolicy/charterer-jobsets",
-        "ValidatingAdmissionPolicy/charterer-jobsets-status",
-        "ValidatingAdmissionPolicy/charterer-operator",
-        "ValidatingAdmissionPolicy/charterer-pools",
-        "ValidatingAdmissionPolicy/charterer-rayclusters",
-        "ValidatingAdmissionPolicy/charterer-rayjobs",
-        "ValidatingAdmissionPolicy/charterer-start",
-        "ValidatingAdmissionPolicy/charterer-targets",
-        "ValidatingAdmissionPolicy/charterer-trainjobs",
-        "ValidatingAdmissionPolicy/charterer-uninstall",
-        "ValidatingAdmissionPolicy/charterer-uninstall-adopted",
-        "ValidatingAdmissionPolicy/charterer-words-of-namespaces",
-        "ValidatingAdmissionPolicy/charterer-words-of-nodes",
-        "ValidatingAdmissionPolicy/charterer-words-of-objects",
-        "ValidatingAdmissionPolicy/charterer-words-of-own-objects",
-        "ValidatingAdmissionPolicy/charterer-words-of-pools",
-        "ValidatingAdmissionPolicyBinding/charterer-create-pods",
-        "ValidatingAdmissionPolicyBinding/charterer-jobs",
-        "ValidatingAdmissionPolicyBinding/charterer-jobsets",
-        "ValidatingAdmissionPolicyBinding/charterer-jobsets-status",
-        "ValidatingAdmissionPolicyBinding/charterer-operator",
-        "ValidatingAdmissionPolicyBinding/charterer-pools",
-        "ValidatingAdmissionPolicyBinding/charterer-rayclusters",
-        "ValidatingAdmissionPolicyBinding/charterer-rayjobs",
-        "ValidatingAdmissionPolicyBinding/charterer-start",
-        "ValidatingAdmissionPolicyBinding/charterer-targets",
-        "ValidatingAdmissionPolicyBinding/charterer-trainjobs",
-        "ValidatingAdmissionPolicyBinding/charterer-uninstall",
-        "ValidatingAdmissionPolicyBinding/charterer-uninstall-adopted",
-        "ValidatingAdmissionPolicyBinding/charterer-words-of-namespaces",
-        "ValidatingAdmissionPolicyBinding/charterer-words-of-nodes",
-        "ValidatingAdmissionPolicyBinding/charterer-words-of-objects",
-        "ValidatingAdmissionPolicyBinding/charterer-words-of-own-objects",
-        "ValidatingAdmissionPolicyBinding/charterer-words-of-pools",
+        *[f"ValidatingAdmissionPolicy/charterer-{name}" for name in POLICIES],
+        *[f"ValidatingAdmissionPolicyBinding/charterer-{name}" for name in POLICIES],
     ]
 
 

@@ -12,8 +12,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli.main import main
-from charterer.cli.shared import input_file
-from charterer.cli.shared.yaml_documents import documents
+from charterer.cli.shared.files import input_file
+from charterer.cli.shared.files.yaml_documents import documents
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 

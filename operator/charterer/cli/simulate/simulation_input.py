@@ -11,7 +11,7 @@ from functools import partial
 from itertools import combinations_with_replacement
 from pathlib import Path
 
-from charterer.cli.shared.input_file import read_text
+from charterer.cli.shared.files.input_file import read_text
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money, total
 from charterer.domain.pool import CapacityType

@@ -10,8 +10,8 @@ from typing import Any, Final
 import click
 
 from charterer.api.names import API_VERSION
-from charterer.cli.shared.input_file import read_text
-from charterer.cli.shared.yaml_documents import documents
+from charterer.cli.shared.files.input_file import read_text
+from charterer.cli.shared.files.yaml_documents import documents
 
 _OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool", "GPUPoolSet")
 """Kinds of Charterer's that users write: with another apiVersion they are a mistake."""
