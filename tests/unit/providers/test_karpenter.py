@@ -305,6 +305,27 @@ class TestHardware:
         w.cluster.objects[f"{NODES}/n"] = node
         assert (await w.survey()).offering == Offering("NVIDIA-H100-80GB-HBM3", 4, "p5.48xlarge", "us-east-1a")
 
+    @pytest.mark.parametrize(
+        ("product", "resource", "places"),
+        [("NVIDIA-L40S-SHARED", "nvidia.com/gpu", "16"), ("NVIDIA-L40S", "nvidia.com/gpu.shared", "16")],
+        ids=["under-its-own-name", "renamed"],
+    )
+    async def test_a_node_whose_gpus_are_shared_has_as_many_as_its_label_says(
+        self, product: str, resource: str, places: str
+    ) -> None:
+        w = World()
+        labels = {
+            "node.kubernetes.io/instance-type": "p5.48xlarge",
+            "nvidia.com/gpu.product": product,
+            "nvidia.com/gpu.count": "4",
+            "nvidia.com/gpu.replicas": "4",
+        }
+        w.cluster.objects[f"{NODES}/n"] = {
+            "metadata": {"name": "n", "labels": labels},
+            "status": {"capacity": {resource: places}},
+        }
+        assert (await w.survey()).offering == Offering("NVIDIA-L40S", 4, "p5.48xlarge", "us-east-1a")
+
     async def test_where_nobody_says_it_the_fields_to_set_are_named(self) -> None:
         w = World(cloud=replace(CLOUD, gpu_type="", gpus=0))
         error = await w.answer()

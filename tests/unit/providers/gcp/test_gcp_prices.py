@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from charterer.clouds.gce_gpus import METRICS, quota_family
+from charterer.clouds.gce_gpus import quota_family
+from charterer.gpu_types.accelerators import QUOTAS
 from charterer.providers.gcp import price_table
 from charterer.providers.gcp.price_table import TABLE, table_of
 from charterer.providers.gcp.prices import read_table
@@ -57,4 +58,4 @@ def test_it_is_written_where_it_is_read(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_gpu_that_a_template_attaches_names_the_family() -> None:
     assert quota_family("n1-standard-8+nvidia-tesla-t4") == "nvidia-tesla-t4"
     assert quota_family("c4-highcpu-4") == "c4"
-    assert quota_family("g2-standard-4") in METRICS
+    assert quota_family("g2-standard-4") in QUOTAS
