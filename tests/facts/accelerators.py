@@ -53,7 +53,8 @@ def gce_quotas() -> Sequence[str]:
     """The names of Compute Engine's quotas."""
     from google.cloud.compute_v1.types import Quota
 
-    return [metric.name for metric in Quota.Metric]
+    metrics: Any = Quota.Metric
+    return [metric.name for metric in metrics]
 
 
 def azure_sizes() -> Sequence[str]:

@@ -130,6 +130,12 @@ def accelerator_of(machine_type: str) -> str:
     return ""
 
 
+def has_whole_gpus(machine_type: str) -> bool:
+    """Whether a machine type of Compute Engine always has whole GPUs."""
+    accelerator = accelerator_of(machine_type)
+    return bool(accelerator) and machine_type not in COMPUTE_ENGINE[accelerator].parts
+
+
 def label_advice(what: str, sold: Sold) -> str:
     """What to do if nobody knows the label of a GPU."""
     probably = f"; it is probably {sold.likely}, which nobody has seen yet" if sold.likely else ""

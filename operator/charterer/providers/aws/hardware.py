@@ -90,7 +90,7 @@ class AwsHardware:
         return (await self._type(pool, name)).classes
 
     async def told_otherwise(self, pool: Pool, names: Sequence[str]) -> str:
-        """Of which instance types EC2 lists another number of GPUs than Charterer's table."""
+        """What to say of instance types of which EC2 lists another number of GPUs than the table has."""
         return "; ".join(filter(None, [(await self._type(pool, name)).gpus.told_otherwise for name in names]))
 
     async def vcpus(self, pool: Pool, name: str) -> int:
