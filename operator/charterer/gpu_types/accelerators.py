@@ -107,6 +107,19 @@ def ec2_gpu(name: str, mib: int) -> Sold:
     return EC2.get((name, mib)) or EC2.get((name, None), _UNKNOWN)
 
 
+def ec2_name(label: str) -> str:
+    """EC2's name of the GPU with a label; empty if the table has none."""
+    return next((name for (name, _), sold in EC2.items() if label and sold.label == label), "")
+
+
+def gpus_of(size: str) -> tuple[str, int]:
+    """Label and number of the GPUs of an instance type of EC2 or a machine type of Compute Engine; 0 if unknown."""
+    for sold in (*EC2.values(), *COMPUTE_ENGINE.values()):
+        if size in sold.gpus:
+            return sold.label, sold.gpus[size]
+    return "", 0
+
+
 def gce_gpu(accelerator: str) -> Sold:
     """An accelerator type of Compute Engine."""
     return COMPUTE_ENGINE.get(accelerator, _UNKNOWN)

@@ -9,6 +9,7 @@ from charterer.api.names import GPU_RESOURCE, GPU_TYPE_LABEL
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.pool import Offering
 from charterer.gpu_types import SHARED_SUFFIX, slice_profile
+from charterer.gpu_types.accelerators import gpus_of
 from charterer.providers.karpenter.claims import INSTANCE_TYPE
 from charterer.providers.karpenter.objects import Json, Objects
 
@@ -32,13 +33,16 @@ class Hardware:
 
 
 async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
-    """As the Nodes of this instance type say, in whatever pool; else as declared; None where nobody says it."""
+    """As the Nodes of this instance type say, in whatever pool; else as declared; else as the table of accelerators
+    knows EC2's and Google Cloud's types; None where nobody says it."""
     listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")
     for node in listed.items:
         seen = _of_node(node)
         if seen is not None:
             return seen
-    return Hardware(cloud.gpu_type, cloud.gpus, seen=False) if cloud.gpu_type and cloud.gpus else None
+    label, gpus = gpus_of(cloud.instance_type)
+    declared = Hardware(cloud.gpu_type or label, cloud.gpus or gpus, seen=False)
+    return declared if declared.gpu_type and declared.gpus else None
 
 
 def _of_node(node: Json) -> Hardware | None:
