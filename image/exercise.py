@@ -77,8 +77,8 @@ def refusing_server(answer: str) -> Iterator[str]:
 
 def call_aws() -> None:
     """Every client, with the description of every call; a request that is signed, sent and refused, with a role."""
+    import boto3
     import botocore.exceptions
-    import botocore.session
 
     from charterer.providers.aws.calls import Sdk
     from charterer.providers.aws.permissions import Call
@@ -86,9 +86,7 @@ def call_aws() -> None:
     refusal = "<Response><Errors><Error><Code>UnauthorizedOperation</Code><Message/></Error></Errors></Response>"
     with refusing_server(refusal) as url:
         sdk = Sdk("us-east-1", endpoint=url)
-        session = botocore.session.get_session()
-        session.set_credentials("id", "key")
-        sdk._session = session
+        sdk._session = boto3.Session("id", "key")
         for call in Call:
             sdk.client(call.service).meta.service_model.operation_model(call.operation)
         for service in ("sts", "sso", "sso-oidc"):

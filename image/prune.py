@@ -64,7 +64,7 @@ def rules(packages: Path) -> tuple[Rule, ...]:
         Rule("only for type checkers and compilers", ("**/*.pyi", "**/*.pxd", "**/*.pyx", "**/*.h", "**/*.proto")),
         Rule("an asynchronous twin; calls are made in threads", ("kubernetes/aio", "azure/**/aio")),
         Rule("requests to the API server are raw", ("kubernetes/client/api/*", "kubernetes/client/models/*"), _INITS),
-        Rule("the adapter uses botocore alone", ("boto3", "boto3-*.dist-info", "s3transfer", "s3transfer-*.dist-info")),
+        Rule("the adapter uses boto3's clients, and none of its resources", ("boto3/data", "boto3/examples")),
         Rule("services that are not called", ("botocore/data/*/",), aws_services()),
         Rule("a service's former description", ("botocore/data/ec2/*/",), (newest,)),
         Rule("services that are not called", ("google/cloud/compute_v1/services/*",), gcp_services()),

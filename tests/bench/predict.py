@@ -27,7 +27,7 @@ from charterer.estimate.learned import LIKELY
 from charterer.estimate.priors import model_prior
 from charterer.estimate.priors.model_prior import MeasuredModel, predicted_seconds
 from charterer.estimate.priors.prior import SHEET_POWER
-from charterer.gpu_types import DATA_SHEETS
+from charterer.gpu_types.accelerators import MODELS
 from charterer.policy.options import checkpoint_time
 from demo.condense import data_dir
 from tests.bench import _cmdare as cmdare
@@ -52,7 +52,7 @@ def _x(step: MeasuredStep) -> float:
 
 
 def _sheet(gpu_type: str) -> float:
-    sheet = DATA_SHEETS[gpu_type]
+    sheet = MODELS[gpu_type]
     return SHEET_POWER * math.log(sheet.teraflops * sheet.bandwidth) / 2.0
 
 
@@ -116,7 +116,7 @@ def free_left_out(steps: Sequence[MeasuredStep]) -> list[float]:
 
 
 def _free(steps: Sequence[MeasuredStep]) -> NDArray[np.float64]:
-    return np.array([[1.0, _x(step), math.log(DATA_SHEETS[step.gpu_type].teraflops)] for step in steps])
+    return np.array([[1.0, _x(step), math.log(MODELS[step.gpu_type].teraflops)] for step in steps])
 
 
 def of_gavel() -> list[MeasuredStep]:

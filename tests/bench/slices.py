@@ -108,7 +108,7 @@ def scenario(jobs: str, load: float, ratio: float, node_gpus: int, number: int, 
             name, (1.0,), {gpu_type: ({1: speed / size / 3600.0},) for gpu_type, speed in rates.items()}
         )
         submissions.append(Submission(f"j{index}", at, name, 1))
-    layouts = MIG_LAYOUTS["A100", "40GB"].slices
+    layouts = MIG_LAYOUTS["A100", 40].slices
     sold = {WHOLE: 1} | {slice_type(WHOLE, profile): layouts[profile] for profile in cut}
     price = Price.parse(f"{DOLLARS * node_gpus:.2f}")
     pools = [

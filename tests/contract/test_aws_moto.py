@@ -19,7 +19,6 @@ from charterer.clouds.aws import AwsFleet
 from charterer.domain.pool import InstanceState, Offering
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
-from charterer.providers.aws.hardware import PRODUCTS
 from charterer.providers.errors import InvalidRequest
 from tests.clouds.aws.catalogue import TYPES
 from tests.contract.aws_pools import REGION, AwsMarket, account, aws_pool
@@ -77,12 +76,3 @@ def test_our_servers_instance_types_are_those_of_the_vendors_list() -> None:
         assert (row["VCpuInfo"]["DefaultVCpus"], row["MemoryInfo"]["SizeInMiB"]) == (facts.vcpus, facts.memory)
         expected = [] if facts.gpu is None else [(facts.gpu.name, facts.gpu.memory, facts.gpus)]
         assert gpus_of(row) == expected
-
-
-def test_the_gpus_of_every_instance_type_with_whole_nvidia_gpus_have_a_name() -> None:
-    gpus = {gpu[:2] for row in INSTANCE_TYPES.values() for gpu in gpus_of(row) if gpu[2]}
-    assert gpus - PRODUCTS.keys() == NOT_NAMED
-
-
-NOT_NAMED = {("T4g", 16384), ("RTX PRO 4500", 32768), ("RTX PRO Server 6000", 98304), ("B300", 275040)}
-"""GPUs whose name by the driver nobody here has seen: their pools say ``gpuType``."""

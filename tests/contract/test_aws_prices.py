@@ -14,6 +14,7 @@ from charterer.domain.pool import CapacityType, Instance, PriceSegment, Survey
 from charterer.domain.time import Instant, after, instant
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG
 from charterer.providers.errors import CloudUnauthorized, InvalidRequest
+from tests.clouds.aws.catalogue import TYPES
 from tests.clouds.aws.protocol import Fault
 from tests.contract.aws_pools import FLEET, TYPE, AwsMarket, aws_pool
 from tests.contract.conftest import OpenAws
@@ -244,7 +245,7 @@ async def test_too_few_addresses_and_zones_without_the_type_are_told(aws: OpenAw
     ("types", "said"),
     [
         (("m7i.large",), "spec.aws.instanceTypes: InvalidSpec: instance type m7i.large has no GPU"),
-        (("g6f.large",), "instance type g6f.large has no GPU that a pod could have"),
+        (("g6f.large",), "instance type g6f.large has a part of an L4 (0.125), which Charterer does not rent: take"),
         ((TYPE, "p5.48xlarge"), f"{TYPE} has 8 × A100 of 40960 MiB, p5.48xlarge has 8 × H100 of 81920 MiB"),
         (("p9.huge",), "InvalidInstanceType: The following supplied instance types do not exist: [p9.huge]"),
     ],
@@ -257,6 +258,15 @@ async def test_types_without_gpus_or_with_unequal_ones_are_the_users_to_change(
         await m.survey()
     assert said in str(caught.value)
     assert said in (await wrong(m))["GPUs"]
+
+
+async def test_a_count_that_contradicts_the_table_is_told_and_not_used(
+    aws: OpenAws, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TYPES, TYPE, replace(TYPES[TYPE], gpus=12))
+    m = aws()
+    assert (await m.survey()).offering.gpus_per_node == 8
+    assert (await wrong(m))["GPUs"].startswith(f"the cloud lists 12 GPUs of {TYPE}, which has 8 by Charterer's table")
 
 
 async def test_the_gpu_type_that_the_spec_says_is_used(aws: OpenAws) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import threading
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -99,6 +101,54 @@ async def test_a_role_is_assumed_and_acted_with(server: AwsServer, opened: list[
         "ec2:DescribeSubnets": {"ASIAROLEROLEROLE0000"},
         "ec2:DescribeInstanceTypes": {"ASIAROLEROLEROLE0000"},
     }
+
+
+@pytest.mark.usefixtures("no_credentials")
+async def test_a_profile_that_assumes_a_role_is_acted_with(
+    server: AwsServer,
+    opened: list[AwsCloud],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    """As everywhere with boto3: the profile is in the files that the environment names."""
+    server.account.roles.add(ROLE)
+    files = {
+        "AWS_CONFIG_FILE": f"[profile renter]\nrole_arn = {ROLE}\nsource_profile = base\n",
+        "AWS_SHARED_CREDENTIALS_FILE": "[base]\naws_access_key_id = AKIABASEBASEBASEBASE\naws_secret_access_key = x\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+        monkeypatch.setenv(name, str(tmp_path / name))
+    monkeypatch.setenv("AWS_PROFILE", "renter")
+    monkeypatch.setenv("AWS_ENDPOINT_URL_STS", server.url)
+    monkeypatch.setenv("AWS_DEFAULT_REGION", REGION)
+    m = market(server, opened)
+    assert isinstance((await m.provider.survey([m.pool]))[m.pool.id], Survey)
+    assert m.account.callers["sts:AssumeRole"] == {"AKIABASEBASEBASEBASE"}
+    assert m.account.callers["ec2:DescribeInstances"] == {"ASIAROLEROLEROLE0000"}
+
+
+@pytest.mark.usefixtures("no_credentials")
+async def test_a_program_that_tells_credentials_is_asked(
+    server: AwsServer, opened: list[AwsCloud], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    told = {"Version": 1, "AccessKeyId": "AKIAPROGPROGPROGPROG", "SecretAccessKey": "x"}
+    (tmp_path / "told").write_text(json.dumps(told))
+    (tmp_path / "config").write_text(f"[default]\ncredential_process = cat {tmp_path}/told\n")
+    monkeypatch.setenv("AWS_CONFIG_FILE", str(tmp_path / "config"))
+    m = market(server, opened)
+    assert isinstance((await m.provider.survey([m.pool]))[m.pool.id], Survey)
+    assert m.account.callers["ec2:DescribeInstances"] == {"AKIAPROGPROGPROGPROG"}
+
+
+@pytest.mark.usefixtures("no_credentials")
+async def test_a_profile_that_does_not_exist_is_named(
+    server: AwsServer, opened: list[AwsCloud], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "nobody")
+    error = await error_of(market(server, opened))
+    assert isinstance(error, CloudUnauthorized)
+    assert "(nobody) could not be found" in str(error)
 
 
 @pytest.mark.usefixtures("keys")

@@ -10,6 +10,7 @@ import pytest
 from charterer.domain.pool import CapacityType, Pool
 from charterer.providers.azure.permissions import At, For, actions
 from charterer.providers.errors import CloudUnauthorized, InvalidRequest
+from tests.clouds.azure.catalogue import SIZES
 from tests.clouds.azure.resources import NodePool, Reservation, ReservationGroup, ScaleSet
 from tests.clouds.azure.subscription import Role
 from tests.contract.azure_pools import GROUP, KINDS, NODE_POOL, SET, SIZE, AzureMarket
@@ -190,11 +191,25 @@ async def test_a_right_to_look_for_autoscale_settings_that_is_missing_keeps_node
 
 async def test_a_size_without_gpus_is_no_pool(azure_market: OpenAzure) -> None:
     m = azure_market("uniform")
-    for size in ("Standard_D2s_v5", "Standard_NV6ads_A10_v5"):
+    for size, said in (
+        ("Standard_D2s_v5", "no GPU that a pod could have"),
+        ("Standard_NV6ads_A10_v5", "a part of a GPU"),
+    ):
         m.scale_set.size = size
-        with pytest.raises(InvalidRequest, match=f"VM size {size} has no GPU that a pod could have"):
+        with pytest.raises(InvalidRequest, match=f"VM size {size} has {said}"):
             await m.survey()
-        assert "has no GPU" in (await wrong(m))["GPUs"]
+        assert f"has {said}" in (await wrong(m))["GPUs"]
+
+
+async def test_a_count_that_contradicts_the_table_is_told_and_not_used(
+    azure_market: OpenAzure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As Azure listed ND96isr_H100_v5 (https://github.com/Azure/azure-cli/issues/31176)."""
+    monkeypatch.setitem(SIZES, SIZE, replace(SIZES[SIZE], gpus=12))
+    m = azure_market("uniform")
+    assert (await m.survey()).offering.gpus_per_node == 8
+    said = f"the cloud lists 12 GPUs of {SIZE}, which has 8 by Charterer's table: its nodes count as 8"
+    assert (await wrong(m))["GPUs"].startswith(said)
 
 
 async def test_a_size_that_azure_does_not_know_is_named(azure_market: OpenAzure) -> None:

@@ -74,6 +74,14 @@ async def test_a_newer_price_replaces_the_one_before_from_its_day_on(azure_marke
     assert (await m.provider.quote(m.pool)).price == Price.parse("31")
 
 
+async def test_another_meter_that_is_newer_is_another_price(azure_market: OpenAzure) -> None:
+    """Which of two is the node's nobody knows: the newer one is no newer price of the other."""
+    m = azure_market("uniform")
+    another_row(m, retailPrice=31.0, meterId="another", effectiveStartDate="2026-09-01T00:00:00Z")
+    with pytest.raises(InvalidRequest, match=r"has 2 prices of .* on demand: set spec.price.hourly"):
+        await m.provider.quote(m.pool)
+
+
 async def test_two_prices_are_none(azure_market: OpenAzure) -> None:
     m = azure_market("uniform")
     another_row(m, retailPrice=31.0)
@@ -89,6 +97,9 @@ async def test_two_prices_are_none(azure_market: OpenAzure) -> None:
         {"unitOfMeasure": "1/Month"},
         {"effectiveEndDate": "2026-08-01T00:00:00Z"},
         {"type": "DevTestConsumption"},
+        {"productName": "ND96asr Series CloudServices", "effectiveStartDate": "2026-09-01T00:00:00Z"},
+        {"productName": "Azure Machine Learning ND96asr"},
+        {"productName": "Virtual Machines ND96asr Series Windows"},
     ],
 )
 async def test_rows_that_are_no_price_of_an_hour_are_left_out(azure_market: OpenAzure, fields: dict[str, Any]) -> None:

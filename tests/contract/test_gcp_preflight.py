@@ -12,9 +12,11 @@ from google.cloud import compute_v1
 from charterer.clouds.gcp import GcpGroup
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
+from charterer.gpu_types.accelerators import gce_gpu
 from charterer.providers.errors import CloudUnauthorized, InvalidRequest, NotFoundInCloud, ProviderError
 from charterer.providers.gcp.names import labels_of
 from charterer.providers.provider import PreflightFinding
+from tests.clouds.gcp.catalogue import TYPES
 from tests.clouds.gcp.project import Project
 from tests.contract.conftest import OpenGcp
 from tests.contract.gcp_pools import GROUP, POOL, PROJECT, REGION, SPOT_GROUP, TEMPLATE, TYPE, ZONE, GcpMarket, table
@@ -124,6 +126,23 @@ async def test_a_template_without_gpus_is_told(gcp: OpenGcp) -> None:
     assert m.truth() == []
 
 
+async def test_a_part_of_a_gpu_is_not_rented(gcp: OpenGcp, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(TYPES, "g4-standard-6", replace(TYPES["g2-standard-4"], gpus=0, gpu=""))
+    m = gcp(replace(TEMPLATE, template="part"))
+    m.project.add_template("part", "g4-standard-6")
+    assert "g4-standard-6 has a part of an nvidia-rtx-pro-6000, which Charterer does not rent" in await wrongs(m)
+
+
+async def test_a_count_that_contradicts_the_table_is_told_and_not_used(
+    gcp: OpenGcp, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TYPES, TYPE, replace(TYPES[TYPE], gpus=12))
+    m = gcp()
+    told = f"the cloud lists 12 GPUs of {TYPE}, which has"
+    assert told in await wrongs(m)
+    assert (await m.survey()).offering.gpus_per_node == gce_gpu(TYPES[TYPE].gpu).gpus[TYPE]
+
+
 async def test_gpus_that_a_template_attaches_count(gcp: OpenGcp) -> None:
     m = gcp(replace(TEMPLATE, template="t4"), price_override=Price.parse("0.9"))
     m.project.add_template("t4", "n1-standard-8", accelerators={"nvidia-tesla-t4": 2})
@@ -158,7 +177,7 @@ async def test_a_template_of_a_region_is_used(gcp: OpenGcp) -> None:
 
 
 async def test_a_gpu_that_is_not_known_needs_its_name(gcp: OpenGcp, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("charterer.providers.gcp.hardware.PRODUCTS", {})
+    monkeypatch.setattr("charterer.gpu_types.accelerators.COMPUTE_ENGINE", {})
     m = gcp()
     with pytest.raises(InvalidRequest, match=r"spec\.gcp\.gpuType.*nvidia-tesla-a100"):
         await m.survey()

@@ -2,7 +2,8 @@
 
 It needs Python 3.12 or newer, and packages that the project's own would clash with (requirements/focus.txt). It is
 asked for version 1.2, with all criteria of applicability but those of what Charterer does not know: reservations,
-commitments, and more currencies than one.
+commitments, and more currencies than one. It knows no later version, so 1.4 is judged by the data model that the
+package focus-data-toolkit has of it: columns, types, nulls, allowed values and the rules within a row.
 """
 
 from __future__ import annotations
@@ -70,6 +71,14 @@ def validate(file: Path) -> FocusVerdict:
     failed = dict(re.findall(r"❌ (\S+): FAIL\s+\((.*)\)", done.stdout))
     assert len(failed) == int(counts[3])
     return FocusVerdict(int(counts[2]), failed)
+
+
+def lint_1_4(file: Path) -> list[str]:
+    """What the data model of FOCUS 1.4 has against a CSV file."""
+    supports = ("--supports", "SupportsMultiplePricingCategories", "--supports", "SupportsUnitPricing")
+    command = [str(directory() / "bin/focus-toolkit"), "validate", "--dataset", "cost-and-usage", *supports, str(file)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    return [] if done.returncode == 0 else (done.stdout + done.stderr).splitlines()
 
 
 def lacking(say: Say) -> list[Thing]:

@@ -6,7 +6,6 @@ import pytest
 
 from charterer.domain.plan import Rent
 from charterer.gpu_types import (
-    DATA_SHEETS,
     MIG_LAYOUTS,
     data_sheet,
     gigabytes,
@@ -18,6 +17,7 @@ from charterer.gpu_types import (
     slice_type,
     whole_type,
 )
+from charterer.gpu_types.accelerators import MODELS
 from charterer.policy.planner import plan
 from tests.worlds import World
 
@@ -45,7 +45,7 @@ from tests.worlds import World
     ],
 )
 def test_a_model_is_the_words_of_the_names_that_clouds_and_device_plugins_give(name: str, model: str) -> None:
-    assert data_sheet(name) is DATA_SHEETS[model]
+    assert data_sheet(name) is MODELS[model]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_part_of_a_name_is_another_model(name: str) -> None:
 
 
 def test_speeds_are_relative_to_the_fastest_and_lie_in_their_interval() -> None:
-    speeds = relative_speeds(DATA_SHEETS)
+    speeds = relative_speeds(MODELS)
     assert speeds["GB300"].estimate == 1.0
     assert all(0.0 < speed.low <= speed.estimate <= speed.high <= 1.0 for speed in speeds.values())
     assert speeds["T4"].estimate < speeds["V100"].estimate < speeds["A100"].estimate < speeds["H100"].estimate
@@ -91,6 +91,16 @@ def test_a_job_of_unknown_speed_gets_the_type_that_does_the_most_work_for_a_doll
         ("nvidia-h200-141gb", "1g.18gb", 7),
         ("NVIDIA-B200", "1g.23gb", 7),
         ("NVIDIA-A30", "2g.12gb", 2),
+        ("NVIDIA-A800-SXM4-80GB", "1g.10gb", 7),
+        ("NVIDIA-H20", "1g.12gb", 7),
+        ("NVIDIA-GH200-480GB", "3g.48gb", 2),
+        ("NVIDIA-GH200-144G-HBM3e", "1g.18gb", 7),
+        ("NVIDIA-GB200", "1g.23gb", 7),
+        ("NVIDIA-B300-SXM6-AC", "1g.34gb", 7),
+        ("NVIDIA-GB300", "1g.35gb", 7),
+        ("NVIDIA-H200", "1g.35gb", 4),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "1g.24gb-me", 4),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", "2g.48gb.gfx", 2),
     ],
 )
 def test_how_many_slices_a_gpu_holds_follows_from_its_model_and_memory(name: str, memory: str, slices: int) -> None:
@@ -99,12 +109,32 @@ def test_how_many_slices_a_gpu_holds_follows_from_its_model_and_memory(name: str
     assert layouts.slices[memory] == slices
 
 
+@pytest.mark.parametrize(
+    ("name", "memory"),
+    [
+        ("NVIDIA-GH200-480GB", 96),
+        ("NVIDIA-GH200-144G-HBM3e", 144),
+        ("NVIDIA-H20-3e", 141),
+        ("NVIDIA-H100-NVL", 94),
+        ("NVIDIA-A10-24Q", 24),
+        ("NVIDIA-A10-4Q", 4),
+        ("NVIDIA-A100-PG509-200", 40),
+        ("NVIDIA-A100-SXM-64GB", 64),
+        ("NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition", 96),
+        ("NVIDIA-RTX-PRO-4500-Blackwell", None),
+        ("NVIDIA-A100-SXM4-80GB-SHARED", 80),
+    ],
+)
+def test_numbers_in_names_are_memory_only_if_they_mean_the_gpus(name: str, memory: int | None) -> None:
+    assert gigabytes(name) == memory
+
+
 def test_no_layout_takes_more_of_a_gpu_than_it_has() -> None:
     for (_, memory), layouts in MIG_LAYOUTS.items():
         for profile, slices in layouts.slices.items():
-            units, size = profile.removesuffix("gb").split("g.")
+            units, size = profile.removesuffix("-me").removesuffix(".gfx").removesuffix("gb").split("g.")
             assert int(units) * slices <= layouts.units
-            assert int(size) * slices <= int(memory.removesuffix("GB")) * 8 / 7
+            assert int(size) * slices <= memory * 8 / 7
             assert slices > 1
 
 

@@ -91,8 +91,8 @@ MANAGER_VIEW: Final = "charterer-status"
 GPU_RESOURCE: Final = option.GPU
 SHARED_GPU: Final = option.SHARED_GPU
 MIG_PREFIX: Final = option.MIG_PREFIX
-MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb$"
-"""A MIG profile without media extensions, such as 1g.10gb."""
+MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb(-me|[.]gfx)?$"
+"""A MIG profile as resources name it, such as 1g.10gb, and 1g.24gb-me and 1g.24gb.gfx of RTX PRO GPUs."""
 GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 

@@ -66,6 +66,14 @@ def recognised(path: Path) -> BillFile:
     return BillFile(path, Packing.CSV_GZ if packed else Packing.CSV, _header(path, packed=packed))
 
 
+def line_ends_differ(file: BillFile) -> bool:
+    """Whether some lines of a CSV file end in CRLF and others in LF."""
+    with gzip.open(file.path, "rb") if file.packing is Packing.CSV_GZ else file.path.open("rb") as opened:
+        ends = (line.endswith(b"\r\n") for line in opened)
+        first = next(ends, False)
+        return any(end is not first for end in ends)
+
+
 def _header(path: Path, *, packed: bool) -> Sequence[str]:
     try:
         with gzip.open(path, "rb") if packed else path.open("rb") as file:

@@ -1,6 +1,7 @@
 """The formats of bills: which columns each has, and what these are called in a line that all formats share.
 
-FOCUS 1.0 to 1.2 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset) as they write it:
+FOCUS 1.0 to 1.4 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset) as they write it.
+FOCUS 1.3 has ServiceProviderName and HostProviderName beside ProviderName and PublisherName, and 1.4 has them instead.
 
 - AWS Data Exports (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-focus-1-0-aws-columns.html and
   …-focus-1-2-aws-columns.html): ResourceId is an ARN or a bare id; Tags a JSON object; costs are doubles in Parquet.
@@ -17,7 +18,8 @@ FOCUS 1.0 to 1.2 (https://focus.finops.org/focus-specification, columns of the C
 AWS CUR 2.0 (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-cur2.html): line_item_line_item_type says what a
 line is. A line SavingsPlanCoveredUsage carries the on-demand cost, which a line SavingsPlanNegation takes back;
 lines EdpDiscount, PrivateRateDiscount and the like lower the price of others; resource_tags is a map whose keys are
-like ``user_charterer_dev_pool``.
+like ``user_charterer_dev_pool``, and tags, which an export may have instead, one whose keys are like
+``resourceTags/charterer.dev:pool``.
 """
 
 from __future__ import annotations
@@ -36,8 +38,20 @@ CURRENCY: Final = "currency"
 
 
 @dataclass(frozen=True, slots=True)
+class Conclusion:
+    """What a bill may show, and the columns that it takes: one of ``needs``, by their names here.
+
+    ``unknown``: said of a file that has none of them, after "is not known".
+    """
+
+    needs: Sequence[str]
+    unknown: str
+
+
+@dataclass(frozen=True, slots=True)
 class BillFormat:
     """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
+    ``conclusions``: what is unknown without some of the optional ones.
 
     Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, discount (of what
     was used at another price), credit, adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with
@@ -51,6 +65,7 @@ class BillFormat:
     charge: str
     committed: str
     amounts: Mapping[str, str]
+    conclusions: Sequence[Conclusion]
     hint: str
 
     @property
@@ -58,6 +73,28 @@ class BillFormat:
         """Column of the file by its name here, needed ones first."""
         return {**self.needed, **self.optional}
 
+    def unknown(self, columns: Collection[str]) -> Sequence[str]:
+        """What a file with these columns cannot show, each with the columns that it lacks."""
+        return [
+            f"{each.unknown}: it has no column {' or '.join(self.optional[name] for name in each.needs)}"
+            for each in self.conclusions
+            if not any(self.optional[name] in columns for name in each.needs)
+        ]
+
+
+_STRAYS: Final = "whether it bills a machine with Charterer's tags that no rental had"
+_PURPOSES: Final = "which of a machine's charges are for its time, and which for disks and network"
+_HOURS: Final = "how long a machine is billed for, so time and price cannot be told apart"
+
+
+_OFFERED_BY: Final = "lower(concat_ws(' ', provider, service_provider, host_provider, publisher, issuer))"
+_VENDOR: Final = f"""CASE WHEN {_OFFERED_BY} LIKE '%google%' OR resource LIKE '//%.googleapis.com/%' THEN 'google'
+    WHEN {_OFFERED_BY} LIKE '%microsoft%' OR {_OFFERED_BY} LIKE '%azure%' OR lower(resource) LIKE '/subscriptions/%'
+        THEN 'microsoft'
+    WHEN {_OFFERED_BY} LIKE '%aws%' OR {_OFFERED_BY} LIKE '%amazon%' OR resource LIKE 'arn:aws%'
+        OR regexp_matches(resource, '^(i|vol|eni|snap)-[0-9a-z]+$') THEN 'aws'
+    ELSE lower(coalesce(provider, service_provider, issuer, '')) END"""
+"""Who bills a line, whichever version of FOCUS names them, and else by the form of the resource's name."""
 
 FOCUS: Final = BillFormat(
     name="FOCUS",
@@ -72,6 +109,12 @@ FOCUS: Final = BillFormat(
     optional={
         "resource_name": "ResourceName",
         "provider": "ProviderName",
+        "service_provider": "ServiceProviderName",
+        "host_provider": "HostProviderName",
+        "publisher": "PublisherName",
+        "issuer": "InvoiceIssuerName",
+        "billing_period": "BillingPeriodStart",
+        "charge_class": "ChargeClass",
         "tags": "Tags",
         "labels": "x_Labels",
         "credits": "x_Credits",
@@ -90,13 +133,21 @@ FOCUS: Final = BillFormat(
         "meter_category": "x_SkuMeterCategory",
         "description": "ChargeDescription",
     },
-    vendor="""CASE WHEN lower(provider) LIKE '%google%' THEN 'google' WHEN lower(provider) LIKE '%microsoft%'
-        OR lower(provider) LIKE '%azure%' THEN 'microsoft' WHEN lower(provider) LIKE '%aws%'
-        OR lower(provider) LIKE '%amazon%' THEN 'aws' ELSE lower(coalesce(provider, '')) END""",
+    vendor=_VENDOR,
     charge="""CASE lower(category) WHEN 'usage' THEN 'usage' WHEN 'purchase' THEN 'purchase' WHEN 'credit' THEN 'credit'
         WHEN 'tax' THEN 'tax' ELSE 'adjustment' END""",
     committed="coalesce(commitment, '') <> ''",
     amounts={"billed": "billed", "effective": "effective", "contracted": "contracted", "listed": "listed"},
+    conclusions=(
+        Conclusion(("tags", "labels"), _STRAYS),
+        Conclusion(("quantity", "priced_quantity"), _HOURS),
+        Conclusion(("unit", "priced_unit"), _HOURS),
+        Conclusion(("meter", "usage_type", "operation", "meter_category", "description"), _PURPOSES),
+        Conclusion(("commitment", "credits"), "what a commitment pays for"),
+        Conclusion(("effective",), "what commitments that were paid before make of a price"),
+        Conclusion(("contracted",), "what the contract's prices are"),
+        Conclusion(("listed",), "what the list prices are"),
+    ),
     hint="export it with resources (ResourceId) and all cost columns",
 )
 
@@ -115,6 +166,8 @@ CUR: Final = BillFormat(
     },
     optional={
         "tags": "resource_tags",
+        "labels": "tags",
+        "billing_period": "bill_billing_period_start_date",
         "effective": "savings_plan_savings_plan_effective_cost",
         "reserved": "reservation_effective_cost",
         "listed": "pricing_public_on_demand_cost",
@@ -137,6 +190,15 @@ CUR: Final = BillFormat(
         "contracted": f"CASE WHEN {_RESERVED} THEN listed ELSE billed END",
         "listed": "CASE WHEN charge = 'discount' THEN 0 ELSE listed END",
     },
+    conclusions=(
+        Conclusion(("tags", "labels"), _STRAYS),
+        Conclusion(("quantity",), _HOURS),
+        Conclusion(("unit",), _HOURS),
+        Conclusion(("usage_type", "operation", "meter_category", "description"), _PURPOSES),
+        Conclusion(("effective",), "what a savings plan pays for"),
+        Conclusion(("reserved",), "what a reservation pays for"),
+        Conclusion(("listed",), "what the list prices are"),
+    ),
     hint="export it with INCLUDE_RESOURCES = TRUE and all of these columns",
 )
 
@@ -145,17 +207,36 @@ DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity"
 """Names here of columns that hold numbers."""
 
 
+_OTHERS: Final = {
+    "lineItem/UsageStartDate": "this is a legacy CUR: export CUR 2.0 or FOCUS with AWS Data Exports",
+    "line_item_usage_start_date": "this is a legacy CUR: export CUR 2.0 or FOCUS with AWS Data Exports",
+    **dict.fromkeys(
+        ("MeterCategory", "meterCategory", "ServiceFamily", "serviceFamily"),
+        "this is Azure's export of actual or amortized cost: export cost and usage details (FOCUS) instead",
+    ),
+    **dict.fromkeys(
+        ("usage_start_time", "cost_at_list", "sku.description", "sku"),
+        "this is Google Cloud's standard or detailed export: take the FOCUS export to BigQuery instead",
+    ),
+}
+"""What a file is that Charterer does not read, by a column of it."""
+
+
 def format_of(path: Path, columns: Collection[str]) -> BillFormat:
     """The format with these columns. UnreadableBill where there is none, with what is lacking."""
     for each in FORMATS:
         lacking = [column for column in each.needed.values() if column not in columns]
         if not lacking:
             return each
-        if len(lacking) < len(each.needed) - 1:
+        if len(lacking) < len(each.needed) / 2:
             raise UnreadableBill(path, f"this {each.name} file has no column {', '.join(lacking)}: {each.hint}")
-    if "lineItem/UsageStartDate" in columns or "line_item_usage_start_date" in columns:
-        raise UnreadableBill(path, "this is a legacy CUR: export CUR 2.0 or FOCUS with AWS Data Exports")
+    for column, what in _OTHERS.items():
+        if column in columns:
+            raise UnreadableBill(path, what)
+    if "ChargePeriodStart" in columns or "BilledCost" in columns:
+        lacking = [column for column in FOCUS.needed.values() if column not in columns]
+        raise UnreadableBill(path, f"this FOCUS file has no column {', '.join(lacking)}: {FOCUS.hint}")
     shown = ", ".join(sorted(columns)[:5])
     raise UnreadableBill(
-        path, f"neither FOCUS 1.0 to 1.2 nor AWS CUR 2.0: its columns are {shown}… Give the cloud's own export"
+        path, f"neither FOCUS 1.0 to 1.4 nor AWS CUR 2.0: its columns are {shown}… Give the cloud's own export"
     )

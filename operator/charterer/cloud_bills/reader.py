@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from charterer.cloud_bills.errors import UnreadableBill
-from charterer.cloud_bills.files import BillFile, Packing, recognised
+from charterer.cloud_bills.files import BillFile, Packing, line_ends_differ, recognised
 from charterer.cloud_bills.formats import BillFormat, format_of
-from charterer.cloud_bills.sql import bad_values, charged, line_number, named, ours, scan
+from charterer.cloud_bills.sql import bad_values, charged, contradictions, line_number, named, ours, scan
 from charterer.cloud_bills.tags import our_tags
 from charterer.domain.money import Money
 from charterer.domain.time import Instant, instant
@@ -52,11 +52,19 @@ class Repeated:
     billed: Money
 
 
+@dataclass(frozen=True, slots=True)
+class Contradiction:
+    """Charges that several files have with different amounts: how many, and the files."""
+
+    charges: int
+    files: Sequence[Path]
+
+
 class Bills:
     """Files of bills, read once. Made by ``open_bills``; ``lines`` are valid until that ends.
 
     ``lines_read``: of all files. ``covered``: by vendor, the time from the first charged moment to the last of each
-    file. ``formats``: by file.
+    file. ``formats``: by file. ``unknown``: by file, what it cannot show for lack of columns.
     """
 
     def __init__(self, connection: DuckDBPyConnection, folder: Path) -> None:
@@ -65,6 +73,7 @@ class Bills:
         self._paths: Sequence[Path] = ()
         self._tags: dict[tuple[str | None, str | None], OurTags] = {}
         self.formats: list[BillFormat] = []
+        self.unknown: list[Sequence[str]] = []
         self.lines_read = 0
         self.covered: Mapping[str, Sequence[Span]] = {}
 
@@ -88,6 +97,12 @@ class Bills:
         query = f"SELECT count(*), coalesce(sum(billed), 0) FROM ({self._charged()}), unnest(range(copies - 1))"
         lines, billed = next(self._rows(query))
         return Repeated(lines, _money(billed))
+
+    @property
+    def contradiction(self) -> Contradiction:
+        """Charges that several files tell, each with other amounts, as two exports of one month do."""
+        charges, numbers = next(self._rows(contradictions()))
+        return Contradiction(charges, [self._paths[number] for number in sorted(numbers or ())])
 
     def lines(self) -> Iterator[BillLine]:
         """The lines that may be of Charterer's machines, those of machines first."""
@@ -153,6 +168,7 @@ class Bills:
             query = ours(lines, format, number)
             self._connection.execute(f"{'INSERT INTO our_lines' if number else 'CREATE TABLE our_lines AS'} {query}")
         self.formats.append(format)
+        self.unknown.append(format.unknown(types))
         self._refuse_bad_values(file, lines, format, number)
 
     def _refuse_bad_values(self, file: BillFile, lines: str, format: BillFormat, number: int) -> None:
@@ -247,6 +263,8 @@ def _meaning(text: str, file: BillFile) -> str:
         return f"it ends in its middle, or is damaged: download it again ({_first_line(text)})"
     if "unicode" in text.lower() or "utf-8" in text.lower():
         return "this line is not in UTF-8: give the cloud's own export"
+    if line_ends_differ(file):
+        return "some lines end in CRLF and some in LF, as if files were put together: tr -d '\\r' < FILE > NEW helps"
     if "Number of Columns" in text:
         return "this line has not as many values as the first line has columns: download it again"
     return f"it cannot be read: {_first_line(text)}"
@@ -257,6 +275,11 @@ def _first_line(text: str) -> str:
 
 
 def _advice(name: str, value: str | None) -> str:
+    if name == "provider":
+        return (
+            "neither this, ServiceProviderName, InvoiceIssuerName nor the form of ResourceId says which cloud bills "
+            "it: export them, too"
+        )
     if not value:
         return "it is empty: export or download the file again"
     if name == "currency":

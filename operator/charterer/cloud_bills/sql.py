@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from charterer.cloud_bills.files import BillFile, Packing
@@ -50,6 +50,12 @@ _TIMED: Final = f"""CASE
 """Billed seconds."""
 
 
+_NULLS: Final = ("", "NULL", "null", "Null")
+"""What means that there is no value: published samples of FOCUS write the word."""
+_ONE_CHARGE: Final = """vendor, key, started, ended, usage_type, meter, meter_category, operation, description, unit,
+    priced_unit, commitment, line_type, billing_period, charge_class, category"""
+
+
 def quoted(text: str, mark: str = '"') -> str:
     """An identifier, or with another mark a literal."""
     return f"{mark}{text.replace(mark, 2 * mark)}{mark}"
@@ -64,7 +70,7 @@ def scan(file: BillFile, link: str) -> str:
     packing = "gzip" if file.packing is Packing.CSV_GZ else "none"
     return (
         f"read_csv({name}, header = true, auto_detect = false, columns = {{{columns}}}, delim = ',', quote = '\"', "
-        f"escape = '\"', nullstr = '', compression = '{packing}')"
+        f"escape = '\"', nullstr = [{_texts(_NULLS)}], compression = '{packing}')"
     )
 
 
@@ -78,11 +84,14 @@ def _text(column: str, types: Mapping[str, str]) -> str:
     kind = types.get(column)
     if kind is None:
         return "NULL::VARCHAR"
-    if kind == "VARCHAR":
-        return quoted(column)
     nested = kind.startswith(("MAP", "STRUCT", "LIST", "JSON")) or kind.endswith("[]")
     inner = f"to_json({quoted(column)})" if nested else quoted(column)
-    return f"nullif(CAST({inner} AS VARCHAR), '')"
+    text = inner if kind == "VARCHAR" else f"CAST({inner} AS VARCHAR)"
+    return f"CASE WHEN {text} NOT IN ({_texts(_NULLS)}) THEN {text} END"
+
+
+def _texts(values: Sequence[str]) -> str:
+    return ", ".join(quoted(value, "'") for value in values)
 
 
 def ours(lines: str, format: BillFormat, file: int) -> str:
@@ -114,6 +123,8 @@ def bad_values(format: BillFormat) -> Mapping[str, str]:
         no_array = "CASE WHEN json_valid(credits) THEN json_type(credits) <> 'ARRAY' ELSE true END"
         found["credits"] = f"credits IS NOT NULL AND {no_array}"
     found["currency"] = "currency IS NULL OR upper(currency) <> 'USD'"
+    if "provider" in format.columns:
+        found["provider"] = f"({format.vendor}) = ''"
     return found
 
 
@@ -163,6 +174,30 @@ def charged(format: BillFormat, files: Collection[int]) -> str:
             CASE WHEN listed = 0 AND charge <> 'discount' THEN contracted ELSE listed END AS listed, contracted,
             CASE WHEN credits_there <> 0 THEN billed ELSE effective END AS effective, billed, commitment_credit, credit
         FROM billed"""
+
+
+def contradictions() -> str:
+    """A query of charges that files tell twice, each with other amounts: how many, and a list of the files' numbers.
+
+    More hours of a machine than its charge period has, in several files. Any other charge that several files have for
+    one thing, meter and period, if they share at least half of a month's: parts of one export share few. Lines that
+    are alike in all columns count once here.
+    """
+    spans = "epoch(max(CAST(ended AS TIMESTAMPTZ)) - min(CAST(started AS TIMESTAMPTZ)))"
+    return f"""
+        WITH lines AS (SELECT * EXCLUDE (file, copies), list(DISTINCT file) AS files FROM our_lines
+            WHERE ours AND charge = 'usage' GROUP BY ALL),
+        timed AS (SELECT *, CASE WHEN vendor <> 'google' AND {_KIND} = 'machine' THEN {_TIMED} END AS timed FROM lines),
+        hours AS (SELECT list_distinct(flatten(list(files))) AS files FROM timed
+            WHERE timed IS NOT NULL AND coalesce(charge_class, '') = '' GROUP BY vendor, key, started, billing_period
+            HAVING sum(timed) > {spans} + 1),
+        others AS (SELECT vendor, left(started, 7) AS month, list_distinct(flatten(list(files))) AS files,
+            count(*) AS lines FROM timed WHERE timed IS NULL GROUP BY {_ONE_CHARGE}),
+        shared AS (SELECT vendor, month FROM others GROUP BY vendor, month
+            HAVING 2 * sum(len(files)) FILTER (len(files) > 1) >= sum(len(files))),
+        found AS (SELECT files FROM hours
+            UNION ALL SELECT files FROM others SEMI JOIN shared USING (vendor, month) WHERE lines > 1)
+        SELECT count(*), list_distinct(flatten(list(files))) FROM found WHERE len(files) > 1"""
 
 
 def _credits(kind: str) -> str:

@@ -126,6 +126,12 @@ def of_azure(size: str, sold: CapacityType, zone: str, location: str, subscripti
     return LaunchWay(size, sold.value, zone, series_of(size), location.lower(), account=subscription.lower())
 
 
+def cpus_of(size: str) -> str:
+    """The number in a size's name, which is that of its virtual CPUs, as text: 96 of Standard_NC96ads_A100_v4."""
+    parts = _SIZE.match(size)
+    return parts[2] if parts else ""
+
+
 def series_of(size: str) -> str:
     """The sizes that a quota counts together: NCads_A100_v4 of Standard_NC96ads_A100_v4.
 

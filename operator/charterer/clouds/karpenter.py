@@ -13,6 +13,7 @@ from charterer.domain.nodes.demands import NodeTaint
 from charterer.domain.nodes.place_labels import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
+from charterer.gpu_types.accelerators import ec2_name
 
 _EC2: Final = "karpenter.k8s.aws"
 """The group of EC2's node classes, and the prefix of the labels that their nodes get."""
@@ -22,7 +23,12 @@ _EC2_REGION: Final = re.compile(r"[a-z]+(?:-[a-z]+)+-[0-9]+")
 
 
 def _ec2_name(gpu_type: str) -> str:
-    """The name that EC2 gives a GPU, in small letters: the model in ``NVIDIA-A100-SXM4-80GB`` or ``Tesla-T4``."""
+    """The name that EC2 gives a GPU, as Karpenter labels nodes with it: rtx-pro-server-6000.
+
+    Of one that is not in the table, the model in the label: ``NVIDIA-A100-SXM4-80GB``.
+    """
+    if name := ec2_name(gpu_type):
+        return name.lower().replace(" ", "-")
     return next((word for word in gpu_type.lower().split("-") if word not in ("nvidia", "tesla")), "")
 
 

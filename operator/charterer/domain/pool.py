@@ -370,13 +370,14 @@ class Notice:
     """Warning that an instance is taken back at ``at``; None: soon, nobody says when.
 
     ``certain``: False where it only may be: what runs there goes on, and nothing new begins there. ``why``: in whose
-    words, where the reader would not know.
+    words, where the reader would not know. ``broken``: its GPUs are, and it is to be given back.
     """
 
     instance: InstanceId
     at: Instant | None
     certain: bool = True
     why: str = ""
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,10 +29,14 @@ LOST_AFTER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """That a Node's machine goes away, in the words ``why`` of whoever wrote it on the Node; or may go away."""
+    """That a Node's machine goes away, in the words ``why`` of whoever wrote it on the Node; or may go away.
+
+    ``broken``: nobody takes it back, but its GPUs are not fit for work.
+    """
 
     why: str
     certain: bool = True
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

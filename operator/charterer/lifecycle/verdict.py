@@ -170,7 +170,7 @@ def _asked_to_stop(
         survey = None if rental is None else view.survey(rental)
         for notice in () if survey is None else survey.notices:
             if rental is not None and notice.instance == rental.instance and notice.certain:
-                return f"when the cloud took back {notice.instance}"
+                return f"when {'GPUs broke of' if notice.broken else 'the cloud took back'} {notice.instance}"
     if job.resize is ResizePolicy.IN_PLACE and run.started is not None and run.started < allocation.since:
         seconds = seconds_between(allocation.since, complete)
         return f"{seconds:.0f} s after the run was resized in place" if seconds <= _RESIZE_SECONDS else ""
@@ -327,8 +327,10 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
         return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state is not InstanceState.RUNNING:
         return f"instance {instance.id}, the machine of {rental.id}, is {instance.state}"
-    if any(notice.instance == instance.id and notice.certain for notice in survey.notices):
-        return f"the cloud takes back instance {instance.id}, the machine of {rental.id}"
+    for notice in survey.notices:
+        if notice.instance == instance.id and notice.certain:
+            what = "GPUs are broken of" if notice.broken else "the cloud takes back"
+            return f"{what} instance {instance.id}, the machine of {rental.id}"
     if not must_show(survey, after(failed, _CLOCK_SKEW_SECONDS)):
         return Wait(f"the cloud to say that {rental.instance} is still healthy")
     return ""

@@ -102,10 +102,12 @@ def check_policy(text: str) -> None:
     baseline_policy(text, lambda _: 1, lambda *_: 0.0)
 
 
-def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationResult:
+def simulate_scenario(
+    scenario: Scenario, choice: PolicyChoice, tell: Callable[[float], None] | None = None
+) -> SimulationResult:
     """Simulate the scenario under that policy; the operator's planner knows the true curves, or learns them.
 
-    CannotLearn.
+    CannotLearn. ``tell``: as of ``Simulation.run``.
     """
     applications = scenario.applications
 
@@ -114,7 +116,7 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
 
     policy = baseline_policy(choice.text, ApplicationWidths(applications).asked, seconds)
     if policy is not None:
-        return Simulation(choice.world(scenario), policy, ExactKnowledge({})).run()
+        return Simulation(choice.world(scenario), policy, ExactKnowledge({})).run(tell)
     if choice.rate is not None:
         budget = replace(scenario.budget, fixed_rate=Rate(choice.rate / 3600.0))
         scenario = replace(scenario, budget=budget)
@@ -127,7 +129,7 @@ def simulate_scenario(scenario: Scenario, choice: PolicyChoice) -> SimulationRes
         knowledge = ExactKnowledge(exact_profiles(by_class, scenario.restart_seconds, scenario.resize_seconds))
     else:
         knowledge = learning_from_reports(scenario, by_class, choice.noise)
-    return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run()
+    return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run(tell)
 
 
 def _learnable(application: Application) -> Application:

@@ -6,7 +6,7 @@ twentieth of the job is done, and from then on from the job's own progress.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from operator import attrgetter
@@ -41,8 +41,8 @@ class ReplayResult:
     result: SimulationResult
 
 
-def replay(part: HistoryPart, choice: PolicyChoice) -> ReplayResult:
-    """Simulate the part's jobs under the policy. UnknownPolicy."""
+def replay(part: HistoryPart, choice: PolicyChoice, tell: Callable[[float], None] | None = None) -> ReplayResult:
+    """Simulate the part's jobs under the policy. UnknownPolicy. ``tell``: as of ``Simulation.run``."""
     jobs = {job.name: (past, job) for past in part.pasts for job in past.jobs}
     applications = {job.name: past.application(job, part.pools) for past, job in jobs.values()}
     homes = {past.pool.name: replace(past.pool, restart_seconds=past.restart_seconds) for past in part.pasts}
@@ -69,7 +69,7 @@ def replay(part: HistoryPart, choice: PolicyChoice) -> ReplayResult:
         reporting = {name: _reporting(*jobs[name], application) for name, application in applications.items()}
         scenario = replace(scenario, applications=reporting)
         knowledge = learning_from_reports(scenario, _class_applications(part), choice.noise)
-    return ReplayResult(pools, Simulation(choice.world(scenario), policy, knowledge).run())
+    return ReplayResult(pools, Simulation(choice.world(scenario), policy, knowledge).run(tell))
 
 
 def _class(past: PastPool, kind: str) -> ClassId:

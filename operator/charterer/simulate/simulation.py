@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
@@ -13,6 +13,8 @@ from charterer.simulate.model.result import EventCounts, JobResult, SimulationRe
 from charterer.simulate.model.scenario import Scenario
 from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
 
+_TELL_EVERY = 100
+"""Instants after which it is told how far the simulation is."""
 _MOST_DECISIONS = 50
 """Decisions in a row at one instant after which a policy counts as one that will never come to rest."""
 
@@ -28,14 +30,19 @@ class Simulation:
         self._rented_gpus: list[tuple[float, int]] = []
         self._hourly: list[tuple[float, float]] = []
 
-    def run(self) -> SimulationResult:
-        """Simulate to the end of the last job and machine, or until no job can progress, or to the scenario's end."""
+    def run(self, tell: Callable[[float], None] | None = None) -> SimulationResult:
+        """Simulate to the end of the last job and machine, or until no job can progress, or to the scenario's end.
+
+        ``tell``: gets the fraction of the jobs that are complete, now and then.
+        """
         world, until = self._world, self._world.scenario.until
         step, market, machines, rented, micros = world.clock.step, world.market, world.market.machines, 0, 0
         gpus = 0
         self._policy.begin_simulation(world)
         while step(until):
             self._instants += 1
+            if tell is not None and self._instants % _TELL_EVERY == 0:
+                tell(len(world.completed) / len(world.scenario.submissions))
             if world.changed:
                 self._decide()
             if len(machines) != rented:

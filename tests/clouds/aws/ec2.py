@@ -136,7 +136,9 @@ def describe_instance_types(account: Account, params: Params, region: str) -> Pa
         row: Params = {"InstanceType": name, "SupportedUsageClasses": list(facts.sold)}
         row |= {"VCpuInfo": {"DefaultVCpus": facts.vcpus}, "MemoryInfo": {"SizeInMiB": facts.memory}}
         if facts.gpu is not None:
-            gpu = {"Name": facts.gpu.name, "Manufacturer": facts.gpu.manufacturer, "Count": facts.gpus}
+            gpu: Params = {"Name": facts.gpu.name, "Manufacturer": facts.gpu.manufacturer, "Count": facts.gpus}
+            if not facts.gpus:
+                gpu |= {"LogicalGpuCount": 1, "GpuPartitionSize": 0.125}
             row["GpuInfo"] = {"Gpus": [{**gpu, "MemoryInfo": {"SizeInMiB": facts.gpu.memory}}]}
         rows.append(row)
     rows, more = page(params, rows, account.page)

@@ -34,10 +34,10 @@ SIZES = {
     "Standard_NC24ads_A100_v4": _facts(1, 24, 220, "standardNCADSA100v4Family", "3.673", "1.4692"),
     "Standard_NC96ads_A100_v4": _facts(4, 96, 880, "standardNCADSA100v4Family", "14.692", "5.8768"),
     "Standard_NC40ads_H100_v5": _facts(1, 40, 320, "standardNCadsH100v5Family", "6.98", "2.792"),
-    "Standard_NV6ads_A10_v5": _facts(0, 6, 55, "standardNVADSA10v5Family", "0.454", "0.1816"),
+    "Standard_NV6ads_A10_v5": _facts(1, 6, 55, "standardNVADSA10v5Family", "0.454", "0.1816"),
     "Standard_D2s_v5": _facts(0, 2, 8, "standardDSv5Family", "0.096", "0.0384"),
 }
-"""NV6ads has a sixth of a GPU: the API tells no whole one."""
+"""NV6ads has a sixth of a GPU, which Azure's list counts as one."""
 
 
 def list_prices() -> dict[tuple[str, str], Decimal]:

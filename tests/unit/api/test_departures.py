@@ -5,7 +5,14 @@ from __future__ import annotations
 import pytest
 
 from charterer.api import decode
-from charterer.api.decode.departures import GOES, GOES_WHEN_TRUE, MAY_GO
+from charterer.api.decode.departures import (
+    BROKEN_WHEN_FALSE,
+    BROKEN_WHEN_TRUE,
+    GOES,
+    GOES_WHEN_TRUE,
+    MAY_BE_BROKEN,
+    MAY_GO,
+)
 from charterer.domain.snapshot import Departure
 from tests.unit.api import values
 
@@ -50,3 +57,21 @@ def test_a_risk_is_no_certainty_and_gives_way_to_one(key: str) -> None:
 )
 def test_what_says_no_end_is_none(taint: tuple[str, str]) -> None:
     assert told(taint, VMEventScheduled="True") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "fault"),
+    [*((kind, "True") for kind in BROKEN_WHEN_TRUE), *((kind, "False") for kind in BROKEN_WHEN_FALSE)],
+)
+def test_gpus_are_broken_while_an_agent_says_so(kind: str, fault: str) -> None:
+    assert told(**{kind: fault}) == Departure(f"condition {kind}", broken=True)
+    assert told(**{kind: "True" if fault == "False" else "False"}) is None
+    assert told(**{kind: "Unknown"}) is None
+
+
+@pytest.mark.parametrize("kind", MAY_BE_BROKEN)
+def test_what_a_program_can_cause_is_a_doubt_and_gives_way_to_certainty(kind: str) -> None:
+    assert told(**{kind: "True"}) == Departure(f"condition {kind}", certain=False, broken=True)
+    assert told(**{kind: "True", "GPUMissing": "True"}) == Departure("condition GPUMissing", broken=True)
+    going = told(("karpenter.sh/disrupted", "NoSchedule"), **{kind: "True", "GPUMissing": "True"})
+    assert going == Departure("taint karpenter.sh/disrupted")

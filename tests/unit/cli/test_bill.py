@@ -116,6 +116,35 @@ def test_clouds_without_a_bill_are_told(tmp_path: Path, record: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("rows", "exit_code", "said"),
+    [
+        ([aws_focus("16"), aws_focus("16", "i-0def")], 0, ""),
+        ([aws_focus("16"), aws_focus("17", "i-0def")], 0, ""),
+        ([aws_focus("16"), aws_focus("16", "i-0def"), aws_focus("1", "i-0bad")], 3, "is in no recorded rental"),
+        ([aws_focus("16")], 3, "is not on the bill"),
+        ([aws_focus("16", Tags=""), aws_focus("16", "i-0def", Tags="")], 4, "2 machines of the ledger are on its bill"),
+    ],
+    ids=["fine", "dearer", "stray", "absent", "tags-not-activated"],
+)
+def test_exit_codes_tell_what_is_found_from_what_is_unknown(
+    tmp_path: Path, record: Path, rows: list[dict[str, str]], exit_code: int, said: str
+) -> None:
+    done = bill(record, [written(tmp_path / "bill.csv", rows)])
+    assert (done.exit_code, said in done.output) == (exit_code, True)
+
+
+def test_a_file_without_tags_says_that_strays_are_unknown(tmp_path: Path, record: Path) -> None:
+    rows = [aws_focus("16"), aws_focus("16", "i-0def")]
+    path = written(tmp_path / "bill.csv", [{k: v for k, v in row.items() if k != "Tags"} for row in rows])
+    found = json.loads(bill(record, [path], "-o", "json").output)
+    assert found["found"] == []
+    assert found["unknown"][0] == (
+        f"{path}: not known is whether it bills a machine with Charterer's tags that no rental had: it has no column "
+        "Tags or x_Labels."
+    )
+
+
+@pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["--by", "colour"], "'colour': write one or more of month, budget, pool, rental, with commas"),

@@ -12,7 +12,7 @@ from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.nodes.demands import NodeTaint
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.order import RefusalKind, Scope
-from charterer.domain.pool import InstanceState, Offering
+from charterer.domain.pool import InstanceState
 from charterer.domain.time import after, format_instant, parse_instant
 from charterer.providers.errors import (
     Busy,
@@ -26,7 +26,7 @@ from charterer.providers.karpenter.claims import Claim
 from charterer.providers.karpenter.objects import CallFailure
 from charterer.providers.provider import Drained
 from tests import factory as make
-from tests.unit.providers.claims_world import CLASSES, CLOUD, NODES, World
+from tests.unit.providers.claims_world import CLASSES, CLOUD, World
 
 EMPTY = Drained(None, make.T0)
 
@@ -295,38 +295,6 @@ class TestSurveys:
         error = await w.answer()
         assert isinstance(error, NotFoundInCloud)
         assert "is Karpenter installed" in str(error)
-
-
-class TestHardware:
-    async def test_nodes_say_what_they_are_and_not_the_spec(self) -> None:
-        w = World()
-        labels = {"node.kubernetes.io/instance-type": "p5.48xlarge", "nvidia.com/gpu.product": "NVIDIA-H100-80GB-HBM3"}
-        node = {"metadata": {"name": "n", "labels": labels}, "status": {"capacity": {"nvidia.com/gpu": "4"}}}
-        w.cluster.objects[f"{NODES}/n"] = node
-        assert (await w.survey()).offering == Offering("NVIDIA-H100-80GB-HBM3", 4, "p5.48xlarge", "us-east-1a")
-
-    async def test_where_nobody_says_it_the_fields_to_set_are_named(self) -> None:
-        w = World(cloud=replace(CLOUD, gpu_type="", gpus=0))
-        error = await w.answer()
-        assert isinstance(error, InvalidRequest)
-        assert "no Node says what GPUs a p5.48xlarge has: set spec.karpenter.gpuType and gpusPerNode" in str(error)
-
-    async def test_a_node_whose_gpus_are_cut_says_nothing(self) -> None:
-        w = World()
-        labels = {
-            "node.kubernetes.io/instance-type": "p5.48xlarge",
-            "nvidia.com/gpu.product": "NVIDIA-H100-MIG-1g.10gb",
-        }
-        node = {"metadata": {"name": "n", "labels": labels}, "status": {"capacity": {"nvidia.com/gpu": "56"}}}
-        w.cluster.objects[f"{NODES}/n"] = node
-        assert (await w.survey()).offering == Offering("H100", 8, "p5.48xlarge", "us-east-1a")
-
-    async def test_a_node_without_the_label_or_without_gpus_says_nothing(self) -> None:
-        w = World()
-        kind = {"node.kubernetes.io/instance-type": "p5.48xlarge"}
-        w.cluster.objects[f"{NODES}/a"] = {"metadata": {"name": "a", "labels": kind}}
-        w.cluster.objects[f"{NODES}/b"] = {"metadata": {"name": "b", "labels": {**kind, "nvidia.com/gpu.product": "X"}}}
-        assert (await w.survey()).offering.gpu_type == "H100"
 
 
 class TestGivingUp:

@@ -208,7 +208,7 @@ class TestPreflight:
         assert w.cluster.claims() == []
 
     async def test_each_thing_that_would_fail_is_named_with_what_to_do(self) -> None:
-        w = World(cloud=replace(CLOUD, gpu_type="", gpus=0))
+        w = World(cloud=replace(CLOUD, gpu_type="", gpus=0, instance_type="p9.48xlarge"))
         del w.cluster.objects[f"{CLASSES}/gpu"]
         w.cluster.failures["create"] = [CallFailure.FORBIDDEN]
         findings = await w.karpenter.preflight(w.pool)

@@ -1,5 +1,8 @@
 """Taints and conditions that others write on a Node when its machine goes away, each with who writes it.
 
+So do conditions of GPU health: a machine with broken GPUs is left and given back, whoever would repair it. A condition
+that a fault of the job itself can cause is a doubt: what runs there goes on, and nothing new begins.
+
 Not here, because they do not say that a machine goes:
 
 - ``DeletionCandidateOfClusterAutoscaler`` (PreferNoSchedule): every idle node has it, and loses it with its next pod;
@@ -13,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from charterer.api.metadata import Raw, true_condition
+from charterer.api.metadata import Raw
 from charterer.domain.snapshot import Departure
 
 GOES: Final[Mapping[str, str]] = {
@@ -42,14 +45,57 @@ GOES_WHEN_TRUE: Final[Mapping[str, str]] = {
 """Conditions with which a machine goes when they are true."""
 
 
+_NVSENTINEL: Final = "NVSentinel 1.31, getting-started/integrations: written for fatal faults"
+_AKS: Final = "AKS node-problem-detector (learn.microsoft.com/azure/aks/node-problem-detector), sizes with GPUs"
+BROKEN_WHEN_TRUE: Final[Mapping[str, str]] = {
+    "GPUMissing": _AKS,
+    "NVLinkStatusInactive": _AKS,
+    "XidCriticalError": "GKE device plugin, container-engine-accelerators pkg/gpu/nvidia/health_check",
+    **dict.fromkeys(
+        (
+            *("GpuMemWatch", "GpuPcieWatch", "GpuInforomWatch", "GpuSmWatch", "GpuNvlinkWatch", "GpuMcuWatch"),
+            *("GpuPmuWatch", "GpuDriverWatch", "SysLogsSXIDError", "SysLogsGPUFallenOff"),
+            *("NVSwitchFatalError", "NVSwitchDown"),
+        ),
+        _NVSENTINEL,
+    ),
+}
+"""Conditions that say of GPUs, or of what joins them, that they are broken, if they are true."""
+BROKEN_WHEN_FALSE: Final[Mapping[str, str]] = {
+    "AcceleratedHardwareReady": "eks-node-monitoring-agent; Karpenter's repair and EKS auto repair act on it",
+}
+"""The same, if they are false."""
+MAY_BE_BROKEN: Final[Mapping[str, str]] = {
+    "XIDErrors": f"{_AKS}: also of faults of programs",
+    "IBLinkFlapping": f"{_AKS}: InfiniBand",
+    "SysLogsXIDError": f"{_NVSENTINEL}; also of faults of programs",
+    "GpuThermalWatch": _NVSENTINEL,
+    "GpuPowerWatch": _NVSENTINEL,
+}
+"""Conditions that put GPUs in doubt, if they are true."""
+
+
 def departure(spec: Raw, status: Raw) -> Departure | None:
-    """The end that a Node's taints and conditions announce; None where none do."""
+    """The end, or the broken GPUs, that a Node's taints and conditions tell of; None where none do."""
     taints = [taint.get("key", "") for taint in spec.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
     for key in taints:
         if key in GOES:
             return Departure(f"taint {key}")
+    told = {each.get("type", ""): each.get("status") for each in status.get("conditions") or ()}
     for condition in GOES_WHEN_TRUE:
-        if true_condition(status, condition) is not None:
+        if told.get(condition) == "True":
             return Departure(f"condition {condition}")
+    for condition, fault in _FAULTS:
+        if told.get(condition) == fault:
+            return Departure(f"condition {condition}", broken=True)
     risky = next((key for key in taints if key in MAY_GO), None)
-    return None if risky is None else Departure(f"taint {risky}", certain=False)
+    if risky is not None:
+        return Departure(f"taint {risky}", certain=False)
+    doubtful = next((condition for condition in MAY_BE_BROKEN if told.get(condition) == "True"), None)
+    return None if doubtful is None else Departure(f"condition {doubtful}", certain=False, broken=True)
+
+
+_FAULTS: Final = (
+    *((condition, "True") for condition in BROKEN_WHEN_TRUE),
+    *((condition, "False") for condition in BROKEN_WHEN_FALSE),
+)

@@ -48,7 +48,8 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "`charterer resume` lets it rent again.",
     ),
     ConditionType.PRICE_HELD: Meaning(
-        "The cloud's price moved by more than a factor of two, so the last one counts until the new one is confirmed.",
+        "The cloud's price moved by more than a factor of two, so the last one counts until the new one is confirmed. "
+        "Or a first price is unlike those of other pools with the same GPUs, which waits until it is confirmed.",
         "Look the price up; then annotate the pool as the message says, or set `spec.price.hourly`.",
     ),
     ConditionType.SPEED_GUESSED: Meaning(
@@ -247,6 +248,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     ),
     "PriceMoved": Meaning(
         "A price moved too far to be believed at once.", "Confirm it as the message says, or set `spec.price.hourly`."
+    ),
+    "PriceUnlikeOthers": Meaning(
+        "A pool's first price is a third or three times of what other nodes with the same GPUs cost.",
+        "Look the price up; then confirm it as the message says, or set `spec.price.hourly`.",
     ),
     "PriorityClassUnknown": Meaning(
         "The budget gives no weight to the job's priority class, so the job has weight 1.",

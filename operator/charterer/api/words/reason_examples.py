@@ -206,6 +206,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.INCOMPLETE_GANG: (nodes.GangIncomplete(_JOB, 4, 3),),
     ReasonCode.INTERRUPTION: (
         nodes.TakenBack(_INSTANCE, _NODE, True, ""),
+        nodes.TakenBack(_INSTANCE, _NODE, True, "condition GPUMissing on Node gpu-7", True),
         nodes.NodeEnds(_NODE, _LATER),
         options.RunsMeanwhile(_FOUR, _EIGHT),
     ),

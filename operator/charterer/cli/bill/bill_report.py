@@ -6,11 +6,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from charterer.cloud_bills.reader import Bills, Repeated
+from charterer.cloud_bills.reader import Bills, Contradiction, Repeated
 from charterer.domain.money import ZERO, Money
 from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import format_minute
-from charterer.ledger.reconciliation.bill_line import resource_key
+from charterer.ledger.reconciliation.bill_line import BillLine, LineKind, resource_key
 from charterer.ledger.reconciliation.causes import DifferenceCause
 from charterer.ledger.reconciliation.comparison import Difference, Grouping, compare, grouped
 from charterer.ledger.reconciliation.ledger_side import Span, ledger_side
@@ -19,7 +19,10 @@ from charterer.sentences import count, is_or_are, names
 
 @dataclass(frozen=True, slots=True)
 class BillReport:
-    """``groups``: ordered by what they are grouped by. ``formats``: by file. ``covered``: by vendor."""
+    """``groups``: ordered by what they are grouped by. ``formats``: by file. ``covered``: by vendor.
+
+    ``notes``: on what was compared. ``found``: what somebody should look at. ``unknown``: what the files do not show.
+    """
 
     groups: Sequence[Difference]
     total: Difference
@@ -27,6 +30,8 @@ class BillReport:
     lines_read: int
     covered: Mapping[str, Sequence[Span]]
     notes: Sequence[str]
+    found: Sequence[str]
+    unknown: Sequence[str]
 
 
 def machine_keys(rows: Iterable[CostRow]) -> Collection[str]:
@@ -42,20 +47,68 @@ def bill_report(
     by: Sequence[Grouping],
 ) -> BillReport:
     """The bills beside the rows. ``months``: only these, ``2026-10``; none: all."""
-    ledger = ledger_side(rows(), bills.covered)
-    entries = [each for each in compare(ledger, bills.lines()) if not months or each.month in months]
+    ledger, tagged = ledger_side(rows(), bills.covered), _TagsSeen()
+    entries = [each for each in compare(ledger, tagged.of(bills.lines())) if not months or each.month in months]
     total = next(iter(grouped(entries, ())), Difference("", "", "", "", "", "", 0, 0, ZERO, ZERO, ZERO, {}))
-    notes = [*_coverage(bills), *_outside(total, ledger.left_out), *_unmatched(entries), *_repeated(bills.repeated)]
-    formats = {str(path): format.name for path, format in zip(paths, bills.formats, strict=True)}
-    return BillReport(grouped(entries, by), total, formats, bills.lines_read, bills.covered, notes)
+    return BillReport(
+        groups=grouped(entries, by),
+        total=total,
+        formats={str(path): format.name for path, format in zip(paths, bills.formats, strict=True)},
+        lines_read=bills.lines_read,
+        covered=bills.covered,
+        notes=[*_coverage(bills), *_outside(total, ledger.left_out)],
+        found=[*_unmatched(entries), *_repeated(bills.repeated), *_contradicting(bills.contradiction)],
+        unknown=[*_unknown(paths, bills), *tagged.unknown()],
+    )
+
+
+class _TagsSeen:
+    """Which vendors' bills have Charterer's tags: without them no bill shows a machine that no rental had."""
+
+    def __init__(self) -> None:
+        self._machines: dict[str, set[str]] = {}
+        self._tagged: set[str] = set()
+
+    def of(self, lines: Iterable[BillLine]) -> Iterable[BillLine]:
+        """The same lines."""
+        for line in lines:
+            if line.kind is LineKind.MACHINE:
+                self._machines.setdefault(line.vendor, set()).add(line.resource)
+                if line.tags.ours or line.tags.claim:
+                    self._tagged.add(line.vendor)
+            yield line
+
+    def unknown(self) -> Iterable[str]:
+        for vendor, machines in sorted(self._machines.items()):
+            if vendor not in self._tagged:
+                yield (
+                    f"Whether {vendor} bills a machine with Charterer's tags that no rental had is not known: "
+                    f"{count(len(machines), 'machine')} of the ledger {is_or_are(len(machines))} on its bill, and none "
+                    "has such a tag there. On AWS activate them as cost allocation tags; Azure's VMs have none."
+                )
+
+
+def _unknown(paths: Sequence[Path], bills: Bills) -> Iterable[str]:
+    if not bills.covered:
+        yield "The files have no line of use: nothing is compared."
+    for path, unknown in zip(paths, bills.unknown, strict=True):
+        for what in unknown:
+            yield f"{path}: not known is {what}."
+
+
+def _contradicting(contradiction: Contradiction) -> Iterable[str]:
+    if contradiction.charges:
+        yield (
+            f"Warning: {count(contradiction.charges, 'charge')} {is_or_are(contradiction.charges)} in several files "
+            f"with different amounts, and counted each time: {names(map(str, contradiction.files))}. If these are "
+            "exports of one month, give the latest alone."
+        )
 
 
 def _coverage(bills: Bills) -> Iterable[str]:
-    if not bills.covered:
-        yield "The files have no line of use: nothing is compared."
     for vendor, spans in sorted(bills.covered.items()):
         shown = ", ".join(f"{format_minute(start)} to {format_minute(end)}" for start, end in spans)
-        yield f"The bill of {vendor or 'a vendor that it does not name'} covers {shown}; months are the budgets' own."
+        yield f"The bill of {vendor} covers {shown}; months are the budgets' own."
 
 
 def _outside(total: Difference, left_out: Mapping[str, Money]) -> Iterable[str]:

@@ -12,7 +12,7 @@ import click
 from charterer.cli.bill.bill_report import BillReport, bill_report, machine_keys
 from charterer.cli.bill.document import bill_csv, bill_document, bill_json
 from charterer.cli.shared.months import MonthType
-from charterer.cli.shared.output import announce_when_slow, emit
+from charterer.cli.shared.output import FOUND, UNKNOWN, announce_when_slow, emit
 from charterer.cli.shared.record_option import record_option
 from charterer.cloud_bills.errors import UnreadableBill
 from charterer.cloud_bills.reader import open_bills
@@ -41,7 +41,7 @@ def _groupings(context: click.Context, parameter: click.Parameter, value: str) -
 def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequence[Grouping], output: str) -> None:
     """Compare what clouds bill with the record of costs. Changes nothing, and needs no cluster.
 
-    FILES are what clouds export, as CSV, gzipped CSV or Parquet: FOCUS 1.0 to 1.2 of AWS, Google Cloud or Azure, or
+    FILES are what clouds export, as CSV, gzipped CSV or Parquet: FOCUS 1.0 to 1.4 of AWS, Google Cloud or Azure, or
     AWS CUR 2.0, with resources. All amounts must be in USD.
 
     \b
@@ -52,13 +52,17 @@ def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequ
     Each difference has its causes, and these add up to it to the micro-dollar. It needs DuckDB:
     pip install '.[bill]' in a checkout.
 
-    Exit code: 0 whatever the difference is, or 1 for an error such as a file that is no bill.
+    Exit code: 0 if ledger and bill have the same machines; 1 for an error such as a file that is no bill; 3 if
+    something is found (a machine or a rental that only one of them has, lines that are there twice); else 4 if the
+    files cannot show that, for lack of a column or of tags.
     """
     report = _report(files, record, months, by)
     if output == "csv":
         bill_csv(report, sys.stdout)
     else:
         emit(bill_document(report, by), bill_json(report), output)
+    if report.found or report.unknown:
+        raise click.exceptions.Exit(FOUND if report.found else UNKNOWN)
 
 
 def _report(files: Sequence[Path], place: str, months: Sequence[str], by: Sequence[Grouping]) -> BillReport:

@@ -33,8 +33,8 @@ def bill_document(report: BillReport, by: Sequence[Grouping]) -> Document:
         sums = [TableCell(text, Tone.STRONG) for text in ("total", *empty, *_amounts(report.total))]
         rows.append(tuple(sums))
     blocks: list[Block] = [DocumentTable(tuple(columns), tuple(rows))]
-    for note in report.notes:
-        blocks.append(Paragraph(note, Tone.BAD if note.startswith("Warning") else Tone.PLAIN))
+    for notes, tone in ((report.notes, Tone.PLAIN), (report.unknown, Tone.BAD), (report.found, Tone.BAD)):
+        blocks += [Paragraph(note, tone) for note in notes]
     return Document("charterer bill", tuple(blocks))
 
 
@@ -90,6 +90,8 @@ def bill_json(report: BillReport) -> dict[str, JsonValue]:
         "differences": [_json(each) for each in report.groups],
         "total": _json(report.total),
         "notes": list(report.notes),
+        "found": list(report.found),
+        "unknown": list(report.unknown),
     }
 
 

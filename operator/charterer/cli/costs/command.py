@@ -15,7 +15,7 @@ from charterer.cli.costs.cost_sums import LABEL, NAMESPACE, PURPOSE, CostSums, K
 from charterer.cli.costs.costs_csv import costs_csv
 from charterer.cli.costs.costs_document import costs_document
 from charterer.cli.costs.costs_json import costs_json
-from charterer.cli.costs.focus import focus_csv
+from charterer.cli.costs.focus import COLUMNS, focus_csv
 from charterer.cli.costs.rows_of_month import LedgerMonth, ledger_month, month_rows, open_rows
 from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read, wall_clock
 from charterer.cli.shared.months import MonthType, bounds
@@ -67,10 +67,16 @@ question_options = option_group(
 @click.command()
 @question_options
 @click.option("-o", "--output", type=click.Choice(_FORMATS), default="table", show_default=True, help="Format.")
-@click.option("--focus", is_flag=True, help="Each charge as a line of CSV by FOCUS 1.2, for tools that take it.")
+@click.option(
+    "--focus",
+    type=click.Choice(tuple(COLUMNS)),
+    is_flag=False,
+    flag_value="1.2",
+    help="Each charge as a line of CSV by FOCUS, for tools that take it. Alone: by FOCUS 1.2.",
+)
 @cluster_options
 @click.pass_context
-def costs(ctx: click.Context, question: CostQuestion, output: str, focus: bool, cluster: ClusterOptions) -> None:
+def costs(ctx: click.Context, question: CostQuestion, output: str, focus: str | None, cluster: ClusterOptions) -> None:
     """Show who spent what in a month. Changes nothing.
 
     The sums are those of the ledger, to the micro-dollar. What no job held (nodes that start, idle GPUs, nodes that
@@ -86,7 +92,7 @@ def costs(ctx: click.Context, question: CostQuestion, output: str, focus: bool, 
     \b
     For a spreadsheet, for finance:
       charterer costs --month 2026-11 --by namespace -o csv > november.csv
-      charterer costs --month 2026-11 --focus > focus.csv
+      charterer costs --month 2026-11 --focus 1.4 > focus.csv
     """
     _check(ctx, question, focus)
     try:
@@ -96,7 +102,7 @@ def costs(ctx: click.Context, question: CostQuestion, output: str, focus: bool, 
         raise click.ClickException(str(error)) from error
 
 
-def _check(ctx: click.Context, question: CostQuestion, focus: bool) -> None:
+def _check(ctx: click.Context, question: CostQuestion, focus: str | None) -> None:
     if focus:
         given = {"--by": "by", "--output": "output", "--share-waste": "share_waste"}
         for option, name in given.items():
@@ -117,7 +123,7 @@ def _check(ctx: click.Context, question: CostQuestion, focus: bool) -> None:
             )
 
 
-def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOptions) -> None:
+def _answer(question: CostQuestion, output: str, focus: str | None, cluster: ClusterOptions) -> None:
     snapshot, now = None, wall_clock()
     if not question.recorded_only:
         from charterer.controller.snapshot.offline import snapshot_of  # as slow to load as what it reads
@@ -127,7 +133,7 @@ def _answer(question: CostQuestion, output: str, focus: bool, cluster: ClusterOp
     if focus:
         record = CostRecord(question.record)
         budgets, _, month = _asked(question, snapshot, record, now)
-        focus_csv(month, month_rows(month, record.read([month], budgets), _open(snapshot, budgets)), sys.stdout)
+        focus_csv(month, month_rows(month, record.read([month], budgets), _open(snapshot, budgets)), sys.stdout, focus)
         return
     answer = costs_answer(question, snapshot, now)
     if output == "csv":

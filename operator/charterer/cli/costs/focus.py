@@ -1,4 +1,4 @@
-"""The rows of a month as FOCUS 1.2 (focus.finops.org), the form in which tools for cloud costs take charges.
+"""The rows of a month as FOCUS 1.2 or 1.4 (focus.finops.org), the form in which tools for cloud costs take charges.
 
 One charge for each row of the record of costs. ``x_CostMicrodollars`` has the exact cost; so have the cost columns, in
 dollars with six decimals. A unit price is what a GPU-hour of the charge came to, since FOCUS wants its product with the
@@ -8,7 +8,7 @@ quantity to be the cost.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from operator import itemgetter
@@ -33,20 +33,30 @@ _NAMES: Final = """
     SubAccountId SubAccountName SubAccountType Tags x_Budget x_Pool x_Job x_Run x_Class x_User x_Purpose
     x_Rental x_GpuType x_GpuHours x_CostMicrodollars x_StillOpen
 """
-COLUMNS: Final = tuple(_NAMES.split())
-"""Those of the specification by name, and then our own. The status of commitments is empty: none is known."""
-_cells: Final = itemgetter(*COLUMNS)
+_RENAMED: Final = {"ProviderName": "ServiceProviderName", "PublisherName": "HostProviderName"}
+COLUMNS: Final[Mapping[str, Sequence[str]]] = {
+    "1.2": tuple(_NAMES.split()),
+    "1.4": tuple(_RENAMED.get(name, name) for name in _NAMES.split()),
+}
+"""By version: those of the specification, and then our own. The status of commitments is empty: none is known.
+
+FOCUS 1.4 has two columns for who sells and who hosts, instead of two for who sells and who makes a product.
+"""
+_UNPRICED: Final = dict.fromkeys(("PricingCategory", "SkuPriceDetails", "SkuPriceId"), "")
+"""A correction has no price of a unit, so by FOCUS 1.4 it names none either."""
 _PROVIDERS: Final = {"aws": "Amazon Web Services", "azure": "Microsoft Azure", "gcp": "Google Cloud"}
 
 
-def focus_csv(month: str, rows: Iterable[tuple[CostRow, bool]], file: TextIO) -> None:
-    """A charge for each row of the month; the rows come with whether they are still open."""
-    write_csv(COLUMNS, _lines(month, rows), file)
+def focus_csv(month: str, rows: Iterable[tuple[CostRow, bool]], file: TextIO, version: str) -> None:
+    """A charge for each row of the month; the rows come with whether they are still open. ``version``: of FOCUS."""
+    write_csv(COLUMNS[version], _lines(month, rows, itemgetter(*COLUMNS[version])), file)
 
 
-def _lines(month: str, rows: Iterable[tuple[CostRow, bool]]) -> Iterator[Sequence[str]]:
+def _lines(
+    month: str, rows: Iterable[tuple[CostRow, bool]], cells: Callable[[Mapping[str, str]], Sequence[str]]
+) -> Iterator[Sequence[str]]:
     for row, is_open in rows:
-        yield _cells(_charge(month, row, is_open))
+        yield cells(_charge(month, row, is_open))
 
 
 def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
@@ -55,7 +65,8 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
     cost, hours = dollars(row.cost), _hours(row)
     quantity, unit, unit_price = _priced(row, hours)
     namespace = "" if payer is None else payer.namespace
-    return _of_machine(row.machine, row.pool, row.budget) | {
+    machine = _of_machine(row.machine, row.pool, row.budget) | (_UNPRICED if row.correction else {})
+    return machine | {
         "BilledCost": cost,
         "BillingPeriodEnd": _second(end),
         "BillingPeriodStart": _second(start),
@@ -98,7 +109,7 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
 def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str]:
     """What all charges of machines that are alike have in common; that is not to be changed."""
     provider = _PROVIDERS.get(machine.cloud, machine.cloud)
-    sku = machine.instance_type or machine.gpu_type
+    sku = machine.instance_type or machine.gpu_type or pool  # a pool has one price, whatever its nodes are
     spot = machine.capacity_type == CapacityType.SPOT.value
     texts = {
         "AvailabilityZone": machine.zone,
@@ -109,6 +120,7 @@ def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str
         "ChargeCategory": "Usage",
         "ChargeFrequency": "Usage-Based",
         "CommitmentDiscountStatus": "",
+        "HostProviderName": provider,
         "InvoiceIssuerName": provider,
         "PricingCategory": "Dynamic" if spot else "Standard",
         "PricingCurrency": "USD",
@@ -119,11 +131,12 @@ def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str
         "ResourceType": "GPURental",
         "ServiceCategory": "Compute",
         "ServiceName": "Charterer GPU nodes",
+        "ServiceProviderName": provider,
         "ServiceSubcategory": "Virtual Machines",
         "SkuId": sku,
-        "SkuMeter": "GPU hours" if sku else "",
-        "SkuPriceDetails": json.dumps({"GpuCount": machine.gpus}) if sku else "",
-        "SkuPriceId": f"{sku}/{machine.zone}/{machine.capacity_type}" if sku else "",
+        "SkuMeter": "GPU hours",
+        "SkuPriceDetails": json.dumps({"GpuCount": machine.gpus}),
+        "SkuPriceId": f"{sku}/{machine.zone}/{machine.capacity_type}",
         "x_Budget": budget,
         "x_GpuType": machine.gpu_type,
         "x_Pool": pool,

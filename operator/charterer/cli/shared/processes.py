@@ -1,37 +1,106 @@
-"""Runs simulations in parallel processes, with a progress bar on a terminal."""
+"""Runs simulations in parallel processes, and says on stderr how far they are and how long they will take."""
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from multiprocessing import active_children
-from typing import TypeVar
+from multiprocessing import Array, active_children
+from typing import Any, Final, TypeAlias, TypeVar
 
 import click
 
 T = TypeVar("T")
+Tell: TypeAlias = Callable[[float], None]
+"""Gets the fraction of a task that is done."""
+
+_LOOK_SECONDS: Final = 0.5
+_SAY_SECONDS: Final = 30.0
+"""How often a line says how far it is, if stderr is no terminal."""
+_STEPS: Final = 1000
+
+_done: Any = None
+"""In a process of the pool: the fraction of each task that is done, in memory that all share."""
 
 
-def side_by_side(tasks: Sequence[Callable[[], T]], processes: int | None = None) -> list[T]:
-    """The results of picklable tasks, in their order. ``processes``: None for one per core."""
+class Interrupted(KeyboardInterrupt):
+    """A person interrupted; ``results``: of the tasks that were done, by their number."""
+
+    def __init__(self, results: Mapping[int, object]) -> None:
+        super().__init__()
+        self.results = results
+
+
+def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = None) -> list[T]:
+    """The results of picklable tasks, in their order. ``processes``: None for one per core. Interrupted."""
     workers = min(processes or os.cpu_count() or 1, len(tasks))
-    off = not sys.stderr.isatty()
-    with click.progressbar(length=len(tasks), label="simulating", file=sys.stderr, hidden=off) as bar:
-        results: dict[int, T] = {}
-        if workers <= 1:
-            for at, task in enumerate(tasks):
-                results[at] = task()
-                bar.update(1)
-        else:
-            with ProcessPoolExecutor(workers) as pool, _ended_at_once(pool):
-                waiting = {pool.submit(task): at for at, task in enumerate(tasks)}
-                for done in as_completed(waiting):
-                    results[waiting[done]] = done.result()
-                    bar.update(1)
+    shared = Array("d", max(len(tasks), 1), lock=False)
+    results: dict[int, T] = {}
+    with _Progress(len(tasks)) as progress:
+        try:
+            if workers <= 1:
+                for at, task in enumerate(tasks):
+                    results[at] = task(lambda part, at=at: progress.show((at + part) / len(tasks), at))  # type: ignore[misc]
+                    progress.show((at + 1) / len(tasks), at + 1)
+            else:
+                with ProcessPoolExecutor(workers, initializer=_begin, initargs=(shared,)) as pool, _ended_at_once(pool):
+                    waiting: dict[Future[T], int] = {pool.submit(_run, task, at): at for at, task in enumerate(tasks)}
+                    while len(results) < len(tasks):
+                        ended, _ = wait(waiting, _LOOK_SECONDS, FIRST_COMPLETED)
+                        for future in ended:
+                            results[at := waiting.pop(future)] = future.result()
+                            shared[at] = 1.0
+                        progress.show(sum(shared) / len(tasks), len(results))
+        except KeyboardInterrupt:
+            raise Interrupted(results) from None
     return [results[at] for at in range(len(tasks))]
+
+
+def _begin(shared: Any) -> None:
+    """What a process of the pool begins with: an interrupt is the parent's to act on."""
+    global _done
+    _done = shared
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _run(task: Callable[[Tell], T], at: int) -> T:
+    def tell(part: float) -> None:
+        _done[at] = part
+
+    return task(tell)
+
+
+class _Progress:
+    """A bar on a terminal, and elsewhere a line every half minute."""
+
+    def __init__(self, tasks: int) -> None:
+        self._tasks, self._begun, self._shown = tasks, time.monotonic(), 0
+        self._said = self._begun
+        self._terminal = sys.stderr.isatty()
+        self._bar = click.progressbar(length=_STEPS, label="simulating", file=sys.stderr, hidden=not self._terminal)
+
+    def __enter__(self) -> _Progress:
+        self._bar.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._bar.__exit__(None, None, None)
+
+    def show(self, part: float, done: int) -> None:
+        """``part``: of all tasks; ``done``: how many have ended."""
+        steps = int(part * _STEPS)
+        if steps > self._shown:
+            self._bar.update(steps - self._shown)
+            self._shown = steps
+        now = time.monotonic()
+        if not self._terminal and now - self._said >= _SAY_SECONDS:
+            self._said = now
+            left = f", about {(now - self._begun) * (1 - part) / part / 60:.0f} min left" if part > 0 else ""
+            click.echo(f"simulating: {part:.0%}, {done} of {self._tasks} done{left}", err=True)
 
 
 @contextmanager

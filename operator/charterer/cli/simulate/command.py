@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -13,7 +14,7 @@ from charterer.cli.shared.cluster import ClusterOptions, cluster_options, read, 
 from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.cli.shared.formatting import when
 from charterer.cli.shared.output import emit, write
-from charterer.cli.shared.processes import side_by_side
+from charterer.cli.shared.processes import Interrupted, side_by_side
 from charterer.cli.simulate.options import (
     NodeOptions,
     OutputOptions,
@@ -131,13 +132,24 @@ def simulate(
 
 
 def _simulate(subject: SimulationInput, choices: Sequence[PolicyChoice], processes: int | None) -> list[Simulated]:
-    """All simulations, in parallel processes; one result for each policy."""
+    """All simulations, in parallel processes; one result for each policy. Of an interrupt, what there is."""
     tasks = [list(subject.parts(choice)) for choice in choices]
-    results = iter(side_by_side(list(chain.from_iterable(tasks)), processes))
-    return [
-        Simulated(choice, tuple(next(results) for _ in of_choice))
-        for choice, of_choice in zip(choices, tasks, strict=True)
+    try:
+        results: Mapping[int, Any] = dict(enumerate(side_by_side(list(chain.from_iterable(tasks)), processes)))
+    except Interrupted as interrupted:
+        results = interrupted.results
+    numbers = iter(range(sum(map(len, tasks))))
+    found = [(choice, [next(numbers) for _ in of_choice]) for choice, of_choice in zip(choices, tasks, strict=True)]
+    simulated = [
+        Simulated(choice, tuple(results[number] for number in mine))
+        for choice, mine in found
+        if all(number in results for number in mine)
     ]
+    if not simulated:
+        raise click.Abort
+    if len(simulated) < len(choices):
+        click.echo(f"Interrupted: {len(simulated)} of {len(choices)} policies are simulated, and shown.", err=True)
+    return simulated
 
 
 def _show(subject: SimulationInput, simulated: Sequence[Simulated], show: OutputOptions) -> None:

@@ -12,6 +12,7 @@ from itertools import combinations_with_replacement
 from pathlib import Path
 
 from charterer.cli.shared.files.input_file import read_text
+from charterer.cli.shared.processes import Tell
 from charterer.domain.budget import Budget
 from charterer.domain.money import Money, total
 from charterer.domain.pool import CapacityType
@@ -49,7 +50,7 @@ class SimulationInput:
 
     title: str
     notes: tuple[str, ...]
-    parts: Callable[[PolicyChoice], Sequence[Callable[[], ReplayResult]]]
+    parts: Callable[[PolicyChoice], Sequence[Callable[[Tell], ReplayResult]]]
     rates: tuple[float, ...]
     classes: frozenset[str]
     gpu_types: tuple[str, ...]
@@ -72,7 +73,7 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
         measured = f"Actually measured: {span(sum(took) / len(took))} on average ({len(took)} jobs)."
         notes = (measured, *notes)
 
-    def parts(choice: PolicyChoice) -> Sequence[Callable[[], ReplayResult]]:
+    def parts(choice: PolicyChoice) -> Sequence[Callable[[Tell], ReplayResult]]:
         return [partial(replay, part, choice) for part in history.parts]
 
     classes = frozenset(job.kind for job in jobs if job.kind)
@@ -140,14 +141,14 @@ def _from_lines(
     sale: OnSale,
     budget: Money | None,
 ) -> SimulationInput:
-    trace = is_trace(lines.readline())
+    trace = is_trace(lines.readline().rstrip("\r\n"))
     lines.seek(0)
     gpu_types = [""] if trace and not sale.from_file else [pool.gpu_type for pool in sale.pools]
     known = None if speeds is None else read_speeds(_lines(speeds), speeds.name, gpu_types)
     if trace:
         curves, warnings = ({}, ()) if known is None else (_curves(known), known.warnings)
         history = read_history(lines, workload.name, sale.pools, sale.restart_seconds, curves, on_sale=sale.from_file)
-        return of_history(workload.name, history, warnings, budget)
+        return of_history(workload.name, history, (*history.gaps, *warnings), budget)
     if speeds is None or known is None:
         raise BadRow(
             f"{workload.name}: has no column duration, so nothing tells how long its jobs take: add that column, or "
@@ -186,8 +187,8 @@ def with_pairs(subject: SimulationInput, file: Path) -> tuple[SimulationInput, P
     return replace(subject, notes=(*subject.notes, note)), table
 
 
-def _simulate(scenario: Scenario, choice: PolicyChoice) -> ReplayResult:
-    return ReplayResult(scenario.pools, run_one(scenario, choice))
+def _simulate(scenario: Scenario, choice: PolicyChoice, tell: Tell) -> ReplayResult:
+    return ReplayResult(scenario.pools, run_one(scenario, choice, tell))
 
 
 def _nodes_on_sale(sale: OnSale) -> str:

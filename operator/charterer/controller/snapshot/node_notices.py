@@ -17,7 +17,7 @@ from charterer.lifecycle.view import NodeIndex, rivals_of
 def node_notices(
     nodes: Mapping[ObjectKey, Node], rentals: Mapping[ObjectKey, Rental]
 ) -> Mapping[PoolId, tuple[Notice, ...]]:
-    """The notices of each pool's rented machines whose Nodes leave."""
+    """The notices of each pool's rented machines whose Nodes leave, or have broken GPUs."""
     leaving = {node.name: node for node in nodes.values() if node.departure is not None}
     if not leaving:
         return {}
@@ -26,8 +26,8 @@ def node_notices(
     for rental in rentals.values():
         node = None if rental.instance is None else index.of_rental(rental)
         if node is not None and node.departure is not None and rental.instance is not None:
-            why, certain = f"{node.departure.why} on Node {node.name}", node.departure.certain
-            found[rental.pool].append(Notice(rental.instance, None, certain, why))
+            told, why = node.departure, f"{node.departure.why} on Node {node.name}"
+            found[rental.pool].append(Notice(rental.instance, None, told.certain, why, told.broken))
     return {pool: tuple(notices) for pool, notices in found.items()}
 
 

@@ -58,13 +58,20 @@ def preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapsh
 
 def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
     """That a price is not believed, with both numbers."""
-    before = "no price" if pool.quote is None else f"{pool.quote.list_price}"
-    message = (
-        f"the cloud asks {listed} for a node and asked {before} before, which counts until the new price is confirmed: "
-        f"kubectl annotate --overwrite gpupool {pool.id} {ANNOTATION_CONFIRMED_PRICE}={listed.decimal()}, or set "
-        "spec.price.hourly"
-    )
-    return condition(ConditionType.PRICE_HELD, True, "PriceMoved", message, snapshot.now, pool.generation)
+    confirm = f"kubectl annotate --overwrite gpupool {pool.id} {ANNOTATION_CONFIRMED_PRICE}={listed.decimal()}"
+    reason = "PriceUnlikeOthers" if pool.quote is None else "PriceMoved"
+    if pool.quote is None:
+        message = (
+            f"the cloud asks {listed} for a node, for each GPU and each processor less than a third or more than three "
+            "times of what another pool's node with the same GPUs costs: nothing is rented until it is confirmed"
+        )
+    else:
+        message = (
+            f"the cloud asks {listed} for a node and asked {pool.quote.list_price} before, which counts until the new "
+            "price is confirmed"
+        )
+    said = f"{message}: {confirm}, or set spec.price.hourly"
+    return condition(ConditionType.PRICE_HELD, True, reason, said, snapshot.now, pool.generation)
 
 
 def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:

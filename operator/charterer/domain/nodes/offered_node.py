@@ -7,12 +7,8 @@ from typing import Final
 
 from charterer.domain.nodes.demands import Amounts, NodeTaint, OfferedNode
 from charterer.domain.pool import Offering, Pool
-from charterer.gpu_types import gigabytes, slice_profile, whole_type
+from charterer.gpu_types import SHARED_SUFFIX, data_sheet, gigabytes, slice_profile, whole_type
 
-_ARM: Final = ("GB200", "GB300", "GH200", "T4G")
-"""Models of GPUs that are sold with Arm processors only."""
-_SHARED_SUFFIX: Final = "-SHARED"
-"""What feature discovery appends to the product where GPUs are shared under their own name (k8s-device-plugin)."""
 _MEMORY_SHOWN: Final = 0.93
 """The least part of the memory in a GPU's name that the driver shows: 15360 MiB of 16 GB, 22888 MiB of 24 GB."""
 
@@ -41,7 +37,8 @@ def offered_node(pool: Pool) -> OfferedNode | None:
 
 def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
     types = tuple(offering.instance_type.split(","))
-    arch = ("arm64",) if any(model in whole_type(offering.gpu_type).upper() for model in _ARM) else ("amd64",)
+    sheet = data_sheet(offering.gpu_type)
+    arch = ("arm64",) if sheet is not None and sheet.arm else ("amd64",)
     system = ("linux",)
     memory = gigabytes(offering.gpu_type)
     of_memory = {} if memory is None else {"nvidia.com/gpu.memory": _mebibytes(memory)}
@@ -68,7 +65,7 @@ def _product(offering: Offering) -> str:
     whole, counted_as_gpus = whole_type(offering.gpu_type), offering.resource == "nvidia.com/gpu"
     if not counted_as_gpus:
         return whole
-    return f"{whole}{_SHARED_SUFFIX}" if profile.startswith(("shared", "mps")) else offering.gpu_type
+    return f"{whole}{SHARED_SUFFIX}" if profile.startswith(("shared", "mps")) else offering.gpu_type
 
 
 def _mebibytes(gigabytes_named: int) -> tuple[str, str]:

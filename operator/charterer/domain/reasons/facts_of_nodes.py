@@ -57,12 +57,13 @@ class RentalDeleted:
 
 @dataclass(frozen=True, slots=True)
 class TakenBack:
-    """The cloud takes it back, or, if not ``certain``, may. ``words``: in whose words, or empty."""
+    """The cloud takes it back, or its GPUs are broken; or, if not ``certain``, may. ``words``: whose, or empty."""
 
     instance: InstanceId | None
     rental: RentalId
     certain: bool
     words: str
+    broken: bool = False
 
 
 @dataclass(frozen=True, slots=True)

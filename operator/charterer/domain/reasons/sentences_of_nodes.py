@@ -38,8 +38,10 @@ def _(node: of.RentalDeleted) -> str:
 
 @tell.register
 def _(node: of.TakenBack) -> str:
-    verb = "takes" if node.certain else "may take"
     whose = f" ({node.words})" if node.words else ""
+    if node.broken:
+        return f"GPUs of {node.instance} of {node.rental} {'are' if node.certain else 'may be'} broken{whose}"
+    verb = "takes" if node.certain else "may take"
     return f"the cloud {verb} back {node.instance} of {node.rental}{whose}"
 
 

@@ -263,7 +263,7 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
         for rental in (rental for pool in rentals.by_pool.values() for rental in pool.live):
             if rental.instance is not None and rental.instance in noticed:
                 notice = noticed[rental.instance]
-                taken = of_nodes.TakenBack(rental.instance, rental.id, certain=True, words=notice.why)
+                taken = of_nodes.TakenBack(rental.instance, rental.id, True, notice.why, notice.broken)
                 found[rental.id] = reason(ReasonCode.INTERRUPTION, taken)
     return found
 

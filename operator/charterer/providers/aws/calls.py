@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Final
 
+import boto3
 import botocore.session
 from botocore import exceptions as sdk
 from botocore import xform_name
@@ -101,28 +102,25 @@ class Sdk:
         if service == "pricing":
             partition = self._session.get_partition_for_region(region)
             region = _PRICE_LISTS.get(partition, region)
-        return self._session.create_client(
-            service, region_name=region, config=self._config, endpoint_url=self._endpoint
-        )
+        return self._session.client(service, region_name=region, config=self._config, endpoint_url=self._endpoint)
 
     def _open(self) -> Any:
-        session = botocore.session.get_session()
+        """boto3's own session: keys, profiles, SSO, chains of roles, IRSA and Pod Identity as boto3 finds them."""
+        session = boto3.Session()
         if not self._role:
             return session
-        create = partial(
-            session.create_client, region_name=self._region, config=self._config, endpoint_url=self._endpoint
-        )
+        create = partial(session.client, region_name=self._region, config=self._config, endpoint_url=self._endpoint)
         fetcher = AssumeRoleCredentialFetcher(
             create, _source_of(session), self._role, extra_args={"RoleSessionName": "charterer"}
         )
-        session = botocore.session.get_session()
-        session.register_component("credential_provider", CredentialResolver([_RoleProvider(fetcher)]))
-        return session
+        of_role = botocore.session.get_session()
+        of_role.register_component("credential_provider", CredentialResolver([_RoleProvider(fetcher)]))
+        return boto3.Session(botocore_session=of_role)
 
 
 @cache
 def _known_regions() -> Sequence[str]:
-    session = botocore.session.get_session()
+    session = boto3.Session()
     partitions = session.get_available_partitions()
     return [region for partition in partitions for region in session.get_available_regions("ec2", partition)]
 

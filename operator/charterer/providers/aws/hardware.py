@@ -4,37 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
 from charterer.domain.pool import Offering, Pool
+from charterer.gpu_types.accelerators import counted_otherwise, ec2_gpu, label_advice, part_of_a_gpu
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.permissions import Call
 from charterer.providers.errors import InvalidRequest
 from charterer.providers.node_template import NO_TEMPLATE, NodeTemplate
 
-PRODUCTS: Final[Mapping[tuple[str, int], str]] = {
-    ("T4", 16384): "Tesla-T4",
-    ("V100", 32768): "Tesla-V100-SXM2-32GB",
-    ("A10G", 22888): "NVIDIA-A10G",
-    ("L4", 22888): "NVIDIA-L4",
-    ("L40S", 45776): "NVIDIA-L40S",
-    ("A100", 40960): "NVIDIA-A100-SXM4-40GB",
-    ("A100", 81920): "NVIDIA-A100-SXM4-80GB",
-    ("H100", 81920): "NVIDIA-H100-80GB-HBM3",
-    ("H200", 144384): "NVIDIA-H200",
-    ("B200", 183359): "NVIDIA-B200",
-}
-"""The node label nvidia.com/gpu.product by EC2's name of a GPU and its MiB. The label is the name that the driver
-gives the GPU, with hyphens; EC2's names and sizes are those of DescribeInstanceTypes."""
-
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs of an instance type: how many, EC2's name and the MiB of each."""
+    """The GPUs of an instance type: how many whole ones, EC2's name and the MiB of each.
+
+    ``part``: what an instance has of a GPU if it has no whole one, such as 0.25. ``told_otherwise``: that EC2 lists
+    another number than Charterer's table, by which they count.
+    """
 
     count: int
     name: str
     memory: int
+    part: float = 0.0
+    told_otherwise: str = ""
 
     def __str__(self) -> str:
         return f"{self.count} × {self.name} of {self.memory} MiB" if self.count else "no GPU"
@@ -74,6 +66,9 @@ class AwsHardware:
         """
         found = [await self._type(pool, name) for name in types]
         for each in found:
+            if each.gpus.part:
+                what = f"an {each.gpus.name} ({each.gpus.part:g})"
+                raise _wrong(pool, "spec.aws.instanceTypes", part_of_a_gpu(f"instance type {each.name}", what))
             if not each.gpus.count:
                 message = f"instance type {each.name} has no GPU that a pod could have: name one with NVIDIA GPUs"
                 raise _wrong(pool, "spec.aws.instanceTypes", message)
@@ -82,12 +77,10 @@ class AwsHardware:
             message = f"the nodes of a pool have equal GPUs, but {differ}: make a GPUPool for each"
             raise _wrong(pool, "spec.aws.instanceTypes", message)
         gpus = found[0].gpus
-        product = said or PRODUCTS.get((gpus.name, gpus.memory))
-        if product is None:
-            message = (
-                f"set it to the node label nvidia.com/gpu.product of {found[0].name} ({gpus}), which is not known here"
-            )
-            raise _wrong(pool, "spec.aws.gpuType", message)
+        sold = ec2_gpu(gpus.name, gpus.memory)
+        product = said or sold.label
+        if not product:
+            raise _wrong(pool, "spec.aws.gpuType", label_advice(f"{found[0].name} ({gpus})", sold))
         cpus, memory = min(each.vcpus for each in found), min(each.memory for each in found)
         traits = nodes.traits({"cpu": str(cpus), "memory": f"{memory}Mi"})
         return Offering(product, gpus.count, ",".join(types), ",".join(sorted(set(zones))), group, traits=traits)
@@ -95,6 +88,10 @@ class AwsHardware:
     async def sold_as(self, pool: Pool, name: str) -> frozenset[str]:
         """How an instance type is sold."""
         return (await self._type(pool, name)).classes
+
+    async def told_otherwise(self, pool: Pool, names: Sequence[str]) -> str:
+        """What to say of instance types of which EC2 lists another number of GPUs than the table has."""
+        return "; ".join(filter(None, [(await self._type(pool, name)).gpus.told_otherwise for name in names]))
 
     async def vcpus(self, pool: Pool, name: str) -> int:
         """Virtual CPUs of an instance type, by which quotas count."""
@@ -126,7 +123,12 @@ def _gpus(row: Mapping[str, Any]) -> Gpus:
     if not all_gpus:
         return Gpus(0, "", 0)
     gpu = all_gpus[0]
-    return Gpus(int(gpu["Count"]), gpu["Name"], int(gpu["MemoryInfo"]["SizeInMiB"]))
+    count = int(gpu["Count"])
+    part = 0.0 if count else float(gpu.get("GpuPartitionSize", 0.0))
+    mib, name = int(gpu["MemoryInfo"]["SizeInMiB"]), row["InstanceType"]
+    known = ec2_gpu(gpu["Name"], mib).gpus.get(name)
+    told_otherwise = counted_otherwise(name, count, known)
+    return Gpus(count if known is None else known, gpu["Name"], mib, part, told_otherwise)
 
 
 def _wrong(pool: Pool, field: str, message: str) -> InvalidRequest:

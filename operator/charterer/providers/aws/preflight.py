@@ -120,7 +120,8 @@ class Preflight:
             if sold not in await self._hardware.sold_as(pool, name):
                 message = f"{name} is not sold {sold}: change spec.capacityType or the instance types"
                 return PreflightFinding("GPUs", False, message)
-        return PreflightFinding("GPUs", True, f"{offering.gpus_per_node} × {offering.gpu_type} a node")
+        wrong = await self._hardware.told_otherwise(pool, types)
+        return PreflightFinding("GPUs", not wrong, wrong or f"{offering.gpus_per_node} × {offering.gpu_type} a node")
 
     async def _offered(self, pool: Pool, fleet: AwsFleet) -> PreflightFinding:
         zones = sorted(set(await self._hardware.zones(pool, fleet.subnets)))

@@ -7,8 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from charterer.clouds.azure import series_of
+from charterer.clouds.azure import cpus_of, series_of
 from charterer.domain.pool import Offering, Pool
+from charterer.gpu_types.accelerators import AZURE_OTHER, azure_gpu, counted_otherwise, label_advice, part_of_a_gpu
 from charterer.providers.azure.calls import Calls
 from charterer.providers.azure.groups import GroupState
 from charterer.providers.azure.permissions import Call
@@ -18,37 +19,29 @@ _log = logging.getLogger(__name__)
 
 _SECONDS: Final = 6 * 3600.0
 """For how long the list of a location, which has some thousand rows, is used before it is read again."""
-PRODUCTS: Final[Mapping[str, str]] = {
-    "NCas_T4_v3": "Tesla-T4",
-    "NCs_v3": "Tesla-V100-PCIE-16GB",
-    "NDrs_v2": "Tesla-V100-SXM2-32GB",
-    "NCads_A100_v4": "NVIDIA-A100-80GB-PCIe",
-    "NDasr_v4": "NVIDIA-A100-SXM4-40GB",
-    "NDamsr_A100_v4": "NVIDIA-A100-SXM4-80GB",
-    "NCads_H100_v5": "NVIDIA-H100-NVL",
-    "NCadis_H100_v5": "NVIDIA-H100-NVL",
-    "NDisr_H100_v5": "NVIDIA-H100-80GB-HBM3",
-    "NDisr_H200_v5": "NVIDIA-H200",
-}
-"""The node label nvidia.com/gpu.product by the series of a size. The label is the name that the driver gives the GPU,
-with hyphens; the GPUs of a series are those of Microsoft's pages of sizes."""
-_OTHER_GPUS: Final = ("MI300X", "MI325X", "V620", "V710", "MI25")
-"""GPUs of AMD, which are in the names of their sizes."""
 
 
 @dataclass(frozen=True, slots=True)
 class VmSize:
     """A VM size in a location. ``memory``: GiB. ``family``: the name of its quota.
 
+    ``gpus``: by Charterer's table where that has the size, and ``listed``: as Azure says, which may be wrong
+    (https://github.com/Azure/azure-cli/issues/31176).
     ``closed``: where this subscription may not have it: zones as Charterer names them, or the location.
     """
 
     name: str
     gpus: int
+    listed: int
     vcpus: int
     memory: float
     family: str
     closed: frozenset[str]
+
+    @property
+    def told_otherwise(self) -> str:
+        """That Azure lists another number of GPUs than it has; empty if it does not."""
+        return counted_otherwise(self.name, self.listed, self.gpus)
 
 
 class AzureHardware:
@@ -62,13 +55,15 @@ class AzureHardware:
     async def offering(self, pool: Pool, location: str, state: GroupState, said: str) -> Offering:
         """One node of the pool; InvalidRequest when its size has no GPU. ``said``: the spec's GPU type."""
         size = await self.size(pool, location, state.size)
-        if not size.gpus or any(name in size.name for name in _OTHER_GPUS):
+        sold, cpus = azure_gpu(series_of(size.name)), cpus_of(size.name)
+        if cpus in sold.parts:
+            raise InvalidRequest(pool.id, "spec.azure", "InvalidSpec", part_of_a_gpu(f"VM size {size.name}", "a GPU"))
+        if not size.gpus or any(name in size.name for name in AZURE_OTHER):
             message = f"VM size {size.name} has no GPU that a pod could have: take one with whole NVIDIA GPUs"
             raise InvalidRequest(pool.id, "spec.azure", "InvalidSpec", message)
-        product = said or PRODUCTS.get(series_of(size.name))
-        if product is None:
-            message = f"set it to the node label nvidia.com/gpu.product of {size.name}, whose GPU is not known here"
-            raise InvalidRequest(pool.id, "spec.azure.gpuType", "InvalidSpec", message)
+        product = said or sold.label
+        if not product:
+            raise InvalidRequest(pool.id, "spec.azure.gpuType", "InvalidSpec", label_advice(size.name, sold))
         zone = ",".join(sorted(state.zones)) or location
         traits = state.nodes.traits({"cpu": str(size.vcpus), "memory": f"{size.memory:f}Gi"})
         return Offering(product, size.gpus, size.name, zone, state.id.lower(), state.most, traits=traits)
@@ -106,5 +101,6 @@ def _read(row: Mapping[str, Any], location: str) -> VmSize:
         zones: Sequence[str] = (each.get("restrictionInfo") or {}).get("zones") or ()
         closed |= {f"{location}-{zone}" for zone in zones} if each.get("type") == "Zone" else {location}
     vcpus, memory, gpus = int(able.get("vCPUs", 0)), float(able.get("MemoryGB", 0)), able.get("GPUs", "0")
-    count = int(gpus) if gpus.isdigit() else 0
-    return VmSize(row["name"], count, vcpus, memory, row.get("family", ""), frozenset(closed))
+    listed = int(gpus) if gpus.isdigit() else 0
+    count = azure_gpu(series_of(row["name"])).gpus.get(cpus_of(row["name"]), listed)
+    return VmSize(row["name"], count, listed, vcpus, memory, row.get("family", ""), frozenset(closed))

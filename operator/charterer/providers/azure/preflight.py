@@ -89,7 +89,9 @@ class Preflight:
 
     async def _gpus(self, pool: Pool, cloud: AzureScaleSet | AzureNodePool, state: GroupState) -> PreflightFinding:
         offering = await self._hardware.offering(pool, cloud.location, state, cloud.gpu_type)
-        return PreflightFinding("GPUs", True, f"{offering.gpus_per_node} × {offering.gpu_type} a node")
+        size = await self._hardware.size(pool, cloud.location, state.size)
+        said = size.told_otherwise or f"{offering.gpus_per_node} × {offering.gpu_type} a node"
+        return PreflightFinding("GPUs", not size.told_otherwise, said)
 
     async def _zones(self, pool: Pool, cloud: AzureScaleSet | AzureNodePool, state: GroupState) -> PreflightFinding:
         """Whether the subscription may have the size where the set would make it."""

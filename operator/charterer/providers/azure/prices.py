@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -18,6 +19,8 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 _LIST_SECONDS: Final = 6 * 3600.0
 _SPOT_SECONDS: Final = 1800.0
 """For how long prices are used before they are read again, and those of a pool of spot nodes."""
+_LINUX: Final = re.compile(r"Virtual Machines \S.*(?<! Windows)", re.IGNORECASE)
+"""The product of a size's VMs that run Linux, such as Virtual Machines NDasrA100 v4 Series."""
 _SOLD_OTHERWISE: Final = ("spot", "low priority")
 """Ends of the names of rows that are no prices on demand; Low Priority is what Batch alone sells."""
 
@@ -66,7 +69,11 @@ class Prices:
 
 
 def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) -> Price:
-    """The one price of Linux that is sold so; InvalidRequest where there is none, or several."""
+    """The one price of Linux that is sold so; InvalidRequest where there is none, or several.
+
+    A row counts for what it is: an hour of a product of virtual machines. Others have the same size's name, such as
+    Cloud Services, and cost more.
+    """
     plain = [row for row in rows if _is_plain(row) and _sold(row) == sold]
     if others := {row["currencyCode"] for row in plain} - {"USD"}:
         raise _no_price(pool, f"{PRICES} tells the price of {what} in {', '.join(sorted(others))}, not in USD")
@@ -82,7 +89,7 @@ def _is_plain(row: Mapping[str, Any]) -> bool:
     return (
         row["type"] == "Consumption"
         and row["unitOfMeasure"] == "1 Hour"
-        and "windows" not in row["productName"].lower()
+        and _LINUX.fullmatch(row["productName"]) is not None
         and row.get("isPrimaryMeterRegion", True)
         and not row.get("tierMinimumUnits")
         and not row.get("effectiveEndDate")
@@ -95,9 +102,11 @@ def _sold(row: Mapping[str, Any]) -> str:
 
 
 def _newest(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows that took effect last; the feed tells earlier ones as well."""
-    begins = [parse_instant(row["effectiveStartDate"]) for row in rows]
-    return [row for row, begin in zip(rows, begins, strict=True) if begin == max(begins)]
+    """The rows of each meter that took effect last; the feed tells earlier ones as well."""
+    last: dict[str, Instant] = {}
+    for row in rows:
+        last[row["meterId"]] = max(last.get(row["meterId"], Instant(0)), parse_instant(row["effectiveStartDate"]))
+    return [row for row in rows if parse_instant(row["effectiveStartDate"]) == last[row["meterId"]]]
 
 
 def _no_price(pool: Pool, what: str) -> InvalidRequest:

@@ -4,37 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Offering, Pool
+from charterer.gpu_types.accelerators import accelerator_of, counted_otherwise, gce_gpu, label_advice, part_of_a_gpu
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 from charterer.providers.gcp.calls import Calls
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.template import Template
 
-PRODUCTS: Final[Mapping[str, str]] = {
-    "nvidia-tesla-p4": "Tesla-P4",
-    "nvidia-tesla-p100": "Tesla-P100-PCIE-16GB",
-    "nvidia-tesla-v100": "Tesla-V100-SXM2-16GB",
-    "nvidia-tesla-t4": "Tesla-T4",
-    "nvidia-l4": "NVIDIA-L4",
-    "nvidia-tesla-a100": "NVIDIA-A100-SXM4-40GB",
-    "nvidia-a100-80gb": "NVIDIA-A100-SXM4-80GB",
-    "nvidia-h100-80gb": "NVIDIA-H100-80GB-HBM3",
-    "nvidia-h100-mega-80gb": "NVIDIA-H100-80GB-HBM3",
-    "nvidia-h200-141gb": "NVIDIA-H200",
-    "nvidia-b200": "NVIDIA-B200",
-}
-"""The node label nvidia.com/gpu.product by accelerator type. The label is the name that the driver gives the GPU, with
-hyphens; the accelerator types are those of the page "GPU machine types"."""
-
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """A machine type: its own GPUs by accelerator type, virtual CPUs, and MiB of memory."""
+    """A machine type: its own GPUs by accelerator type, virtual CPUs, and MiB of memory.
+
+    ``told_otherwise``: that Compute Engine lists another number of GPUs than Charterer's table, by which they count.
+    """
 
     gpus: Mapping[str, int]
+    told_otherwise: str
     vcpus: int
     memory: int
 
@@ -49,6 +37,10 @@ class GceHardware:
     async def offering(self, pool: Pool, template: Template, zone: str, group: str, said: str) -> Offering:
         """One node of the pool; InvalidRequest where it has no GPU. ``said``: the spec's GPU type."""
         gpus = await self.gpus(pool.id, template, zone)
+        own = gce_gpu(accelerator_of(template.machine_type))
+        if template.machine_type in own.parts:
+            message = part_of_a_gpu(template.machine_type, f"an {accelerator_of(template.machine_type)}")
+            raise InvalidRequest(pool.id, "spec.gcp", "PartOfAGpu", message)
         if not gpus:
             message = (
                 f"{template.machine_type} has no GPU, and instance template {template.name} attaches none: "
@@ -59,9 +51,9 @@ class GceHardware:
         if others:
             message = f"instance template {template.name} attaches several types of GPUs: make one with one type"
             raise InvalidRequest(pool.id, "spec.gcp", "SeveralGpus", message)
-        product = said or PRODUCTS.get(accelerator)
-        if product is None:
-            message = f"set it to the node label nvidia.com/gpu.product of {accelerator}, which is not known here"
+        product = said or gce_gpu(accelerator).label
+        if not product:
+            message = label_advice(accelerator, gce_gpu(accelerator))
             raise InvalidRequest(pool.id, "spec.gcp.gpuType", "UnknownGpu", message)
         attached = f"+{accelerator}" if template.accelerators and template.machine_type.startswith("n1-") else ""
         machine, env = await self._type(pool.id, template, zone), template.env
@@ -76,6 +68,10 @@ class GceHardware:
         """GPUs of a node by accelerator type; InvalidRequest where the zone does not offer the machine type."""
         return (await self._type(pool, template, zone)).gpus or template.accelerators
 
+    async def told_otherwise(self, pool: PoolId, template: Template, zone: str) -> str:
+        """That Compute Engine lists another number of GPUs than a machine type has; empty if it does not."""
+        return (await self._type(pool, template, zone)).told_otherwise
+
     async def _type(self, pool: PoolId, template: Template, zone: str) -> MachineType:
         key = template.machine_type, zone
         if key not in self._types:
@@ -88,9 +84,12 @@ class GceHardware:
                 )
                 raise InvalidRequest(pool, Call.GET_TYPE.full_name, error.code, message) from error
             row = answer.body
-            gpus = {
+            listed = {
                 each["guest_accelerator_type"]: int(each["guest_accelerator_count"])
                 for each in row.get("accelerators", ())
             }
-            self._types[key] = MachineType(gpus, int(row.get("guest_cpus", 0)), int(row.get("memory_mb", 0)))
+            name = template.machine_type
+            known = {kind: gce_gpu(kind).gpus.get(name, count) for kind, count in listed.items()}
+            wrong = "; ".join(filter(None, (counted_otherwise(name, listed[kind], known[kind]) for kind in listed)))
+            self._types[key] = MachineType(known, wrong, int(row.get("guest_cpus", 0)), int(row.get("memory_mb", 0)))
         return self._types[key]

@@ -95,7 +95,8 @@ class Preflight:
 
     async def _gpus(self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template) -> PreflightFinding:
         offering = await self._hardware.offering(pool, template, cloud.zone, "", cloud.gpu_type)
-        return PreflightFinding("GPUs", True, f"{offering.gpus_per_node} × {offering.gpu_type} a node")
+        wrong = await self._hardware.told_otherwise(pool.id, template, cloud.zone)
+        return PreflightFinding("GPUs", not wrong, wrong or f"{offering.gpus_per_node} × {offering.gpu_type} a node")
 
     async def _price(self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template) -> PreflightFinding:
         offering = await self._hardware.offering(pool, template, cloud.zone, "", cloud.gpu_type)

@@ -9,6 +9,7 @@ from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import OrderToken, RentalId
 from charterer.domain.order import Order
 from charterer.domain.pool import Pool, Quote
+from charterer.gpu_types.accelerators import gpus_of
 from charterer.providers.errors import ProviderError
 from charterer.providers.karpenter import hardware
 from charterer.providers.karpenter.claims import CLAIMS, claim_for
@@ -46,7 +47,12 @@ async def _gpus(cloud: NodeClaims, objects: Objects) -> PreflightFinding:
         return PreflightFinding(subject, False, advice)
     text = f"{found.gpus} × {found.gpu_type}"
     if not found.seen:
-        return PreflightFinding(subject, True, f"{text}, as declared: no Node of this type has been seen yet")
+        label, gpus = gpus_of(cloud.instance_type)
+        if gpus not in (0, found.gpus):
+            said = f"spec.karpenter says {text}, and by Charterer's table it has {gpus} × {label}: correct gpusPerNode"
+            return PreflightFinding(subject, False, said)
+        whose = "declared" if cloud.gpu_type and cloud.gpus else "Charterer's table says"
+        return PreflightFinding(subject, True, f"{text}, as {whose}: no Node of this type has been seen yet")
     declared = (cloud.gpu_type or found.gpu_type, cloud.gpus or found.gpus)
     if declared != (found.gpu_type, found.gpus):
         said = f"{declared[1]} × {declared[0]}"

@@ -156,11 +156,12 @@ class HistoryPart:
 class History:
     """All pools in which jobs ran; each has at least one, and no job name occurs twice.
 
-    ``others``: pools on sale in which none ran.
+    ``others``: pools on sale in which none ran. ``gaps``: what a file has beside these jobs, in sentences.
     """
 
     pools: tuple[PastPool, ...]
     others: tuple[PoolModel, ...] = ()
+    gaps: tuple[str, ...] = ()
 
     @cached_property
     def parts(self) -> tuple[HistoryPart, ...]:

@@ -10,6 +10,7 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final, Protocol, TypeVar
 
 from charterer.domain.job import ResizePolicy, SpotPolicy
@@ -25,6 +26,7 @@ from charterer.simulate.history.history import (
     placeable_width,
     widest_point,
 )
+from charterer.simulate.history.published import ENDED, STARTED, Rows, delimiter_of, seconds
 from charterer.simulate.model.cells import (
     HIGHEST,
     MOST_PER_NODE,
@@ -42,9 +44,15 @@ from charterer.simulate.model.workload import BadRow, check_unique
 
 COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
     "name": ("name", "job_id", "jobid", "job_name", "job"),
-    "submitted": ("submitted", "submitted_time", "submit_time", "submission_time", "time"),
-    "gpus": ("gpus", "gpu_num", "num_gpus", "num_gpu", "gpu_count", "num_replicas"),
-    "duration": ("duration", "duration_seconds", "run_time", "runtime"),
+    "submitted": (
+        *("submitted", "submitted_time", "submit_time", "submission_time", "submit", "creation_time", "timestamp"),
+        "time",
+    ),
+    "gpus": (
+        *("gpus", "gpu_num", "num_gpus", "num_gpu", "gpu_count", "num_replicas", "gpu_request", "plan_gpu"),
+        *("alloctres", "reqtres"),
+    ),
+    "duration": ("duration", "duration_seconds", "run_time", "runtime", "elapsedraw", "elapsed"),
     "class": ("class", "application", "model"),
     **{
         field: (field,)
@@ -60,7 +68,7 @@ COLUMNS: Final[Mapping[str, tuple[str, ...]]] = {
 
 _NEEDED = ("submitted", "gpus", "duration")
 _COUNT = f"whole number from 1 to {HIGHEST:,.0f}"
-_SECONDS = f"number of seconds above 0, up to {HIGHEST:,.0f}"
+_SECONDS = f"number of seconds above 0, up to {HIGHEST:,.0f}, and no time like 1-06:00:00"
 _PRICE = f"price of a node: dollars an hour like 19.80, up to {DEAREST.decimal()}"
 _SPAN = f"number of seconds from 0 to {HIGHEST:,.0f}"
 
@@ -119,7 +127,8 @@ def _cells(job: PastJob, past: PastPool) -> list[str]:
 
 def is_trace(header: str) -> bool:
     """Whether the header of a file has a column for the jobs' training time."""
-    return "duration" in _mapping(_names(next(csv.reader([header]), [])))
+    names = _names(next(csv.reader([header], delimiter=delimiter_of(header)), []))
+    return "duration" in _mapping(names) or _from_start_to_end(names) is not None
 
 
 def read_history(
@@ -138,24 +147,30 @@ def read_history(
     ``restart_seconds``: where neither row nor pool says. ``curves``: by class, for rows without one; a curve without a
     GPU type holds for the type of the job's pool.
     """
-    reader = csv.reader(lines)
+    lines = iter(lines)
+    header = next(lines, "")
+    reader = csv.reader(chain([header], lines), delimiter=delimiter_of(header))
     names = _names(next(reader, []))
     columns = _mapping(names)
+    span_of_time = None if "duration" in columns else _from_start_to_end(names)
+    if span_of_time is not None:
+        columns |= dict(zip(("started", "ended"), span_of_time, strict=True))
     missing = [f"{field} (or {', '.join(COLUMNS[field][1:])})" for field in _NEEDED if field not in columns]
+    if span_of_time is not None:
+        missing = [each for each in missing if not each.startswith("duration")]
     if missing:
         raise BadRow(f"{file}: no column {'; '.join(missing)}: its first line must name {', '.join(_NEEDED)}")
     check_unique(names, [names[at] for at in columns.values()], file)
+    published = Rows(names, columns)
     rows = [
-        _Row(
-            f"{file} line {reader.line_num}",
-            {field: cells[at].strip() for field, at in columns.items() if at < len(cells)},
-        )
+        _Row(f"{file} line {reader.line_num}", usable)
         for cells in reader
-        if any(cells)
+        if any(cells) and (usable := published.usable(cells)) is not None
     ]
+    gaps = tuple(published.gaps())
     if not rows:
-        raise BadRow(f"{file}: has no row: add at least one job")
-    history = _HistoryReader(pools, restart_seconds, curves or {}).history(rows)
+        raise BadRow(f"{file}: has no row: add at least one job. {' '.join(gaps)}".strip())
+    history = replace(_HistoryReader(pools, restart_seconds, curves or {}).history(rows), gaps=gaps)
     if not on_sale:
         return history
     used = {past.pool.name for past in history.pools}
@@ -263,7 +278,7 @@ class _HistoryReader:
             name=name,
             submitted=submitted,
             gpus=gpus,
-            seconds=row.needed("duration", positive, _SECONDS),
+            seconds=self._seconds(row),
             kind=kind,
             least=row.get("min_gpus", count, _COUNT, 1),
             most=row.get("max_gpus", count, _COUNT, widest_point(phases) if phases else gpus),
@@ -274,6 +289,15 @@ class _HistoryReader:
             spot=row.get("spot", SpotPolicy, f"one of {', '.join(SpotPolicy)}", SpotPolicy.NEVER),
             slices=tuple(row.cells.get("slices", "").split()),
         )
+
+    @staticmethod
+    def _seconds(row: _Row) -> float:
+        if "started" not in row.cells:
+            return row.needed("duration", _duration, _SECONDS)
+        began, ended = (row.needed(field, _moment, "time, like 2026-01-31T12:00:00Z") for field in ("started", "ended"))
+        if not 0.0 < ended - began <= HIGHEST:
+            raise row.bad("ended", f"is not after {row.cells['started']!r}: correct it, or leave the row out")
+        return ended - began
 
     def _curve(self, row: _Row, kind: str, gpus: int, pool: PoolModel) -> tuple[Phase, ...]:
         default = with_type_first(self._curves.get(kind, ()), pool.gpu_type)
@@ -295,11 +319,22 @@ def _names(header: Sequence[str]) -> Sequence[str]:
     return [name.strip().lower() for name in header]
 
 
-def _mapping(names: Sequence[str]) -> Mapping[str, int]:
+def _mapping(names: Sequence[str]) -> dict[str, int]:
     """The column number of each field; of several candidates the one whose name is earlier in ``COLUMNS``."""
     at = {name: number for number, name in enumerate(names)}
     named = {field: next((name for name in known if name in at), None) for field, known in COLUMNS.items()}
     return {field: at[name] for field, name in named.items() if name is not None}
+
+
+def _from_start_to_end(names: Sequence[str]) -> tuple[int, int] | None:
+    """The columns with the times between which jobs ran, if there are both."""
+    found = [next((names.index(each) for each in known if each in names), None) for known in (STARTED, ENDED)]
+    start, end = found
+    return None if start is None or end is None else (start, end)
+
+
+def _duration(text: str) -> float:
+    return positive(repr(seconds(text)))
 
 
 def _moment(text: str) -> float:

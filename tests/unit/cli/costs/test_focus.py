@@ -1,4 +1,4 @@
-"""Costs as FOCUS 1.2, judged by the specification's own validator."""
+"""Costs as FOCUS 1.2, judged by the specification's own validator, and as 1.4, judged by the one that knows it."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ ROWS = [
 ]
 
 
-def charges(rows: list[CostRow]) -> list[dict[str, str]]:
+def charges(rows: list[CostRow], version: str = "1.2") -> list[dict[str, str]]:
     file = io.StringIO()
-    focus_csv("2026-11", ((row, False) for row in rows), file)
+    focus_csv("2026-11", ((row, False) for row in rows), file, version)
     return list(csv.DictReader(io.StringIO(file.getvalue())))
 
 
@@ -44,7 +44,7 @@ def test_the_validator_finds_only_that_an_invoice_has_no_name_and_must_have_one(
     awaited.present("focus", focus_validator.missing)
     file = tmp_path / "focus.csv"
     with file.open("w") as opened:
-        focus_csv("2026-11", ((row, False) for row in ROWS), opened)
+        focus_csv("2026-11", ((row, False) for row in ROWS), opened, "1.2")
     verdict = focus_validator.validate(file)
     assert {name: "InvoiceId MUST be NULL" in said for name, said in verdict.failed.items()} == {
         "InvoiceId-C-004-C": True
@@ -89,6 +89,22 @@ def test_no_cell_is_executed_by_a_spreadsheet() -> None:
     assert not [value for charge in charges(ROWS) for name, value in charge.items() if value[:1] in "=+@\t" and value]
 
 
-def test_every_column_is_there_once() -> None:
-    assert len(set(COLUMNS)) == len(COLUMNS)
-    assert set(charges(ROWS)[0]) == set(COLUMNS)
+@pytest.mark.needs("focus")
+def test_the_model_of_1_4_finds_nothing(tmp_path: Path) -> None:
+    awaited.present("focus", focus_validator.missing)
+    file = tmp_path / "focus.csv"
+    with file.open("w") as opened:
+        focus_csv("2026-11", ((row, False) for row in ROWS), opened, "1.4")
+    assert focus_validator.lint_1_4(file) == []
+
+
+def test_1_4_names_who_sells_and_who_hosts() -> None:
+    (charge,) = charges([cost_row("8", payer())], "1.4")
+    assert (charge["ServiceProviderName"], charge["HostProviderName"]) == ("Amazon Web Services",) * 2
+    assert {"ProviderName", "PublisherName"}.isdisjoint(charge)
+
+
+@pytest.mark.parametrize("version", COLUMNS)
+def test_every_column_is_there_once(version: str) -> None:
+    assert len(set(COLUMNS[version])) == len(COLUMNS[version])
+    assert set(charges(ROWS, version)[0]) == set(COLUMNS[version])

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 from multiprocessing import active_children
 
 import pytest
 
-from charterer.cli.shared.processes import side_by_side
+from charterer.cli.shared.processes import Interrupted, Tell, side_by_side
 
 
-def _number() -> int:
+def _number(tell: Tell) -> int:
+    tell(0.5)
     return 7
 
 
-def _fails() -> int:
+def _fails(tell: Tell) -> int:
     raise ValueError("of no use")
 
 
-def _goes_on_for_ever() -> int:
+def _goes_on_for_ever(tell: Tell) -> int:
     while True:
         signal.pause()
 
@@ -32,3 +35,38 @@ def test_when_one_fails_the_others_are_not_waited_for() -> None:
     with pytest.raises(ValueError, match="of no use"):
         side_by_side([_goes_on_for_ever, _fails], processes=2)
     assert active_children() == []
+
+
+def _interrupts(tell: Tell) -> int:
+    """Interrupt the process that waits, as Ctrl-C does, once the other task has had its time."""
+    time.sleep(0.5)
+    os.kill(os.getppid(), signal.SIGINT)
+    signal.pause()
+    return 0
+
+
+def test_an_interrupt_keeps_what_there_is() -> None:
+    with pytest.raises(Interrupted) as interrupted:
+        side_by_side([_number, _interrupts], processes=2)
+    assert interrupted.value.results == {0: 7}
+    assert active_children() == []
+
+
+def _interrupted(tell: Tell) -> int:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupt_of_one_process_keeps_what_there_is() -> None:
+    with pytest.raises(Interrupted) as interrupted:
+        side_by_side([_number, _interrupted], processes=1)
+    assert interrupted.value.results == {0: 7}
+
+
+def test_without_a_terminal_a_line_says_how_far_it_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    times = iter([0.0, *(60.0 * minute for minute in range(1, 9))])
+    monkeypatch.setattr("charterer.cli.shared.processes.time.monotonic", lambda: next(times))
+    side_by_side([_number, _number], processes=1)
+    first = capsys.readouterr().err.splitlines()[0]
+    assert first == "simulating: 25%, 0 of 2 done, about 3 min left"

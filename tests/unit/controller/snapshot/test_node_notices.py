@@ -39,6 +39,12 @@ def test_a_node_that_leaves_is_a_notice_for_its_machine(certain: bool) -> None:
     assert found == (Notice(InstanceId("i1"), None, certain, why),)
 
 
+def test_broken_gpus_are_a_notice_that_says_so() -> None:
+    broken = Departure("condition GPUMissing", broken=True)
+    found = notices(rental("a100-1", instance()), node(departure=broken))
+    assert found == (Notice(InstanceId("i1"), None, True, "condition GPUMissing on Node n-i1", True),)
+
+
 def test_what_the_cloud_says_of_the_same_machine_goes_first() -> None:
     told = (notice("i1", 700),)
     assert notices(rental("a100-1", instance()), TAINTED, told=told) == told

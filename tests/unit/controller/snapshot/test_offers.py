@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from charterer.controller.snapshot.pools.offers import at_terms_of
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Price
 from charterer.domain.nodes.commitment import Commitment
+from charterer.domain.nodes.demands import NO_TRAITS, NodeTraits
 from charterer.domain.nodes.partition import Partition
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.time import after, format_minute
@@ -129,8 +131,53 @@ def test_a_price_that_moves_less_counts_at_once(price: str) -> None:
     assert (counted(moved), moved.price_held) == (Price.parse(price), None)
 
 
-def test_the_first_price_of_a_pool_counts_whatever_it_is() -> None:
+def test_the_first_price_of_a_pool_counts_if_there_is_none_to_compare_it_with() -> None:
     assert quoted("1980", replace(RECORDED, quote=None)).price_held is None
+
+
+def of_two(price: str, gpus: int = 8, cpus: int = 96, *, confirmed: str = "", **other: Any) -> Pool:
+    """A pool without a price on record, whose cloud asks this much, beside one of 8 GPUs and 96 CPUs at $19.80."""
+    assert RECORDED.offering is not None
+    known = replace(RECORDED.offering, gpus_per_node=8, traits=NodeTraits(room=(("cpu", 96_000),)))
+    asked = replace(known, gpus_per_node=gpus, traits=NodeTraits(room=(("cpu", 1000 * cpus),)) if cpus else NO_TRAITS)
+    beside = replace(RECORDED, id=PoolId("beside"), offering=known, **other)
+    new = replace(RECORDED, quote=None, confirmed_price=Price.parse(confirmed) if confirmed else None)
+    listed = replace(QUOTE, price=Price.parse(price), worst=Price.parse(price))
+    state = replace(
+        STATE,
+        pools={ObjectKey("", POOL): new, ObjectKey("", beside.id): beside},
+        surveys={POOL: survey(offering=asked)},
+        quotes={POOL: listed},
+    )
+    return observe(state, NOW).pools[POOL]
+
+
+@pytest.mark.parametrize(
+    ("price", "gpus", "cpus"),
+    [("60", 8, 96), ("6.50", 8, 96), ("8", 1, 12), ("0.80", 1, 12)],
+    ids=["dear", "cheap", "dear-small", "cheap-small"],
+)
+def test_a_first_price_that_other_nodes_with_the_same_gpus_contradict_is_held(price: str, gpus: int, cpus: int) -> None:
+    held = of_two(price, gpus, cpus)
+    assert (held.quote, held.price_held) == (None, Price.parse(price))
+    confirmed = of_two(price, gpus, cpus, confirmed=price)
+    assert (counted(confirmed), confirmed.price_held) == (Price.parse(price), None)
+
+
+@pytest.mark.parametrize(
+    ("price", "gpus", "cpus", "other"),
+    [
+        ("59", 8, 96, {}),
+        ("2.5", 1, 12, {}),
+        ("10", 1, 64, {}),
+        ("60", 8, 0, {}),
+        ("60", 8, 96, {"capacity_type": CapacityType.SPOT}),
+        ("60", 8, 96, {"quote": None}),
+    ],
+    ids=["three-times", "small", "many-processors", "processors-unknown", "sold-otherwise", "no-price-beside-it"],
+)
+def test_a_first_price_that_something_explains_counts(price: str, gpus: int, cpus: int, other: dict[str, Any]) -> None:
+    assert (counted(of_two(price, gpus, cpus, **other))) == Price.parse(price)
 
 
 def test_a_person_confirms_a_price_by_naming_it_and_no_other() -> None:

@@ -188,6 +188,14 @@ def test_a_held_price_is_shown_with_both_numbers_and_what_to_do() -> None:
     assert "kubectl annotate --overwrite gpupool a100 charterer.dev/confirm-price=80.00" in held.message
 
 
+def test_a_first_price_that_is_not_believed_says_that_nothing_is_rented() -> None:
+    pool = make.pool(price_held=Price.parse("80"), quote=None)
+    snapshot = make.snapshot(pool, make.survey())
+    held = pool_view(pool, plan(snapshot), Tally.of({}, {}, {}), {}, (), snapshot).conditions[1]
+    assert (held.type, held.reason) == ("PriceHeld", "PriceUnlikeOthers")
+    assert "nothing is rented until it is confirmed: kubectl annotate" in held.message
+
+
 def test_a_pool_says_that_the_speed_of_its_gpus_is_guessed_where_no_data_sheet_says_it() -> None:
     offering = Offering("NVIDIA-R300", 8, "r300-8", "zone-a")
     snapshot = make.snapshot(make.pool(offering=offering), make.survey(offering=offering))

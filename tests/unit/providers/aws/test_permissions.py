@@ -31,7 +31,7 @@ def test_every_call_is_used_and_has_its_rights() -> None:
 
 def test_a_call_is_sent_by_its_name_only() -> None:
     """Nothing but ``Sdk`` has a client, so that no call can be made that is not in the table."""
-    clients = [path.name for path in ROOM.rglob("*.py") if re.search(r"create_client|boto3\.client", path.read_text())]
+    clients = [path.name for path in ROOM.rglob("*.py") if re.search(r"create_client|import boto3", path.read_text())]
     assert clients == ["calls.py"]
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from charterer.clouds.gce_gpus import METRICS, quota_family
-from charterer.providers.gcp import price_table
+from charterer.clouds.gce_gpus import quota_family
+from charterer.gpu_types.accelerators import QUOTAS
 from charterer.providers.gcp.price_table import TABLE, table_of
 from charterer.providers.gcp.prices import read_table
+from tests.facts import google_prices
 
 NOTICE = Path(__file__).parents[4] / "NOTICE"
 
@@ -46,15 +49,25 @@ def test_a_table_without_a_day_or_prices_is_not_made(prices: dict[str, float], d
         table_of({"prices": {"r": {"on_demand": prices}}}, day)
 
 
-def test_it_is_written_where_it_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(price_table, "TABLE", tmp_path / "made.json")
-    source = tmp_path / "initial-prices.json"
+def test_one_command_writes_it_where_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(google_prices, "TABLE", tmp_path / "made.json")
+    repository = tmp_path / "repository"
+    source = repository / "pkg/providers/pricing/initial-prices.json"
+    source.parent.mkdir(parents=True)
     source.write_text(json.dumps({"prices": {"r": {"on_demand": {"a2-highgpu-1g": 3.5}}}}))
-    price_table.main([str(source), "2026-01-31"])
-    assert json.loads((tmp_path / "made.json").read_text())["onDemand"] == {"r": {"a2-highgpu-1g": "3.5"}}
+    who = {"GIT_AUTHOR_NAME": "x", "GIT_AUTHOR_EMAIL": "x", "GIT_COMMITTER_NAME": "x", "GIT_COMMITTER_EMAIL": "x"}
+    days = {"GIT_AUTHOR_DATE": "2026-01-31T00:00:00Z", "GIT_COMMITTER_DATE": "2026-01-31T00:00:00Z"}
+    for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "prices"]):
+        subprocess.run(["git", *command], cwd=repository, check=True, env={**os.environ, **who, **days})
+    google_prices.main([f"file://{repository}"])
+    made = json.loads((tmp_path / "made.json").read_text())
+    assert (made["asOf"], made["onDemand"]) == ("2026-01-31", {"r": {"a2-highgpu-1g": "3.5"}})
+    assert "onDemand of 2026-01-31: 1 prices in 1 regions" in capsys.readouterr().out
 
 
 def test_a_gpu_that_a_template_attaches_names_the_family() -> None:
     assert quota_family("n1-standard-8+nvidia-tesla-t4") == "nvidia-tesla-t4"
     assert quota_family("c4-highcpu-4") == "c4"
-    assert quota_family("g2-standard-4") in METRICS
+    assert quota_family("g2-standard-4") in QUOTAS

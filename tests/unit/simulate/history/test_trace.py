@@ -70,7 +70,7 @@ def test_speeds_of_the_class_serve_rows_without_a_curve() -> None:
     ("row", "told"),
     [
         ("a,soon,4,100,,,", "submitted 'soon' is no time: seconds, or like 2026-01-31T12:00:00Z: correct it"),
-        ("a,0,0,100,,,", "gpus '0' is no whole number from 1 to 1,000,000,000: correct it, or leave the row out"),
+        ("a,0,-1,100,,,", "gpus '-1' is no whole number from 1 to 1,000,000,000: correct it, or leave the row out"),
         ("a,0,,100,,,", "gpus '' is no whole number from 1 to"),
         ("a,0,4,-1,,,", "duration '-1' is no number of seconds above 0"),
         ("a,0,4,nan,,,", "duration 'nan' is no number of seconds above 0"),

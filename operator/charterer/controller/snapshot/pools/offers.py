@@ -3,6 +3,9 @@
 Prices come from places that are wrong at times. A price that moves by more than a factor of two is held: the one on
 record keeps counting until a person confirms the new one, or another source gives it, too. A spot price moves by more
 than that in earnest, so it is held only beyond the most that a node could cost, which is the on-demand price.
+
+A first price has none before it. It is held where another pool's node with the same GPUs costs less than a third of it
+or more than three times as much, for each GPU and for each processor, and no difference in size explains that.
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ from charterer.domain.money import Price
 from charterer.domain.nodes.demands import NO_TRAITS, NodeTraits
 from charterer.domain.pool import CapacityType, Offering, Pool, Quote
 from charterer.domain.time import Instant, format_minute, seconds_between
+from charterer.gpu_types import whole_type
 
 _RECORDED_SECONDS = 3600.0
 """Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
 _HELD_FACTOR = 2
 """Factor by which a price may move without being held."""
+_UNLIKE_FACTOR = 3
+"""Factor between what two nodes with the same GPUs cost, for each GPU or processor, that is still believed."""
 _AGREEMENT = 0.1
 """Fraction by which the prices of two sources that agree may differ."""
 
@@ -35,13 +41,13 @@ def at_terms_of(pool: Pool, now: Instant) -> Pool:
 def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) -> Pool:
     """The pool with what its cloud said last, or with what was recorded of that. ``seen``: of its nodes."""
     survey, listed = state.surveys.get(pool.id), state.quotes.get(pool.id)
-    held = listed is not None and _is_held(pool, listed, state)
+    offering = pool.offering if survey is None else survey.offering
+    held = listed is not None and _is_held(pool, offering, listed, state)
     quote = pool.quote
-    if listed is not None and held and quote is not None:
-        quote = replace(quote, as_of=listed.as_of)
+    if listed is not None and held:
+        quote = None if quote is None else replace(quote, as_of=listed.as_of)
     elif listed is not None:
         quote = _paid(pool, listed)
-    offering = pool.offering if survey is None else survey.offering
     if offering is not None and pool.partition is not None:
         offering = offering.cut(pool.partition)
     offering = _with_traits(offering, seen, pool)
@@ -104,12 +110,44 @@ def price_source(pool: Pool, listed: str) -> str:
     return f"{listed}, {pool.price_adjustment / 100:+g}%{ends}" if pool.price_adjustment else listed
 
 
-def _is_held(pool: Pool, listed: Quote, state: ClusterState) -> bool:
-    """Whether the price on record keeps counting instead of this one."""
-    before = pool.quote
-    if before is None or pool.price_override is not None or not _moved(pool, before, listed):
+def _is_held(pool: Pool, offering: Offering | None, listed: Quote, state: ClusterState) -> bool:
+    """Whether the price on record keeps counting instead of this one; without one on record, none counts."""
+    if pool.price_override is not None or pool.confirmed_price == listed.price:
         return False
-    return pool.confirmed_price != listed.price and not _seconded(pool, listed, state)
+    before = pool.quote
+    doubtful = _unlike_others(pool, offering, listed, state) if before is None else _moved(pool, before, listed)
+    return doubtful and not _seconded(pool, listed, state)
+
+
+def _unlike_others(pool: Pool, offering: Offering | None, listed: Quote, state: ClusterState) -> bool:
+    """Whether a pool whose price is on record contradicts this first one: same vendor, GPUs and way of selling."""
+    return offering is not None and any(
+        _alike(pool, offering, other)
+        and other.quote is not None
+        and other.offering is not None
+        and not _explained(listed.price, offering, other.quote.list_price, other.offering)
+        for other in state.pools.values()
+    )
+
+
+def _alike(pool: Pool, offering: Offering, other: Pool) -> bool:
+    same = other.cloud.vendor == pool.cloud.vendor and other.capacity_type is pool.capacity_type
+    return same and other.offering is not None and whole_type(other.offering.gpu_type) == whole_type(offering.gpu_type)
+
+
+def _explained(one: Price, node: Offering, other: Price, its_node: Offering) -> bool:
+    """Whether what one node has more of explains its price: it lies between those of its GPUs and its processors."""
+    ratio = one.micros_per_hour / max(other.micros_per_hour, 1)
+    of_gpus = node.machine_gpus / its_node.machine_gpus
+    if not (_cpus(node) and _cpus(its_node)):
+        return True  # nobody knows how large the rest of the machine is
+    of_cpus = _cpus(node) / _cpus(its_node)
+    return min(of_gpus, of_cpus) / _UNLIKE_FACTOR <= ratio <= max(of_gpus, of_cpus) * _UNLIKE_FACTOR
+
+
+def _cpus(offering: Offering) -> int:
+    """Thousandths of processors; 0 where nobody says it."""
+    return dict(offering.traits.room).get("cpu", 0)
 
 
 def _moved(pool: Pool, before: Quote, listed: Quote) -> bool:

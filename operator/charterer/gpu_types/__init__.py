@@ -6,11 +6,9 @@ throughputs, and of their memory bandwidths. At worst, a type is slower by the s
 waits for its data or its CPU, it is not slower at all: so it was for 8 of 26 kinds of jobs on a P100 instead of a V100
 (measured for Gavel, https://github.com/stanford-futuredata/gavel).
 
-The figures are the vendor's data sheets, for one GPU: dense FP16 or BF16 tensor throughput (FP32 for the K80 and P4 and
-FP16 for the P100, which have no tensor cores), and the bandwidth of the form with the fastest memory; of GH200 and H20
-that of HBM3. Those of NVL72 racks and HGX boards are divided by their GPUs, and by two where they count sparsity. The
-sheet of the RTX PRO 6000 Blackwell Server Edition names no dense throughput: it is four times that of FP32, as in the
-Workstation Edition's.
+The figures are those of ``accelerators``: the vendor's data sheets, for one GPU, and the bandwidth of the form with the
+fastest memory; of GH200 and H20 that of HBM3. Those of NVL72 racks and HGX boards are divided by their GPUs, and by two
+where they count sparsity.
 
 A type without a sheet is no reason to compare the others less: ``policy.options.assumed_speeds`` has a guess for it.
 
@@ -27,13 +25,7 @@ from dataclasses import dataclass
 from functools import cache
 from math import sqrt
 
-
-@dataclass(frozen=True, slots=True)
-class DataSheet:
-    """Peak throughput in teraflops, memory bandwidth in gigabytes a second."""
-
-    teraflops: float
-    bandwidth: float
+from charterer.gpu_types.accelerators import MIG, MODELS, Model, words_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,48 +37,17 @@ class RelativeSpeed:
     high: float
 
 
-DATA_SHEETS: Mapping[str, DataSheet] = {
-    "K80": DataSheet(4.4, 240.0),
-    "P4": DataSheet(5.5, 192.0),
-    "P100": DataSheet(21.2, 732.0),
-    "V100": DataSheet(125.0, 900.0),
-    "T4": DataSheet(65.0, 320.0),
-    "T4G": DataSheet(65.0, 320.0),
-    "A10": DataSheet(125.0, 600.0),
-    "A10G": DataSheet(70.0, 600.0),
-    "A30": DataSheet(165.0, 933.0),
-    "A40": DataSheet(149.7, 696.0),
-    "A6000": DataSheet(155.0, 768.0),
-    "L4": DataSheet(121.0, 300.0),
-    "L20": DataSheet(119.5, 864.0),
-    "L40": DataSheet(181.0, 864.0),
-    "L40S": DataSheet(362.0, 864.0),
-    "RTX PRO 6000": DataSheet(480.0, 1597.0),
-    "A100": DataSheet(312.0, 2039.0),
-    "A800": DataSheet(312.0, 2039.0),
-    "H20": DataSheet(148.0, 4000.0),
-    "H100": DataSheet(989.0, 3350.0),
-    "H800": DataSheet(989.0, 3350.0),
-    "GH200": DataSheet(989.0, 4000.0),
-    "H200": DataSheet(989.0, 4800.0),
-    "B200": DataSheet(2250.0, 8000.0),
-    "B300": DataSheet(2250.0, 8000.0),
-    "GB200": DataSheet(2500.0, 8000.0),
-    "GB300": DataSheet(2500.0, 8000.0),
-}
-"""By model, as its words follow each other in the type's name: ``NVIDIA-A100-SXM4-40GB``, ``Tesla-T4``,
-``NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition``. What is a part of a word is another model: an L40S is no L40."""
-
-
 @cache
-def data_sheet(gpu_type: str) -> DataSheet | None:
+def model_of(gpu_type: str) -> str:
+    """The model that a type's name contains, as its words follow each other there: ``NVIDIA-A100-SXM4-40GB``,
+    ``Tesla-T4``, ``NVIDIA-RTX-PRO-6000-Blackwell-Server-Edition``. Empty for one that is not in the table."""
+    name = f" {' '.join(words_of(whole_type(gpu_type)))} "
+    return next((model for model in MODELS if f" {model} " in name), "")
+
+
+def data_sheet(gpu_type: str) -> Model | None:
     """The data sheet of the model that a type's name contains; None for a model that is not in the table."""
-    name = f" {' '.join(_words(gpu_type))} "
-    return next((sheet for model, sheet in DATA_SHEETS.items() if f" {model} " in name), None)
-
-
-def _words(gpu_type: str) -> list[str]:
-    return re.split(r"[^A-Z0-9]+", whole_type(gpu_type).upper())
+    return MODELS.get(model_of(gpu_type))
 
 
 def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
@@ -98,7 +59,7 @@ def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
     return {gpu_type: _relative(gpu_type, sheet, fastest, known[fastest]) for gpu_type, sheet in known.items()}
 
 
-def _relative(gpu_type: str, sheet: DataSheet, fastest: str, best: DataSheet) -> RelativeSpeed:
+def _relative(gpu_type: str, sheet: Model, fastest: str, best: Model) -> RelativeSpeed:
     arithmetic, memory = sheet.teraflops / best.teraflops, sheet.bandwidth / best.bandwidth
     # Nobody knows by how much the cut slows two slices down, and whatever it is holds for both: the fastest one may be
     # as fast as its whole GPU, which makes the other one slower by its sheet alone.
@@ -112,7 +73,11 @@ def _relative(gpu_type: str, sheet: DataSheet, fastest: str, best: DataSheet) ->
 
 # --- parts of GPUs ----------------------------------------------------------------------------------------------------
 
+_MEMORY = re.compile("([0-9]+)(?:GB|Q|C)")
+"""Memory in a name: of a GPU, and of a vGPU for graphics (Q) or computing (C)."""
 _PART = re.compile(r"(.+?)-(?:MIG-(.+)|((?:shared|mps)-[0-9]+))")
+SHARED_SUFFIX = "-SHARED"
+"""What feature discovery appends to the product where GPUs are shared under their own name (k8s-device-plugin)."""
 USABLE_MEMORY = 0.9
 """The part of a GPU's memory that jobs on it may use together: CUDA's context of each process takes some, too."""
 
@@ -128,24 +93,9 @@ class MigLayouts:
     slices: Mapping[str, int]
 
 
-_80_GB = MigLayouts(7, {"1g.10gb": 7, "1g.20gb": 4, "2g.20gb": 3, "3g.40gb": 2})
-MIG_LAYOUTS: Mapping[tuple[str, str], MigLayouts] = {
-    ("A30", "24GB"): MigLayouts(4, {"1g.6gb": 4, "2g.12gb": 2}),
-    ("A100", "40GB"): MigLayouts(7, {"1g.5gb": 7, "1g.10gb": 4, "2g.10gb": 3, "3g.20gb": 2}),
-    ("A100", "80GB"): _80_GB,
-    ("H100", "80GB"): _80_GB,
-    ("H100", "94GB"): MigLayouts(7, {"1g.12gb": 7, "1g.24gb": 4, "2g.24gb": 3, "3g.47gb": 2}),
-    ("H100", "96GB"): MigLayouts(7, {"1g.12gb": 7, "1g.24gb": 4, "2g.24gb": 3, "3g.48gb": 2}),
-    ("H200", "141GB"): MigLayouts(7, {"1g.18gb": 7, "1g.35gb": 4, "2g.35gb": 3, "3g.71gb": 2}),
-    ("B200", "180GB"): MigLayouts(7, {"1g.23gb": 7, "1g.45gb": 4, "2g.45gb": 3, "3g.90gb": 2}),
-}
-"""By model and memory, of NVIDIA's MIG user guide (Supported MIG Profiles): the profiles of which a GPU holds two or
-more, without those with media extensions, of which it holds one."""
-_MEMORY: Mapping[str, str] = {
-    **{"K80": "12GB", "P100": "16GB", "V100": "16GB", "T4": "16GB", "A10": "24GB", "A10G": "24GB", "A6000": "48GB"},
-    **{"L4": "24GB", "L40S": "48GB", "A30": "24GB", "A100": "40GB", "H100": "80GB", "H200": "141GB", "B200": "180GB"},
-}
-"""Where the type's name does not say it, such as ``nvidia-tesla-a100`` and ``NVIDIA-H100-PCIe``."""
+MIG_LAYOUTS: Mapping[tuple[str, int], MigLayouts] = {key: MigLayouts(*layouts) for key, layouts in MIG.items()}
+"""By model and GiB of memory: the profiles of which a GPU holds two or more, without those with media extensions, of
+which it holds one."""
 
 
 def slice_type(gpu_type: str, profile: str) -> str:
@@ -190,22 +140,24 @@ def slices_of(gpu_type: str, profile: str) -> int:
 
 def mig_layouts(gpu_type: str) -> MigLayouts | None:
     """How GPUs of this type can be cut; None where they cannot be, or where that is not known."""
-    model, memory = _model_and_memory(gpu_type)
-    return MIG_LAYOUTS.get((model, memory))
+    memory = gigabytes(gpu_type)
+    return None if memory is None else MIG_LAYOUTS.get((model_of(gpu_type), memory))
 
 
 def gigabytes(gpu_type: str) -> int | None:
-    """Memory of a whole GPU of this type; None where that is not known."""
-    memory = _model_and_memory(gpu_type)[1]
-    return int(memory.removesuffix("GB")) if memory else None
+    """GiB of memory of a whole GPU of this type; None where that is not known.
 
-
-def _model_and_memory(gpu_type: str) -> tuple[str, str]:
-    """Both empty where the name does not say them."""
-    words = _words(gpu_type)
-    model = next((word for word in words if word in _MEMORY), "")
-    by_form = "94GB" if model == "H100" and "NVL" in words else _MEMORY.get(model, "")
-    return model, next((word for word in words if re.fullmatch("[0-9]+GB", word)), by_form)
+    A name may tell other numbers: GH200-480GB has that much in its processor, and A10-24Q is a vGPU of 24 GiB.
+    """
+    words, model = words_of(whole_type(gpu_type)), MODELS.get(model_of(gpu_type))
+    if model is not None:
+        by_form = next((model.forms[word] for word in words if word in model.forms), None)
+        if by_form is not None:
+            return by_form
+    of_processor = () if model is None else model.processor_memory
+    told = (_MEMORY.fullmatch(word) for word in words if word not in of_processor)
+    by_name = next((int(found[1]) for found in told if found is not None), None)
+    return by_name if by_name is not None else None if model is None else model.gigabytes
 
 
 def compute_part(gpu_type: str) -> float:

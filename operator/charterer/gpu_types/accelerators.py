@@ -1,0 +1,175 @@
+"""The one table of GPUs: what they can do, how they are cut, and how clouds and NVIDIA's driver name them.
+
+``accelerators.json`` has a row for each fact, with its source and the day on which it was taken. What no row says is
+unknown here, and told as unknown where somebody asks for it. ``tests.facts.accelerators`` holds it against the packages
+in which vendors publish such facts, and says what these name that it lacks.
+
+- ``models``: teraflops of dense FP16 or BF16 tensor throughput, bandwidth in gigabytes a second, and memory in GiB of a
+  GPU whose name does not say it; ``forms``: other memory by a word of the name; ``processorMemory``: words of names
+  that tell the processor's memory, not the GPU's; ``arm``: sold with Arm processors only.
+- ``mig``: slices that a GPU of a model and memory holds, by profile, as the device plugin's resources name them.
+- ``aws``: EC2's name and MiB of a GPU. ``gcp``: accelerator types with machine types that always have them, and the
+  quota that counts them. ``azure``: series of sizes with the GPUs of each size by its virtual CPUs.
+- ``label``: the node label nvidia.com/gpu.product, which is the driver's name of the GPU with hyphens. ``likely``:
+  where none was seen, what it probably is. ``parts``: sizes that have a part of a GPU.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, Final
+
+_Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model of GPU; ``gigabytes``: GiB of memory where the name does not say it."""
+
+    teraflops: float
+    bandwidth: float
+    gigabytes: int
+    forms: Mapping[str, int]
+    processor_memory: Sequence[str]
+    arm: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """GPUs as a cloud sells them. ``label``: empty if nobody has seen it; ``likely``: then, what it may be.
+
+    ``gpus``: whole GPUs by size; ``parts``: sizes that have a part of one. Both are empty where a cloud's own list is
+    all that says it.
+    """
+
+    label: str
+    likely: str
+    gpus: Mapping[str, int]
+    parts: Sequence[str]
+
+
+def _table() -> Mapping[str, _Rows]:
+    found: Mapping[str, _Rows] = json.loads(
+        files("charterer.gpu_types").joinpath("accelerators.json").read_text(encoding="utf-8")
+    )
+    return found
+
+
+_TABLE: Final = _table()
+
+MODELS: Final[Mapping[str, Model]] = {
+    row["model"]: Model(
+        row["teraflops"],
+        row["bandwidth"],
+        row["gigabytes"],
+        row.get("forms", {}),
+        row.get("processorMemory", ()),
+        row.get("arm", False),
+    )
+    for row in _TABLE["models"]
+}
+"""By the words that follow each other in names of GPUs: what is a part of a word is another model."""
+
+MIG: Final[Mapping[tuple[str, int], tuple[int, Mapping[str, int]]]] = {
+    (row["model"], row["gigabytes"]): (row["units"], row["slices"]) for row in _TABLE["mig"]
+}
+"""Compute units, and slices a GPU by profile, by model and memory."""
+
+
+def _sold(row: Mapping[str, Any], sizes: str) -> Sold:
+    return Sold(row.get("label", ""), row.get("likely", ""), row.get(sizes, {}), row.get("parts", ()))
+
+
+EC2: Final[Mapping[tuple[str, int | None], Sold]] = {
+    (row["name"], row["mib"]): _sold(row, "sizes") for row in _TABLE["aws"]
+}
+"""By EC2's name of a GPU and its MiB; of one whose MiB are not published, by None."""
+COMPUTE_ENGINE: Final[Mapping[str, Sold]] = {row["accelerator"]: _sold(row, "sizes") for row in _TABLE["gcp"]}
+"""By accelerator type."""
+AZURE: Final[Mapping[str, Sold]] = {row["series"].lower(): _sold(row, "gpus") for row in _TABLE["azure"]}
+"""By series, in lower case; sizes are known by their virtual CPUs."""
+AZURE_OTHER: Final[Sequence[str]] = tuple(str(each) for each in _TABLE["azureOther"])
+"""Words in the names of Azure's sizes whose GPUs are not NVIDIA's."""
+QUOTAS: Final[Mapping[str, str]] = {row["accelerator"]: row["quota"] for row in _TABLE["gcp"] if "quota" in row}
+"""The quota of Compute Engine that counts an accelerator type."""
+ON_SPOT_ONLY: Final = frozenset(row["accelerator"] for row in _TABLE["gcp"] if row.get("quotaOnSpotOnly"))
+"""Accelerator types whose quota Compute Engine tells for spot alone."""
+_UNKNOWN: Final = Sold("", "", {}, ())
+
+
+def ec2_gpu(name: str, mib: int) -> Sold:
+    """A GPU of EC2."""
+    return EC2.get((name, mib)) or EC2.get((name, None), _UNKNOWN)
+
+
+def ec2_name(label: str) -> str:
+    """EC2's name of the GPU with a label; empty if the table has none."""
+    return next((name for (name, _), sold in EC2.items() if label and sold.label == label), "")
+
+
+def gpus_of(size: str) -> tuple[str, int]:
+    """Label and number of the GPUs of an instance type of EC2 or a machine type of Compute Engine; 0 if unknown."""
+    for sold in (*EC2.values(), *COMPUTE_ENGINE.values()):
+        if size in sold.gpus:
+            return sold.label, sold.gpus[size]
+    return "", 0
+
+
+def gce_gpu(accelerator: str) -> Sold:
+    """An accelerator type of Compute Engine."""
+    return COMPUTE_ENGINE.get(accelerator, _UNKNOWN)
+
+
+def azure_gpu(series: str) -> Sold:
+    """A series of Azure."""
+    return AZURE.get(series.lower(), _UNKNOWN)
+
+
+@cache
+def accelerator_of(machine_type: str) -> str:
+    """The accelerator type that a machine type of Compute Engine always has; empty where none is known.
+
+    A size that is not in the table is of the type that the others of its family have.
+    """
+    family = machine_type.rpartition("-")[0] if machine_type.count("-") > 1 else machine_type
+    for accelerator, sold in COMPUTE_ENGINE.items():
+        if any(machine_type == size or size.startswith(f"{family}-") for size in (*sold.gpus, *sold.parts)):
+            return accelerator
+    return ""
+
+
+def has_whole_gpus(machine_type: str) -> bool:
+    """Whether a machine type of Compute Engine always has whole GPUs."""
+    accelerator = accelerator_of(machine_type)
+    return bool(accelerator) and machine_type not in COMPUTE_ENGINE[accelerator].parts
+
+
+def label_advice(what: str, sold: Sold) -> str:
+    """What to do if nobody knows the label of a GPU."""
+    probably = f"; it is probably {sold.likely}, which nobody has seen yet" if sold.likely else ""
+    return f"set it to the node label nvidia.com/gpu.product of {what}, which is not known here{probably}"
+
+
+def part_of_a_gpu(size: str, what: str) -> str:
+    """That a size has a part of a GPU, and what to do."""
+    return f"{size} has a part of {what}, which Charterer does not rent: take a size with whole GPUs"
+
+
+def counted_otherwise(size: str, listed: int, known: int | None) -> str:
+    """That a cloud lists another number of GPUs for a size than the table has; empty if they agree or it has none."""
+    if known is None or listed == known:
+        return ""
+    return (
+        f"the cloud lists {listed} GPUs of {size}, which has {known} by Charterer's table: its nodes count as {known}; "
+        "ask the cloud which is right before you rent"
+    )
+
+
+def words_of(name: str) -> Sequence[str]:
+    """The words of a GPU's name, in upper case."""
+    return re.split(r"[^A-Z0-9]+", name.upper())
