@@ -32,7 +32,7 @@ VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
-.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers lint lint-types lint-rest check \
+.PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers kueue kuberay lint lint-types lint-rest check \
 	check-unit check-outside check-others test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
@@ -90,6 +90,12 @@ karpenter: $(READY) ## Build Karpenter for the tests that rent through it (once 
 job-controllers: $(READY) ## Build the controllers of JobSets and TrainJobs, for tests of adopted jobs (once per machine, minutes)
 	@$(MADE) job-controllers
 
+kueue: $(READY) ## Build Kueue for the tests of queues (once per machine, minutes)
+	@$(MADE) kueue
+
+kuberay: $(READY) ## Build KubeRay for the tests of RayJobs (once per machine, minutes)
+	@$(MADE) kuberay
+
 training: $(READY) ## Install JAX and Jupyter for the tests that train in containers or run notebooks (once per machine, a minute)
 	@$(MADE) training
 
@@ -114,7 +120,7 @@ check-others: $(READY)
 		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS) || test $$? -eq 5
 
 # Tests that need no program run before anything is built; what only some tests need is made while the others run.
-MEANWHILE := $(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers focus" --
+MEANWHILE := $(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers kueue kuberay focus" --
 
 test: check ## Everything that a merge needs (PYTEST_ARGS="-k spot", WORKERS=2)
 	$(MEANWHILE) $(PYTEST) --lane rest --junitxml=out/tests-rest.xml $(PYTEST_ARGS) || test $$? -eq 5

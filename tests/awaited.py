@@ -20,6 +20,8 @@ _FIXTURES = {
     "job_controllers": "job-controllers",
     "jupyter_python": "training",
     "karpenter_installed": "karpenter",
+    "kuberay": "kuberay",
+    "kueue": "kueue",
     "no_cluster": "nodes",
     "prometheus": "prometheus",
     "promtool": "prometheus",

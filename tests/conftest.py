@@ -18,6 +18,10 @@ from tests.testbed.build import MissingProgramsError
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.karpenter_process import KarpenterProcess
+from tests.testbed.kuberay import program as kuberay_program
+from tests.testbed.kuberay.process import KubeRayProcess
+from tests.testbed.kueue import program as kueue_program
+from tests.testbed.kueue.process import KueueProcess
 
 LONGEST_ID = 120
 """Characters of a test's id after its file."""
@@ -144,6 +148,22 @@ def job_controllers(
     absent = "the controllers of JobSets and TrainJobs have not been built: run `make job-controllers`"
     found = awaited.have("job-controllers", job_controller_files.find, absent)
     with JobControllerProcesses.start(control_plane, found, tmp_path_factory.mktemp("job-controllers")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kueue(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KueueProcess]:
+    """A real Kueue, for one module: its webhooks look at every Job and pod. Skipped where it has not been built."""
+    files = awaited.have("kueue", kueue_program.find, "Kueue has not been built: run `make kueue`")
+    with KueueProcess.start(control_plane, files, tmp_path_factory.mktemp("kueue")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kuberay(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeRayProcess]:
+    """A real KubeRay; a test that wants it is skipped where it has not been built."""
+    files = awaited.have("kuberay", kuberay_program.find, "KubeRay has not been built: run `make kuberay`")
+    with KubeRayProcess.start(control_plane, files, tmp_path_factory.mktemp("kuberay")) as running:
         yield running
 
 

@@ -34,6 +34,8 @@ PROGRAMS = frozenset(
         "job_controllers",
         "jupyter_python",
         "karpenter_installed",
+        "kuberay",
+        "kueue",
         "no_cluster",
         "prometheus",
         "promtool",

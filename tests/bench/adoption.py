@@ -2,9 +2,8 @@
 
     python -m tests.bench.adoption [JOBS]
 
-A node with free GPUs is there in both cases, and the operator in both. JobSets and TrainJobs have their real
-controllers (`make job-controllers`), RayJobs and Kueue stand-ins, which look ten and twenty times a second. The second
-figure must be 0, however quickly Jobs are created.
+A node with free GPUs is there in both cases, and the operator in both. Every kind has its real
+controllers (`make job-controllers kueue kuberay`). The second figure must be 0, however quickly Jobs are created.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from charterer.api.names import KUEUE_CHECK
-from charterer.cluster.client import Client, RawObject
-from charterer.cluster.paths import JOBS, NODES, PODS, Resource
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import CLUSTER_QUEUES, JOBS, NODES, PODS, Resource
 from charterer.workloads.adopted.job_set import JOB_SETS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from charterer.workloads.adopted.train_job import TRAIN_JOBS
@@ -27,10 +26,14 @@ from tests.bench._adopted_jobs import controllers
 from tests.bench._bed import measuring_plane
 from tests.cluster.adopted_jobs import ADOPT, create, delete_jobs, plain_job
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
-from tests.testbed.bed import EXIT_CODE, group
-from tests.testbed.kueue.bed import QUEUE, KueueBed, install_kueue, open_kueue_bed
-from tests.testbed.kueue.definitions import CLUSTER_QUEUES, QUEUE_NAME
-from tests.testbed.ray_stand_in import RayStandIn, install, node_for_heads
+from tests.testbed.bed import group, install_charts
+from tests.testbed.controlplane import EXIT_CODE
+from tests.testbed.kuberay import program as kuberay_program
+from tests.testbed.kuberay.process import KubeRayProcess
+from tests.testbed.kuberay.ray_jobs import entrypoints, node_for_heads
+from tests.testbed.kueue import program as kueue_program
+from tests.testbed.kueue.bed import QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
+from tests.testbed.kueue.process import KueueProcess
 
 _TRIES = 5
 _AT_ONCE = 32
@@ -125,12 +128,12 @@ async def _seconds(bed: KueueBed, kind: _Measured, name: str, adopted: bool) -> 
 async def _ask_charterer(bed: KueueBed, asked: bool) -> None:
     """Whether the queue has Charterer's check: without, Kueue starts what has quota."""
     strategy = {"admissionChecks": [{"name": KUEUE_CHECK}]} if asked else None
-    await bed.kube.merge_patch(CLUSTER_QUEUES.one(QUEUE), {"spec": {"admissionChecksStrategy": strategy}})
+    await bed.kube.merge_patch(bed.cluster_queue, {"spec": {"admissionChecksStrategy": strategy}})
     await bed.until(lambda: _strategy(bed) == strategy)
 
 
 def _strategy(bed: KueueBed) -> object:
-    return ((bed.mirror.one(CLUSTER_QUEUES, QUEUE) or {}).get("spec") or {}).get("admissionChecksStrategy")
+    return ((bed.mirror.one(CLUSTER_QUEUES, bed.own(QUEUE)) or {}).get("spec") or {}).get("admissionChecksStrategy")
 
 
 async def _held(bed: KueueBed, number: int) -> tuple[int, int]:
@@ -185,12 +188,16 @@ async def main() -> None:
     async with AsyncExitStack() as stack:
         plane, directory = await stack.enter_async_context(measuring_plane())
         stack.enter_context(controllers(plane, directory / "job-controllers"))
-        async with await Client.connect(plane.kubeconfig) as client:
-            await install(client)
-        await install_kueue(plane)
+        kueue, kuberay = kueue_program.find(), kuberay_program.find()
+        if kueue is None or kuberay is None:
+            raise SystemExit("run `make kueue kuberay` first")
+        folder = directory / "queues"
+        ray = stack.enter_context(KubeRayProcess.start(plane, kuberay, folder / "kuberay"))
+        stack.enter_context(KueueProcess.start(plane, kueue, folder / "kueue"))
+        install_charts(plane, "kueue.enabled=true")
         more = (JOB_SETS, TRAIN_JOBS, RAY_JOBS)
         bed = await stack.enter_async_context(open_kueue_bed(plane, directory, [group("a100")], more))
-        await stack.enter_async_context(RayStandIn.acting(bed.kube, bed.namespace))
+        await stack.enter_async_context(entrypoints(bed.kube, bed.namespace, ray.dashboard))
         await _measure(bed, number)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS, TRAINING_JOBS
-from tests.testbed.bed import EXIT_CODE, Bed
+from tests.testbed.bed import Bed
+from tests.testbed.controlplane import EXIT_CODE
 
 ADOPT = "charterer.dev/adopt"
 _HOLDING_SECONDS = 30.0

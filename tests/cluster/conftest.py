@@ -16,6 +16,7 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.gcp_bed import GcpBed, open_gcp_bed
 from tests.testbed.karpenter_bed import KarpenterBed, clear_claims, make_karpenter_bed
 from tests.testbed.karpenter_process import KarpenterProcess
+from tests.testbed.kueue.process import KueueProcess
 
 
 @pytest.fixture(scope="session")
@@ -29,6 +30,13 @@ def installed(control_plane: ControlPlane) -> ControlPlane:
 def api(control_plane: ControlPlane) -> ControlPlane:
     """The control plane with Charterer's custom resources."""
     return install_crds(control_plane)
+
+
+@pytest.fixture(scope="module")
+def with_kueue(control_plane: ControlPlane, kueue: KueueProcess) -> ControlPlane:
+    """The control plane with Kueue and Charterer's check."""
+    install_charts(control_plane, "kueue.enabled=true")
+    return control_plane
 
 
 @pytest.fixture

@@ -1,8 +1,7 @@
-"""Kueue's AdmissionCheck: queued Jobs run on a budget, whatever Kueue does with each answer."""
+"""Queues of the real Kueue: what waits in them runs on a budget, whatever Kueue does with each answer."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from functools import partial
@@ -17,16 +16,9 @@ from tests import outcome
 from tests.cluster.refusals import once_refused
 from tests.testbed.bed import SYSTEM, group
 from tests.testbed.controlplane import ControlPlane
-from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
-from tests.testbed.kueue.definitions import QUEUE_NAME
-from tests.testbed.kueue.objects import GPU, holds
+from tests.testbed.kueue.bed import ELASTIC, GPU, QUEUE_NAME, KueueBed, holds, open_kueue_bed
 
-
-@pytest.fixture(scope="module")
-def with_kueue(control_plane: ControlPlane) -> ControlPlane:
-    """The control plane with Kueue's kinds and Charterer's check."""
-    asyncio.run(install_kueue(control_plane))
-    return control_plane
+pytestmark = pytest.mark.xdist_group("kueue")
 
 
 @pytest.fixture
@@ -38,6 +30,7 @@ async def kueue_bed(
         await made.queue()
         yield made
         if not outcome.failed(request.node):
+            await made.delete_jobs()
             await made.close()
 
 
@@ -54,7 +47,6 @@ async def test_what_no_budget_pays_for_is_told_and_what_needs_no_rented_node_is_
     await bed.budget(mode="Observe")
     await bed.until(lambda: bed.job_pods("unpaid"))
     assert bed.check("unpaid")["message"] == "GPUBudget team observes, and holds nothing"
-    await bed.delete_jobs()
 
 
 async def test_a_queued_job_is_placed_at_its_width_and_its_end_is_its_own(kueue_bed: KueueBed) -> None:
@@ -66,26 +58,20 @@ async def test_a_queued_job_is_placed_at_its_width_and_its_end_is_its_own(kueue_
     await bed.queued("wrong", 1, annotations={"charterer.dev/gpus": "many"})
     bed.operator()
     await bed.until(lambda: bed.check("narrow").get("state") == "Pending")
-    workload = bed.workloads("narrow")[-1]["metadata"]["uid"]
     await bed.kube.merge_patch(JOBS.one("narrow", bed.namespace), {"spec": {"suspend": False}})
     await bed.pool()
     await bed.until(lambda: bed.pods_run("narrow", 1))
     job = bed.queued_job("narrow")
     assert (job["spec"]["parallelism"], job["spec"]["completions"]) == (1, 1)
-    assert [raw["metadata"]["uid"] for raw in bed.workloads("narrow")] == [workload]
     (pod,) = bed.job_pods("narrow")
     assert pod["metadata"]["labels"]["charterer.dev/run"] == "1"
-    shadow = bed.shadow("narrow")
-    assert shadow["spec"]["targetRef"]["uid"] == workload
-    await bed.until(lambda: bed.tj(shadow["metadata"]["name"]).get("gpus") == 4)  # written after the allocation
+    assert bed.shadow("narrow")["spec"]["targetRef"]["uid"] == job["metadata"]["uid"]
+    await bed.until(lambda: bed.tj("narrow").get("gpus") == 4)  # written after the allocation
     await bed.until(lambda: "sets labels[charterer.dev/run]" in bed.check("clash").get("message", ""))
     await bed.until(lambda: "charterer.dev/gpus is 'many'" in bed.check("wrong").get("message", ""))
-    await bed.end("narrow")
-    await bed.until(lambda: holds(bed.queued_job("narrow"), "Complete"))
-    await bed.complete(shadow["metadata"]["name"])
+    await bed.ends_well("narrow")
     assert [bed.check(name)["state"] for name in ("clash", "wrong")] == ["Pending", "Pending"]
     assert not any(holds(raw, "Finished") for raw in bed.workloads("clash"))
-    await bed.delete_jobs()
 
 
 async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are_gone(kueue_bed: KueueBed) -> None:
@@ -97,13 +83,11 @@ async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are
     await bed.pool()
     await bed.queued("moves", 1, pod_annotations=slow)
     await bed.until(lambda: bed.pods_run("moves", 1))
-    name = bed.shadow("moves")["metadata"]["name"]
     await bed.delete("GPUPool", "a100")
     began = time.monotonic()
     await bed.until(lambda: bed.queued_job("moves")["spec"]["suspend"])
     assert time.monotonic() - began < 20
-    await bed.until(lambda: bed.tj(name).get("runs"))
-    assert bed.tj(name)["runs"][0]["outcome"] == "Stopped"
+    await bed.until(lambda: bed.outcomes("moves") == ["Stopped"])
     await bed.until(lambda: bed.check("moves")["state"] == "Pending" and "GPUPool" in bed.check("moves")["message"])
     await bed.until(lambda: not bed.mirror.all(GPU_POOLS))
     await bed.pool()
@@ -114,13 +98,14 @@ async def test_a_queued_job_is_stopped_and_runs_again_only_when_its_old_pods_are
         return bed.pods_run("moves", 1) and runs == {"2"}
 
     await bed.until(again)
+    uid = bed.shadow("moves")["metadata"]["uid"]
     # Whoever may edit it gives it another width while it runs: for Kueue a restart, with another Workload.
     await bed.kube.merge_patch(JOBS.one("moves", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
     await bed.until(lambda: bed.pods_run("moves", 2))
-    await bed.until(lambda: bed.shadow("moves")["metadata"]["name"] != name or bed.tj(name).get("gpus") == 8)
-    await bed.end("moves")
-    await bed.until(lambda: holds(bed.queued_job("moves"), "Complete"))
-    await bed.delete_jobs()
+    assert bed.shadow("moves")["metadata"]["uid"] == uid
+    assert bed.shadow("moves")["spec"]["gpus"] == {"min": 8, "preferred": 8, "max": 8}
+    await bed.ends_well("moves")
+    assert bed.outcomes("moves") == ["Stopped", "Stopped", "Complete"]
 
 
 async def test_the_operators_account_changes_the_width_of_what_is_queued_and_nothing_else(
@@ -165,7 +150,7 @@ async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
 ) -> None:
     """The pods that run go on while the new ones wait; narrower is at once."""
     bed = kueue_bed
-    elastic = {"kueue.x-k8s.io/elastic-job": "true"}
+    elastic = {ELASTIC: "true"}
     bed.operator()
     await bed.budget()
     await bed.pool(maxNodes=1)
@@ -173,7 +158,6 @@ async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
     await bed.queued("grows", 1, annotations=grows)
     await bed.until(lambda: bed.pods_run("grows", 1))
     first = bed.job_pods("grows")[0]["metadata"]["uid"]
-    name = bed.shadow("grows")["metadata"]["name"]
     await bed.kube.merge_patch(JOBS.one("grows", bed.namespace), {"spec": {"parallelism": 2, "completions": 2}})
     await bed.until(lambda: "GPUBudget team pays for 1 pod" in bed.check("grows").get("message", ""))
     await bed.until(lambda: len(bed.job_pods("grows")) == 2)
@@ -182,12 +166,9 @@ async def test_a_budget_vetoes_the_growth_of_an_elastic_job_or_pays_for_it(
     await bed.until(lambda: bed.pods_run("grows", 1) and bed.check("grows").get("state") == "Ready")
     assert [pod["metadata"]["uid"] for pod in bed.job_pods("grows")] == [first]
     await bed.kube.merge_patch(GPU_POOLS.one("a100"), {"spec": {"maxNodes": 2}})
-    path = TRAINING_JOBS.one(name, bed.namespace)
+    path = TRAINING_JOBS.one("grows", bed.namespace)
     with pytest.raises(Forbidden, match="what its pods are and can is said there"):
         await bed.kube.merge_patch(path, {"spec": {"template": {"metadata": {"labels": {"team": "other"}}}}})
     await bed.kube.merge_patch(path, {"spec": {"gpus": {"min": 8, "preferred": 8, "max": 8}}})
-    await bed.until(lambda: bed.pods_run("grows", 2) and bed.tj(name).get("gpus") == 8)
-    await bed.end("grows")
-    await bed.until(lambda: holds(bed.queued_job("grows"), "Complete"))
-    await bed.complete(name)
-    await bed.delete_jobs()
+    await bed.until(lambda: bed.pods_run("grows", 2) and bed.tj("grows").get("gpus") == 8)
+    await bed.ends_well("grows")

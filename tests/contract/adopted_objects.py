@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, NotFound
 from charterer.cluster.paths import PODS, Resource
-from tests.testbed.bed import EXIT_CODE
+from tests.testbed.controlplane import EXIT_CODE
 
 T = TypeVar("T")
 

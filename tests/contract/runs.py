@@ -17,8 +17,7 @@ from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
 from charterer.workloads import RunEnvironment, Workload
-from tests.testbed.bed import EXIT_CODE
-from tests.testbed.controlplane import NODE_ANNOTATION
+from tests.testbed.controlplane import EXIT_CODE, NODE_ANNOTATION
 
 ENVIRONMENT = RunEnvironment("https://charterer-progress.charterer.svc", "-----BEGIN CERTIFICATE-----\n")
 NAMESPACE = "default"

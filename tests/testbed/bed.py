@@ -41,7 +41,7 @@ from charterer.controller.surveys import SurveyPace
 from charterer.domain.money import Money
 from charterer.providers.accounts import Adapters, adapter_for
 from tests.patience import OPERATORS_PATIENCE
-from tests.testbed.controlplane import ControlPlane
+from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.fakecloud import FakeCloudProcess
 from tests.testbed.gate import Gate
 from tests.testbed.mirror import Mirror
@@ -51,7 +51,6 @@ T = TypeVar("T")
 
 API = "charterer.dev/v1alpha1"
 SYSTEM = "charterer"
-EXIT_CODE = "testbed.charterer.dev/exit-code"
 PATIENT = LeaseTimes(duration=40.0, renew=1.0, retry=0.3, renew_deadline=30.0)
 """Lease of an operator that keeps the lead, also on a machine that is busy for many seconds."""
 HASTY = LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0)

@@ -38,6 +38,8 @@ from tests.testbed.build import Binaries
 from tests.testbed.supervise import Supervisor
 
 STAGES = Path(__file__).resolve().parent / "stages"
+EXIT_CODE = "testbed.charterer.dev/exit-code"
+"""Annotation of a pod: its process ends with this code."""
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
 SILENT_LABEL = "fakecloud.charterer.dev/silent"
 LOOPBACK = "127.0.0.1"

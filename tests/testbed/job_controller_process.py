@@ -1,29 +1,21 @@
-"""The real controllers of JobSets and TrainJobs as processes of this machine, with their webhooks on loopback.
-
-A released manifest names a Service for its webhooks. Nothing here gives Services addresses, and the API server runs on
-this machine: so each webhook gets the URL of the process instead, and the authority that vouches for it.
-"""
+"""The real controllers of JobSets and TrainJobs as processes of this machine, with their webhooks on loopback."""
 
 from __future__ import annotations
 
-import base64
-import http.client
 import json
 import os
 import signal
-import socket
-import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import yaml
 
-from tests.testbed import credentials
+from tests.testbed import credentials, released
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controllers import JobController
 from tests.testbed.supervise import Supervisor
@@ -49,7 +41,7 @@ class JobControllerProcesses:
         self._controllers = {controller.name: controller for controller in controllers}
         self._directory = directory
         self._supervisor = Supervisor()
-        self._ports = {name: tuple(_free_ports(2)) for name in self._controllers}
+        self._ports = {name: tuple(released.free_ports(2)) for name in self._controllers}
         self._paths: dict[str, Sequence[str]] = {}
 
     @classmethod
@@ -103,30 +95,19 @@ class JobControllerProcesses:
         files = [argument for crd in controller.crds for argument in ("-f", str(crd))]
         self._plane.kubectl("apply", "--server-side", *files)
         for crd in controller.crds:
-            self._wait_until_served(yaml.safe_load(crd.read_text())["metadata"]["name"])
+            released.wait_until_served(self._plane, yaml.safe_load(crd.read_text())["metadata"]["name"])
         folder = self._temporary(name) / "k8s-webhook-server" / "serving-certs"
         folder.mkdir(parents=True)
         authority = folder / "ca.crt"
         credentials.write_serving_certificate(authority, folder / "tls.crt", folder / "tls.key")
-        released = yaml.safe_load_all(self._plane.kubectl("kustomize", str(controller.webhooks)))
-        on_loopback = list(_on_loopback(released, name, self._ports[name][0], authority.read_bytes()))
-        urls = [webhook["clientConfig"]["url"] for document in on_loopback for webhook in document["webhooks"]]
+        made = yaml.safe_load_all(self._plane.kubectl("kustomize", str(controller.webhooks)))
+        hooks = [document for document in made if document is not None and released.is_webhooks(document)]
+        bundle = authority.read_bytes()
+        on_loopback = [released.on_loopback(document, self._ports[name][0], bundle) for document in hooks]
+        named = [document | {"metadata": {"name": f"testbed-{name}"}} for document in on_loopback]
+        urls = [webhook["clientConfig"]["url"] for document in named for webhook in document["webhooks"]]
         self._paths[name] = [urlsplit(url).path for url in urls]
-        self._plane.kubectl(
-            "apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": on_loopback})
-        )
-
-    def _wait_until_served(self, definition: str) -> None:
-        """`kubectl wait` fails at a definition that nobody has looked at yet."""
-        path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
-        deadline = time.monotonic() + _PATIENCE_SECONDS
-        while True:
-            conditions = (self._plane.call("GET", path).get("status") or {}).get("conditions") or ()
-            if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
-                return
-            if time.monotonic() > deadline:
-                raise JobControllerError(f"{definition} is not served: {conditions}")
-            time.sleep(_POLL_SECONDS)
+        self._plane.kubectl("apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": named}))
 
     def _temporary(self, name: str) -> Path:
         """Its TMPDIR: controller-runtime looks for certificates of webhooks there, and Trainer names no other place."""
@@ -160,7 +141,7 @@ class JobControllerProcesses:
 
     def _wait_until_ready(self, name: str) -> None:
         deadline = time.monotonic() + _PATIENCE_SECONDS
-        while not (_serves(self._ports[name][1]) and self._webhooks_answer(name)):
+        while not (released.serves(self._ports[name][1]) and self._webhooks_answer(name)):
             if name in self._supervisor.exited() or time.monotonic() > deadline:
                 tail = self._log(name).read_text(errors="replace")[-4000:]
                 raise JobControllerError(f"{name} does not get ready: {tail}")
@@ -168,53 +149,7 @@ class JobControllerProcesses:
 
     def _webhooks_answer(self, name: str) -> bool:
         """Whether the server knows all paths: a controller says that it is ready before it has registered them."""
-        return all(_knows(self._ports[name][0], path) for path in self._paths[name])
+        return all(released.knows(self._ports[name][0], path) for path in self._paths[name])
 
     def _log(self, name: str) -> Path:
         return self._directory / f"{name}.log"
-
-
-def _on_loopback(
-    documents: Iterator[Mapping[str, Any] | None], name: str, port: int, authority: bytes
-) -> Iterator[Mapping[str, Any]]:
-    """The webhook configurations among manifests, reached at a port of this machine."""
-    for document in documents:
-        if document is None or not document["kind"].endswith("WebhookConfiguration"):
-            continue
-        webhooks = [
-            {
-                **webhook,
-                "clientConfig": {
-                    "url": f"https://127.0.0.1:{port}{webhook['clientConfig']['service']['path']}",
-                    "caBundle": base64.b64encode(authority).decode(),
-                },
-            }
-            for webhook in document["webhooks"]
-        ]
-        yield {**document, "metadata": {"name": f"testbed-{name}"}, "webhooks": webhooks}
-
-
-def _free_ports(count: int) -> Iterator[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    for found in sockets:
-        with found:
-            yield found.getsockname()[1]
-
-
-def _serves(port: int) -> bool:
-    try:
-        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
-            connection.request("GET", "/readyz")
-            return connection.getresponse().status == 200
-    except (OSError, http.client.HTTPException):
-        return False
-
-
-def _knows(port: int, path: str) -> bool:
-    try:
-        trusting = ssl._create_unverified_context()
-        with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trusting)) as connection:
-            connection.request("POST", path, body=b"{}", headers={"Content-Type": "application/json"})
-            return connection.getresponse().status != 404
-    except (OSError, http.client.HTTPException):
-        return False

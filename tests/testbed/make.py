@@ -33,6 +33,8 @@ from tests.testbed import (
 from tests.testbed.build import ROOT
 from tests.testbed.cache import BuildError, Say, Thing, UnsuitableError
 from tests.testbed.frameworks import JAX, JUPYTER, TORCH, TORCH_TRAINERS
+from tests.testbed.kuberay import program as kuberay
+from tests.testbed.kueue import program as kueue
 from tests.testbed.progress import Progress
 
 _LOG = ROOT / "out/builds.log"
@@ -52,6 +54,8 @@ NAMES = {
     "prometheus": _Name(prometheus.lacking),
     "karpenter": _Name(karpenter.lacking),
     "job-controllers": _Name(job_controllers.lacking),
+    "kueue": _Name(kueue.lacking),
+    "kuberay": _Name(kuberay.lacking),
     "training": _Name(lambda say: frameworks.lacking(JAX, JUPYTER)),
     "training-torch": _Name(lambda say: frameworks.lacking(TORCH, TORCH_TRAINERS)),
     "image": _Name(operator_image.lacking, operator_image.unsuitable),

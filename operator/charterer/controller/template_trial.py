@@ -23,6 +23,7 @@ from charterer.domain.money import Price
 from charterer.domain.option import MOST_PODS, Option
 from charterer.domain.time import Instant
 from charterer.workloads import NotATemplate, RunEnvironment, Workload
+from charterer.workloads.adopted.noted import QUEUE_LABEL
 
 TRIALS_AT_ONCE: Final = 8
 """Dry runs in flight: a queue of jobs that arrives at once must not crowd out other requests."""
@@ -68,7 +69,13 @@ async def template_refusal(
         except NotATemplate as error:
             await client.post(runs, workload.unmodified(job, raw), dry_run=True, strict=True)
             return refusal(str(error))  # the API server says it better, where it has something to say
-        await client.post(runs, run, dry_run=True, strict=True)
+        stored = await client.post(runs, run, dry_run=True, strict=True)
+        if (queue := _queue_of(stored)) and not _queue_of(run):
+            raise Unmet(
+                f"Kueue would hold its runs: LocalQueue {queue} of namespace {job.namespace} takes every Job there "
+                "that names no queue. Give that LocalQueue another name, leave the namespace out of Kueue's "
+                "managedJobsNamespaceSelector, or send a Job with a queue's label instead (docs/kueue.md)"
+            )
     except AlreadyExists:
         if await _holder(client, workload.kind.resource, "Job", run_name(job.name, job.last_run + 1), job) != job.id:
             raise  # left by an earlier job of this name, and about to be collected
@@ -81,6 +88,11 @@ async def template_refusal(
     for need in _needs(raw):
         await _unless_missing(client, need, job)
     return ""
+
+
+def _queue_of(run: Mapping[str, Any]) -> str:
+    """The queue of Kueue in which the run waits; empty where in none."""
+    return str((run["metadata"].get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
 async def _holder(client: Client, resource: Resource, kind: str, name: str, job: Job) -> str:

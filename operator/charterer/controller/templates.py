@@ -30,6 +30,8 @@ _LONGEST_UNWRITTEN_SECONDS = 3600.0
 class Templates:
     """Dry runs of jobs' templates: one for each generation of a job's spec, and more while it lacks something else.
 
+    One more after each run that never started: what holds it up may have come after the first.
+
     ``changed``: called after each.
     """
 
@@ -43,7 +45,7 @@ class Templates:
         self._unwritten: dict[JobId, str] = {}
         self._unwritten_backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_UNWRITTEN_SECONDS)
         self._backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_RETRY_SECONDS)
-        self._answers: dict[JobId, tuple[int, str]] = {}
+        self._answers: dict[JobId, tuple[tuple[int, int], str]] = {}
         self._unmet: set[JobId] = set()
         self._asking: dict[JobId, asyncio.Task[None]] = {}
         self._slots = asyncio.Semaphore(TRIALS_AT_ONCE)
@@ -64,8 +66,8 @@ class Templates:
             if self._unwritten_backoff.pausing(job.id):
                 refused[job.id] = self._unwritten[job.id]
                 continue
-            generation, message = self._answers.get(job.id, (-1, ""))
-            tried = generation == job.generation
+            of, message = self._answers.get(job.id, (None, ""))
+            tried = of == _version(job)
             if not tried or message:
                 refused[job.id] = message if tried else None
             if (not tried or job.id in self._unmet) and job.id not in self._asking:
@@ -87,11 +89,11 @@ class Templates:
     async def _try(self, job: Job) -> None:
         try:
             async with self._slots:
-                self._answers[job.id] = (job.generation, await self._verdict(job))
+                self._answers[job.id] = (_version(job), await self._verdict(job))
             self._unmet.discard(job.id)
             self._backoff.succeeded(job.id)
         except Unmet as unmet:
-            self._answers[job.id] = (job.generation, str(unmet))
+            self._answers[job.id] = (_version(job), str(unmet))
             self._unmet.add(job.id)
             self._changed()
             await asyncio.sleep(_UNMET_SECONDS)
@@ -115,3 +117,8 @@ class Templates:
             )
         except NotFound:
             return "the job is gone"
+
+
+def _version(job: Job) -> tuple[int, int]:
+    """What an answer holds for: the generation of the job's spec, and how many of its runs never started."""
+    return job.generation, job.start_failures

@@ -59,6 +59,7 @@ class Allocation:
 
     ``because``: why it was given. Why its run was given up, empty if it was not: ``withdrawn_because`` before all its
     pods ran, ``stalled_because`` it did not advance any more, ``stopped_because`` for another reason, no run following.
+    ``begun``: Kueue was told that the run of a queued object may start, or is told that now.
     """
 
     run: int
@@ -69,6 +70,7 @@ class Allocation:
     withdrawn_because: str = ""
     stalled_because: str = ""
     stopped_because: str = ""
+    begun: bool = False
 
     @property
     def annotation(self) -> str:
@@ -133,6 +135,7 @@ class Run:
     ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
     ``template``: digest of the template that it was made of; empty where that is not known. ``departed``: its pods that
     were told to end and are gone. ``retries``: how many pods may fail before its object does, after ``failed_pods``.
+    ``incomplete``: what its controller waits for beside its pods; empty where for nothing.
     """
 
     number: int
@@ -155,6 +158,7 @@ class Run:
     departed: tuple[Pod, ...] = ()
     retries: int = 0
     failed_pods: int = 0
+    incomplete: str = ""
 
     @property
     def ended(self) -> Instant | None:
@@ -338,7 +342,7 @@ class Job:
     def has_all_pods(self, *, ready: bool = False) -> bool:
         """Whether its run consists of just the pods that the allocation names, all running (and ready, if asked)."""
         run = self.current_run
-        if self.allocation is None or run is None or run.suspended:
+        if self.allocation is None or run is None or run.suspended or run.incomplete:
             return False
         live = [pod for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting]
         running = {pod.index for pod in live if pod.ready or not ready}
@@ -353,7 +357,14 @@ class Job:
         if run.ended is not None:
             return True
         begun = {pod.index for pod in run.pods if pod.phase is not PodPhase.PENDING}
-        return run.completions == len(self.allocation.placements) and begun >= set(range(run.completions))
+        wanted = run.completions == len(self.allocation.placements) and not run.incomplete
+        return wanted and begun >= set(range(run.completions))
+
+    def stopped_in_queue(self, allocation: Allocation) -> bool:
+        """Whether Kueue has stopped the allocation's run: it was told to start it, and is not any more."""
+        target = self.adopted
+        carries = target is not None and (target.job, target.run) == (self.id, allocation.run)
+        return target is not None and target.queued and allocation.begun and not carries
 
     @property
     def wants_to_run(self) -> bool:

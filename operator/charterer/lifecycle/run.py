@@ -31,7 +31,7 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import after
-from charterer.lifecycle.runs.adopted import adopted_step, evicted_because, not_placeable_because
+from charterer.lifecycle.runs.adopted import adopted_step, not_placeable_because, stopped_in_queue_because
 from charterer.lifecycle.runs.group import group_step, steady
 from charterer.lifecycle.runs.stopping import active, to_stop
 from charterer.lifecycle.verdict import judge
@@ -149,8 +149,8 @@ class _RunsOfJob:
         current = None if intended is None else _find(job, intended.run)
         target = job.adopted
         if target is not None and intended is not None and current is not None and current.suspended:
-            if target.forgot(intended.run):
-                former.append(replace(intended, stopped_because=evicted_because(target)))
+            if why := stopped_in_queue_because(job, intended, target):
+                former.append(replace(intended, stopped_because=why))
                 intended = current = None
             elif current.completions != len(intended.placements):
                 current = None  # it is placed anew
@@ -268,9 +268,12 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
         return Wait(f"the pods of {others[0].name} to end")
     if runs.superseded or (runs.awaited_strays() and runs.job.adopted is None):
         return Wait("the runs before it to be recorded")
-    if runs.job.adopted is not None and runs.job.adopted.problem:
-        return Wait(f"its author: {runs.job.adopted.problem}")
+    target = runs.job.adopted
+    if target is not None and target.problem:
+        return Wait(f"its author: {target.problem}")
     obstacle = _obstacle(runs.intended, runs.job, view)
+    if not obstacle and target is not None and target.queued:
+        obstacle = not_placeable_because(target)
     return Wait(obstacle) if obstacle else Unsuspend(runs.job.id, run.number)
 
 
@@ -364,7 +367,7 @@ def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
         return None
     if target.ending:
         return Wait(f"the controller of {target.ref} to end it")
-    if not target.held or target.queued_for:  # its author has it again, or its end is in Kueue's hands
+    if not target.held or target.queued:  # its author has it again, or its end is in Kueue's hands
         return None
     obstacle = not_placeable_because(target)
     return Wait(obstacle) if obstacle else EndTarget(runs.job.id)

@@ -76,7 +76,7 @@ def judge(
     if run is None:
         nothing = "it had no Job" if job.target is None else "it had not been placed"
         why = allocation.stopped_because or (job.doubts[0].why if job.doubts else nothing)
-        return _record(job, allocation, run, _stopped(allocation, why), view) if stopped else None
+        return _record(job, allocation, run, _stopped(job, allocation, why), view) if stopped else None
     gone = run.deleting and not run.suspended
     if run.ended is None and not gone and not (stopped and run.suspended):
         return None
@@ -273,7 +273,7 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
         return _RunVerdict(RunOutcome.INTERRUPTED, what)
     if refused := refusal(run):
         return _RunVerdict(refused_outcome(job, run, run.failed or view.snapshot.now), refused)
-    verdict = _stopped(allocation, allocation.stopped_because)
+    verdict = _stopped(job, allocation, allocation.stopped_because)
     killed = [pod.name for pod in (*run.pods, *run.departed) if _killed_after_grace(pod)]
     if not killed or verdict.outcome is not RunOutcome.STOPPED:
         return verdict
@@ -295,8 +295,10 @@ def _killed_after_grace(pod: Pod) -> bool:
     return early <= _CLOCK_SKEW_SECONDS and not pod.message.startswith("OOMKilled")
 
 
-def _stopped(allocation: Allocation, message: str) -> _RunVerdict:
+def _stopped(job: Job, allocation: Allocation, message: str) -> _RunVerdict:
     """Charterer ended the run: because it never started, or did not advance, or for a reason of its own."""
+    if allocation.withdrawn_because and job.adopted is not None and job.adopted.queued and not job.adopted.has_quota:
+        return _RunVerdict(RunOutcome.STOPPED, f"Kueue did not let it start: {allocation.withdrawn_because}")
     if allocation.withdrawn_because:
         return _RunVerdict(RunOutcome.NOT_STARTED, allocation.withdrawn_because)
     if allocation.stalled_because:

@@ -1,64 +1,92 @@
-"""A bed with a queue: Kueue's custom resources, the stand-in, and Jobs that wait in it."""
+"""A bed with a queue of a real Kueue, and objects of teams that wait in it."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
+from charterer.api.metadata import controller_of, true_condition
 from charterer.api.names import KUEUE_CHECK
-from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import AlreadyExists, ApiError, NotFound
-from charterer.cluster.paths import JOBS, PODS, TRAINING_JOBS, Resource
-from tests.testbed.bed import EXIT_CODE, Bed, dismantle, install_charts, parts_of_bed
-from tests.testbed.controlplane import ControlPlane
-from tests.testbed.kueue.definitions import (
-    ADMISSION_CHECKS,
-    API,
-    CLUSTER_QUEUES,
-    LOCAL_QUEUES,
-    QUEUE_NAME,
-    RESOURCE_FLAVORS,
-    WORKLOADS,
-    holds,
-    install,
-    probe,
-    served,
-)
-from tests.testbed.kueue.objects import GPU, created, owned_by
-from tests.testbed.kueue.stand_in import Kueue
+from charterer.cluster.client import RawObject
+from charterer.cluster.errors import ApiError, NotFound
+from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, PODS, TRAINING_JOBS, WORKLOADS, Resource
+from tests.testbed.bed import Bed, dismantle, parts_of_bed
+from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 
-QUEUE = "research"
-KUEUE: Sequence[Resource] = (WORKLOADS, ADMISSION_CHECKS, CLUSTER_QUEUES, LOCAL_QUEUES, RESOURCE_FLAVORS)
-_READY_SECONDS = 30.0
+API: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
+GPU: Final = "nvidia.com/gpu"
+QUEUE_NAME: Final = "kueue.x-k8s.io/queue-name"
+ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
+REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
+QUEUE: Final = "research"
+LOCAL_QUEUES = Resource(WORKLOADS.group, WORKLOADS.version, "localqueues", namespaced=True)
+RESOURCE_FLAVORS = Resource(WORKLOADS.group, WORKLOADS.version, "resourceflavors", namespaced=False)
+PRIORITIES = Resource(WORKLOADS.group, WORKLOADS.version, "workloadpriorityclasses", namespaced=False)
+KUEUE: Sequence[Resource] = (WORKLOADS, ADMISSION_CHECKS, CLUSTER_QUEUES)
 
 
 @dataclass(slots=True)
 class KueueBed(Bed):
     """Bed and queue."""
 
-    async def queue(self, gpus: int = 64, *, labels: Mapping[str, str] | None = None) -> None:
-        """The queue ``research`` with a check of Charterer's, for rented nodes only."""
-        toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
-        flavor: RawObject = {"tolerations": [toleration], **({"nodeLabels": dict(labels)} if labels else {})}
-        resources = [{"name": GPU, "nominalQuota": gpus}]
-        spec = {
-            "namespaceSelector": {},
-            "admissionChecksStrategy": {"admissionChecks": [{"name": KUEUE_CHECK}]},
-            "resourceGroups": [{"coveredResources": [GPU], "flavors": [{"name": "rented", "resources": resources}]}],
-        }
-        await self._make(RESOURCE_FLAVORS, "ResourceFlavor", "rented", flavor)
-        await self._make(CLUSTER_QUEUES, "ClusterQueue", QUEUE, spec)
-        await self._make(LOCAL_QUEUES, "LocalQueue", QUEUE, {"clusterQueue": QUEUE})
+    made: list[str] = field(default_factory=list)
+    """Paths of what belongs to the queue and not to the test's namespace."""
 
-    async def _make(self, resource: Resource, kind: str, name: str, spec: RawObject) -> None:
+    @property
+    def cluster_queue(self) -> str:
+        """The path of the ClusterQueue."""
+        return CLUSTER_QUEUES.one(self.own(QUEUE))
+
+    def own(self, name: str) -> str:
+        """A name of this test's own, for what has no namespace."""
+        return f"{name}-{self.namespace}"
+
+    async def queue(self, gpus: int = 64, *, checks: Sequence[str] = (KUEUE_CHECK,), **spec: object) -> None:
+        """The queue ``research``, for rented nodes only. ``spec``: more of its ClusterQueue."""
+        quotas = {GPU: gpus, "cpu": 1000, "memory": "10Ti"}
+        resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
+        flavors = [{"name": self.own("rented"), "resources": resources}]
+        toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
+        await self.put(RESOURCE_FLAVORS, "ResourceFlavor", self.own("rented"), {"tolerations": [toleration]})
+        queue = {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
+            "admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in checks]},
+            "resourceGroups": [{"coveredResources": list(quotas), "flavors": flavors}],
+            **spec,
+        }
+        await self.put(CLUSTER_QUEUES, "ClusterQueue", self.own(QUEUE), queue)
+        await self.put(LOCAL_QUEUES, "LocalQueue", QUEUE, {"clusterQueue": self.own(QUEUE)})
+
+    async def put(self, resource: Resource, kind: str, name: str, spec: RawObject, **more: object) -> None:
+        """Create one of Kueue's objects, in the test's namespace if it has one. ``more``: fields beside its spec."""
         namespace = self.namespace if resource.namespaced else None
         metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-        body = {"apiVersion": API, "kind": kind, "metadata": metadata, "spec": spec}
-        with suppress(AlreadyExists):
-            await self.kube.post(resource.all(namespace), body, strict=True)
+        body = {"apiVersion": API, "kind": kind, "metadata": metadata, **({"spec": spec} if spec else {}), **more}
+        await self.kube.post(resource.all(namespace), body, strict=True)
+        if namespace is None:
+            self.made.append(resource.one(name))
+
+    async def check_of_others(self) -> str:
+        """An AdmissionCheck that nobody answers but the test; returns its name."""
+        name = self.own("other")
+        await self.put(ADMISSION_CHECKS, "AdmissionCheck", name, {"controllerName": "example.com/other"})
+        await self.kube.merge_patch(ADMISSION_CHECKS.status(name), {"status": {"conditions": [_active()]}})
+        return name
+
+    async def answers(self, workload: RawObject, check: str, state: str) -> None:
+        """A check's controller says this of a Workload."""
+        entry = {"name": check, "state": state, "message": "so", "lastTransitionTime": stamp()}
+        metadata = {"name": workload["metadata"]["name"], "namespace": self.namespace}
+        body = {"apiVersion": API, "kind": "Workload", "metadata": metadata, "status": {"admissionChecks": [entry]}}
+        await self.kube.apply(WORKLOADS.status(metadata["name"], self.namespace), body, check, may_create=True)
+
+    async def stop_policy(self, policy: str) -> None:
+        """What the ClusterQueue does with what waits and runs: None, Hold or HoldAndDrain."""
+        await self.kube.merge_patch(self.cluster_queue, {"spec": {"stopPolicy": policy}})
 
     async def queued(
         self,
@@ -66,23 +94,25 @@ class KueueBed(Bed):
         width: int = 1,
         gpus: int = 4,
         *,
+        indexed: bool = True,
+        labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
         pod_labels: Mapping[str, str] | None = None,
         pod_annotations: Mapping[str, str] | None = None,
         **pod: object,
     ) -> RawObject:
-        """An Indexed Job in the queue, sent running: ``width`` pods of ``gpus`` GPUs; ``pod``: of the pods' spec."""
-        limits = {"limits": {GPU: gpus}}
+        """A Job in the queue, sent running: ``width`` pods of ``gpus`` GPUs; ``pod``: of the pods' spec."""
+        limits = {"limits": {GPU: gpus}} if gpus else {}
         container = {"name": "trainer", "image": "train:1", "resources": limits}
         spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container], **pod}
         metadata = {
             "name": name,
             "namespace": self.namespace,
-            "labels": {QUEUE_NAME: QUEUE},
+            "labels": {QUEUE_NAME: QUEUE, **(labels or {})},
             "annotations": dict(annotations or {}),
         }
         job = {
-            "completionMode": "Indexed",
+            **({"completionMode": "Indexed"} if indexed else {}),
             "parallelism": width,
             "completions": width,
             "backoffLimit": 0,
@@ -104,13 +134,16 @@ class KueueBed(Bed):
     def workloads(self, name: str) -> list[RawObject]:
         """All Workloads of the Job, the oldest first."""
         uid = self._uid(name)
-        own = [raw for raw in self.mirror.all(WORKLOADS, self.namespace) if owned_by(raw, uid)]
-        return sorted(own, key=created)
+        return sorted([raw for raw in self.mirror.all(WORKLOADS, self.namespace) if owned_by(raw, uid)], key=_created)
 
     def shadow(self, name: str) -> RawObject:
-        """The TrainingJob of the Job's newest Workload."""
-        uid = self.workloads(name)[-1]["metadata"]["uid"]
+        """The TrainingJob of the Job."""
+        uid = self._uid(name)
         return next(raw for raw in self.mirror.all(TRAINING_JOBS, self.namespace) if owned_by(raw, uid))
+
+    def outcomes(self, name: str) -> list[str]:
+        """How the Job's runs that are on record ended; empty before its TrainingJob is there."""
+        return [run["outcome"] for run in self.tj(name).get("runs") or ()]
 
     def check(self, name: str) -> RawObject:
         """What Charterer's check says of the Job's newest Workload; empty while it was not asked."""
@@ -133,12 +166,22 @@ class KueueBed(Bed):
         pods = self.job_pods(name)
         return len(pods) == count and all(pod["status"].get("phase") == "Running" for pod in pods)
 
+    async def trains(self, name: str, pods: int = 1) -> None:
+        """Wait until so many pods of the Job run, and its TrainingJob says so."""
+        await self.until(lambda: self.pods_run(name, pods) and self.state(name) == "Running")
+
     async def end(self, name: str, exit_code: int = 0) -> None:
         """The processes of the Job's pods end with this code."""
         for pod in self.job_pods(name):
             patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
             with suppress(NotFound):
                 await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
+
+    async def ends_well(self, name: str) -> None:
+        """The Job's pods end well, and so does all that stands for it."""
+        await self.end(name)
+        await self.until(lambda: holds(self.queued_job(name), "Complete"))
+        await self.complete(name)
 
     async def delete_jobs(self) -> None:
         """Delete the queued Jobs with their pods."""
@@ -147,38 +190,48 @@ class KueueBed(Bed):
                 await self.kube.delete(JOBS.one(raw["metadata"]["name"], self.namespace), propagation="Background")
 
 
-async def install_kueue(plane: ControlPlane) -> None:
-    """Kueue's kinds and its hold, and Charterer's chart with its check; may be repeated."""
-    async with await Client.connect(plane.kubeconfig) as kube, asyncio.timeout(_READY_SECONDS):
-        await install(kube)
-        while True:
-            if await served(kube) and holds(await kube.post(JOBS.all("default"), probe("default"), dry_run=True)):
-                break
-            await asyncio.sleep(0.05)
-    await asyncio.to_thread(install_charts, plane, "kueue.enabled=true")
+def stamp() -> str:
+    """Now, as conditions say it."""
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def _active() -> RawObject:
+    return {"type": "Active", "status": "True", "reason": "Active", "message": "", "lastTransitionTime": stamp()}
+
+
+def holds(raw: RawObject, kind: str) -> bool:
+    """Whether the object has that condition, and it is true."""
+    return true_condition(raw.get("status") or {}, kind) is not None
+
+
+def owned_by(raw: RawObject, uid: str) -> bool:
+    """Whether that object controls this one."""
+    owner = controller_of(raw)
+    return owner is not None and owner.uid == uid
+
+
+def _created(workload: RawObject) -> tuple[str, bool]:
+    """A slice comes after the one that it replaces, also in one second."""
+    return workload["metadata"]["creationTimestamp"], REPLACES in (workload["metadata"].get("annotations") or {})
 
 
 @asynccontextmanager
 async def open_kueue_bed(
     plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]], more: Sequence[Resource] = ()
 ) -> AsyncIterator[KueueBed]:
-    """A bed in which the stand-in runs; the queue's objects are removed at the end. Its mirror follows ``more``, too.
+    """A bed beside a Kueue that acts; the queue's objects are removed at the end. Its mirror follows ``more``, too.
 
-    ``plane``: after ``install_kueue``. The check is nobody's at first: an operator of an earlier test, with a bed of
-    any kind, may have made it active.
+    ``plane``: with Charterer's chart and its check.
+    The check is nobody's at first: an operator of an earlier test may have made it active.
     """
     bed = KueueBed(*await parts_of_bed(plane, directory, groups, [*KUEUE, *more]))
     nobody: RawObject = {"status": {"conditions": []}}
     await bed.kube.merge_patch(ADMISSION_CHECKS.status(KUEUE_CHECK), nobody)
-    loop = asyncio.create_task(Kueue(bed.kube, bed.mirror).run(), name="kueue")
     try:
         yield bed
     finally:
-        loop.cancel()
-        await asyncio.gather(loop, return_exceptions=True)
         await bed.delete_jobs()
-        for resource in (WORKLOADS, LOCAL_QUEUES, CLUSTER_QUEUES, RESOURCE_FLAVORS):
-            for raw in (await bed.kube.list(resource.all())).items:
-                with suppress(ApiError):
-                    await bed.kube.delete(resource.one(raw["metadata"]["name"], raw["metadata"].get("namespace")))
+        for path in reversed(bed.made):
+            with suppress(ApiError):
+                await bed.kube.delete(path)
         await dismantle(bed)

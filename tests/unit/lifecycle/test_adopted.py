@@ -35,6 +35,7 @@ from charterer.lifecycle.view import LifecycleView
 from tests.factory import TEAM, allocation, at, budget, job, node, pod, rental, run, snapshot
 
 REF = TargetRef("batch/v1", "Job", "sft", "object-1")
+QUEUED = REF._replace(queued=True)
 SUSPENDED = Target(REF, "research", "7", at(0), suspended=True, placeable=True, held=True)
 ONE = allocation("a100-1")
 OBSERVES = budget(mode=Mode.OBSERVE)
@@ -233,7 +234,9 @@ def test_the_object_of_a_job_that_is_given_up_is_ended_once_its_last_run_is_on_r
     [
         pytest.param(carrying(suspended=True, failed=at(2)), id="has an end"),
         pytest.param(target(suspended=False, placeable=False, held=False), id="its author has it"),
-        pytest.param(carrying(suspended=True, placeable=True, queued_for="sft"), id="Kueue's"),
+        pytest.param(
+            carrying(suspended=True, placeable=True, ref=REF._replace(queued=True), workload="w"), id="Kueue's"
+        ),
     ],
 )
 def test_an_object_that_needs_no_end_of_charterers_is_left_alone(carried: Target) -> None:

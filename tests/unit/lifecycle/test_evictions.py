@@ -5,25 +5,28 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from charterer.domain.job import Job, RunOutcome
-from charterer.domain.jobs.target import Asked, Target, TargetRef
-from charterer.domain.steps import CreateRun, Wait
+from charterer.domain.job import Job, ResizePolicy, RunOutcome
+from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.jobs.widths import Widths
+from charterer.domain.steps import CreateRun, EditJob, GiveBack, Wait
 from charterer.policy.jobs.predicates import ready_by
-from tests.factory import POOL, allocation, at, node, pod, rental, run
+from tests.factory import POOL, at, node, pod, rental, run
 from tests.unit.lifecycle.test_run import LABELLED, MACHINES, ONE, mine, placed, recorded, step
 
-REF = TargetRef("kueue.x-k8s.io/v1beta2", "Workload", "job-sft-1", "w-uid")
-STOPPED = run(1, name="job-sft-1", suspended=True, started=None)
+REF = TargetRef("batch/v1", "Job", "sft", "object-1", queued=True)
+STOPPED = run(1, name="sft", suspended=True, started=None)
 PREEMPTED = "Preempted: to accommodate a workload"
 
 
 def evicted(*runs: Any, **changes: Any) -> Job:
-    """A TrainingJob whose first run Kueue has stopped, and forgotten."""
-    fields: dict[str, Any] = {"suspended": True, "placeable": True, "queued_for": "sft"}
-    fields |= {"evicted": at(500), "eviction": PREEMPTED}
+    """A TrainingJob whose first run Kueue has stopped that it was told to start."""
+    fields: dict[str, Any] = {"suspended": True, "placeable": True, "workload": "job-sft-1"}
+    fields |= {"evicted": True, "eviction": PREEMPTED}
     one = mine(*(runs or (STOPPED,)), target=REF)
-    asked = Asked(4, 4, 16, one.resize, one.spot, None, None, "", suspend=False, template="")
-    target = Target(REF, one.namespace, "1", at(0), asked=asked, **(fields | changes))
+    if one.allocation is not None:
+        one = replace(one, allocation=replace(one.allocation, begun=True))
+    fields["template"] = one.template
+    target = Target(REF, one.namespace, "1", at(0), **(fields | changes))
     return replace(one, adopted=target)
 
 
@@ -40,15 +43,13 @@ def test_without_kueues_words_the_record_still_says_that_it_was_evicted() -> Non
 
 
 def test_its_pods_end_before_it_is_recorded() -> None:
-    ends = evicted(run(1, pod(), name="job-sft-1", suspended=True))
-    assert step(placed(ends, nodes=(node(), node("i2")))) == Wait(
-        "1 pod of run 1 of Workload job-sft-1 to end (sft-r1-0)"
-    )
+    ends = evicted(run(1, pod(), name="sft", suspended=True))
+    assert step(placed(ends, nodes=(node(), node("i2")))) == Wait("1 pod of run 1 of Job sft to end (sft-r1-0)")
 
 
 def test_it_is_no_run_that_never_started_however_long_ago_it_got_its_gpus() -> None:
-    assert ready_by(evicted(), ONE) is None
-    assert ready_by(evicted(run=1, job="u"), ONE) == at(600)
+    assert ready_by(evicted(), replace(ONE, begun=True)) is None
+    assert ready_by(evicted(), ONE) == at(600)
 
 
 def test_a_run_that_lost_its_machine_as_well_was_interrupted() -> None:
@@ -58,11 +59,48 @@ def test_a_run_that_lost_its_machine_as_well_was_interrupted() -> None:
 
 
 def test_a_workload_that_waits_with_a_run_that_it_carries_is_not_evicted() -> None:
-    waiting = evicted(run=1, job=mine().id, evicted=None)
+    waiting = evicted(run=1, job=mine().id)
     assert not isinstance(step(placed(waiting)), CreateRun)
     assert "RecordRun" not in type(step(placed(waiting))).__name__
 
 
-def test_an_allocation_that_waits_for_its_first_placement_is_placed() -> None:
-    first = replace(evicted(evicted=None), runs=(), allocation=allocation("a100-1"))
-    assert step(placed(first)) == CreateRun(first.id, 1)
+def test_an_object_of_another_width_than_its_run_is_placed_anew_before_it_begins() -> None:
+    wide = replace(evicted(run(1, name="sft", suspended=True, started=None, completions=3)), allocation=ONE)
+    assert step(placed(wide)) == CreateRun(wide.id, 1)
+
+
+def test_a_run_that_kueue_was_not_told_of_goes_on_waiting_for_it_while_charterer_itself_stopped_the_one_before() -> (
+    None
+):
+    """Kueue asks again a moment later. A person who stops the queue may leave it so."""
+    waits = replace(evicted(placeable=False, has_quota=False), allocation=ONE)
+    assert step(placed(waits, nodes=LABELLED)) == Wait("Kueue to reserve quota for Job sft")
+    held = replace(evicted(placeable=False, has_quota=False, withheld=True), allocation=ONE)
+    done = recorded(placed(held, nodes=LABELLED))
+    assert (done.record.outcome, done.record.message) == (RunOutcome.STOPPED, f"Kueue evicted it: {PREEMPTED}")
+
+
+def test_a_run_that_got_no_quota_in_time_is_none_that_never_started() -> None:
+    late = replace(ONE, withdrawn_because="run 1 was not fully running within 600 s")
+    gave_up = replace(evicted(placeable=False, has_quota=False), allocation=None, replaced=(late,))
+    done = recorded(placed(gave_up, nodes=LABELLED))
+    assert done.record.outcome is RunOutcome.STOPPED
+    assert done.record.message.startswith("Kueue did not let it start: ")
+
+
+def test_an_author_who_changes_what_waits_changes_what_its_job_asks_for() -> None:
+    other = replace(evicted(template="another"), allocation=None, runs=())
+    assert step(placed(other)) == EditJob(other.id)
+    narrow = replace(evicted(pods=2), allocation=None, runs=(), widths=Widths(4, 4, 4), resize=ResizePolicy.NEVER)
+    assert step(placed(narrow)) == EditJob(narrow.id)
+    assert not isinstance(step(placed(replace(narrow, target=REF._replace(sized=True)))), EditJob)
+    ranged = replace(narrow, resize=ResizePolicy.RESTART)
+    assert not isinstance(step(placed(ranged)), EditJob)
+
+
+def test_an_object_without_a_workload_is_given_back_if_it_has_left_its_queue() -> None:
+    """Kueue makes another one of an object that changes: whether it still waits is looked at."""
+    gone = replace(evicted(workload="", has_quota=False, placeable=False), allocation=None, runs=())
+    found = step(placed(gone))
+    assert isinstance(found, GiveBack)
+    assert found.record is None

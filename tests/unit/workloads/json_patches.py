@@ -26,5 +26,5 @@ def applied(raw: Raw, writes: Sequence[Write]) -> Raw:
             elif operation["op"] == "remove":
                 del parent[last]
             else:
-                parent[last] = operation["value"]
+                parent[int(last) if isinstance(parent, list) else last] = operation["value"]
     return after

@@ -77,7 +77,8 @@ def test_what_is_placed_and_resized_is_given_back_as_it_was_written(held: bool) 
     assert (target.job, target.run, target.pods, target.held) == (job.id, 1, 2, True)
     again = applied(placed, ADOPTED_JOB.place(placed, job, allocation(8, run=2)))
     assert ADOPTED_JOB.read(again).run == 2
-    wider = applied(applied(again, ADOPTED_JOB.start(again)), ADOPTED_JOB.resize(again, 3, 100))
+    running = applied(again, ADOPTED_JOB.start(again, job, allocation(8, run=2)))
+    wider = applied(running, ADOPTED_JOB.resize(again, 3, 100))
     assert (wider["spec"]["suspend"], wider["spec"]["completions"], wider["spec"]["backoffLimit"]) == (False, 3, 100)
     assert ADOPTED_JOB.read(wider).retries == 94
     stopped = applied(wider, ADOPTED_JOB.stop(wider))

@@ -69,6 +69,7 @@ def two_groups(cluster: Raw) -> None:
         (ADOPTED_TRAIN_JOB, train(resourcesPerNode=None), "write both into the TrainJob"),
         (ADOPTED_TRAIN_JOB, train(resourcesPerNode={"limits": {"nvidia.com/gpu": "0.5"}}), "0.5"),
         (ADOPTED_RAY_JOB, ray(shutdownAfterJobFinishes=False), "spec.shutdownAfterJobFinishes is not true"),
+        (ADOPTED_RAY_JOB, ray(submissionMode="InteractiveMode"), "spec.submissionMode is InteractiveMode"),
         (ADOPTED_RAY_JOB, ray(clusterSelector={"ray.io/cluster": "x"}), "spec.clusterSelector"),
         (ADOPTED_RAY_JOB, ray(lambda cluster: cluster.update(enableInTreeAutoscaling=True)), "two owners of replicas"),
         (ADOPTED_RAY_JOB, ray(lambda c: c["headGroupSpec"].update(template=pod_template(1))), "headGroupSpec asks"),
@@ -203,7 +204,7 @@ def test_suspend_is_given_back_as_it_was_written_and_left_out_where_it_was(
     raw = applied(written, kind.stop(written))
     if placed:
         raw = applied(raw, kind.place(raw, make.job("llm"), allocation(2)))
-        running = applied(raw, kind.start(raw))
+        running = applied(raw, kind.start(raw, make.job("llm"), allocation(2)))
         raw = applied(running, kind.stop(running))
     assert raw["spec"]["suspend"] is True
     assert applied(raw, kind.restore(raw)) == written

@@ -8,16 +8,18 @@ from typing import Any
 import pytest
 
 from charterer.domain.job import ResizePolicy
+from charterer.domain.jobs.target import TargetRef
 from charterer.domain.time import parse_instant
 from charterer.workloads import NotAdoptable
+from charterer.workloads.adopted.kueue_status import decode_workload
 from charterer.workloads.adopted.kueue_workload import (
     KUEUE_WORKLOAD,
     OWNER,
     SHADOW,
     answer,
-    decode_workload,
-    is_owner,
-    owner_path,
+    grown,
+    is_queued,
+    path_of,
 )
 from tests import factory
 from tests.unit.workloads.json_patches import applied
@@ -37,7 +39,7 @@ def workload(*pod_sets: dict[str, Any], state: str = "Pending", kind: str = "Job
     api = {"Job": "batch/v1", "RayJob": "ray.io/v1"}.get(kind, "example.org/v1")
     owner = {"apiVersion": api, "kind": kind, "name": "sft", "uid": "owner-uid", "controller": True}
     check = {"name": "charterer", "state": state, "message": "", "lastTransitionTime": "2026-11-26T19:00:00Z"}
-    other = check | {"name": "other"}
+    other = check | {"name": "other", "state": "Ready"}
     quota = {"type": "QuotaReserved", "status": "True", "reason": "QuotaReserved", "message": ""}
     return {
         "metadata": {
@@ -78,16 +80,15 @@ class TestAWorkload:
         target = decode_workload(workload())
         assert target is not None
         assert (target.placeable, target.suspended, target.has_quota, target.pods) == (True, True, True, 2)
-        assert (target.ref.kind, target.queued_for) == ("Workload", "sft")
+        assert target.ref == TargetRef("batch/v1", "Job", "sft", "owner-uid", queued=True)
+        assert target.workload == "job-sft"
 
-    def test_of_a_queue_that_does_not_ask_or_in_another_cluster_or_of_nothing_is_left_alone(self) -> None:
+    def test_of_a_queue_that_does_not_ask_or_in_another_cluster_is_left_alone(self) -> None:
         unasked = workload()
         del unasked["status"]["admissionChecks"][1]
-        orphan = workload()
-        del orphan["metadata"]["ownerReferences"]
         elsewhere = workload(clusterName="far")
         nominated = workload(nominatedClusterNames=["far"])
-        assert [decode_workload(raw) for raw in (unasked, orphan, elsewhere, nominated)] == [None] * 4
+        assert [decode_workload(raw) for raw in (unasked, elsewhere, nominated)] == [None] * 3
 
     def test_that_is_inactive_has_no_quota_or_has_ended_is_not_placed(self) -> None:
         inactive = workload()
@@ -95,30 +96,77 @@ class TestAWorkload:
         targets = [decode_workload(raw) for raw in (inactive, workload(conditions=[]), workload(state="Ready"))]
         assert [target is not None and target.placeable for target in targets] == [False] * 3
 
+    def test_that_no_single_object_controls_says_so(self) -> None:
+        """Kueue makes one for a group of pods, also without GPUs, which is then let through."""
+        group = workload()
+        del group["metadata"]["ownerReferences"]
+        target = decode_workload(group)
+        assert target is not None
+        assert "a group of pods that no single object controls" in target.problem
+        assert not target.controls("sft")
+
+    def test_beside_another_check_that_is_not_ready_waits_for_it(self) -> None:
+        raw = workload()
+        raw["status"]["admissionChecks"][0]["state"] = "Pending"
+        target = decode_workload(raw)
+        assert target is not None
+        assert (target.has_quota, target.placeable) == (False, False)
+
     @pytest.mark.parametrize(
-        ("evicted", "admitted", "at", "why"),
+        ("evicted", "why", "withheld"),
         [
-            (None, "True", None, ""),
-            (("True", "Preempted", "for another"), "False", "19:31", "Preempted: for another"),
-            (("True", "Preempted", "for another"), None, "19:31", "Preempted: for another"),
-            (("False", "QuotaReserved", "Previously: for another"), "False", "19:20", "for another"),
-            (("False", "QuotaReserved", "Quota is reserved"), "False", "19:20", ""),
-            (("True", "AdmissionCheck", "a check is false"), None, None, "AdmissionCheck: a check is false"),
-            (("False", "QuotaReserved", "Previously: for another"), None, None, "for another"),
+            (None, "", False),
+            (("True", "Preempted", "for another"), "Preempted: for another", True),
+            (("False", "QuotaReserved", "Previously: for another"), "for another", False),
+            (("False", "QuotaReserved", "Quota is reserved"), "", False),
+            (("True", "AdmissionCheck", "a check is false"), "AdmissionCheck: a check is false", False),
         ],
     )
-    def test_says_when_and_why_it_lost_its_quota_or_its_admission(
-        self, evicted: tuple[str, str, str] | None, admitted: str | None, at: str | None, why: str
+    def test_says_why_it_was_stopped_and_whether_others_keep_it_so(
+        self, evicted: tuple[str, str, str] | None, why: str, withheld: bool
     ) -> None:
-        conditions = []
-        if evicted is not None:
-            conditions.append(condition("Evicted", *evicted, at="19:31"))
-        if admitted is not None:
-            conditions.append(condition("Admitted", admitted, "NoReservation", "", at="19:20"))
+        conditions = [] if evicted is None else [condition("Evicted", *evicted, at="19:31")]
         target = decode_workload(workload(conditions=conditions))
         assert target is not None
-        told = None if at is None else parse_instant(f"2026-11-26T{at}:00Z")
-        assert (target.evicted, target.eviction) == (told, why)
+        assert (target.evicted, target.eviction, target.withheld) == (evicted is not None, why, withheld)
+
+    def test_carries_the_run_that_kueue_is_told_to_run_and_none_that_its_check_still_names(self) -> None:
+        """Kueue makes the check Pending when it stops a run, and leaves what it was told."""
+        (ready,) = KUEUE_WORKLOAD.start(owned(workload()), JOB, factory.allocation("a", "b"))
+        told = applied(workload(), [ready])
+        for state, run in (("Ready", 1), ("Retry", 1), ("Pending", 0)):
+            told["status"]["admissionChecks"][1]["state"] = state
+            target = decode_workload(told)
+            assert target is not None
+            assert (target.run, target.job) == (run, JOB.id if run else "")
+
+    def test_that_is_evicted_has_no_quota_for_charterer_and_is_neither_started_nor_stopped(self) -> None:
+        """Kueue takes no Workload whose check says Retry, and evicts none that is evicted already."""
+        evicted = condition("Evicted", "True", "ClusterQueueStopped", "", at="19:31")
+        for state in ("Pending", "Ready"):
+            raw = owned(workload(state=state))
+            raw["status"]["conditions"].append(evicted)
+            target = decode_workload(raw)
+            assert target is not None
+            assert (target.has_quota, target.placeable) == (False, False)
+            assert KUEUE_WORKLOAD.start(raw, JOB, factory.allocation("a", "b")) == ()
+            assert KUEUE_WORKLOAD.stop(raw) == ()
+            assert grown(raw, JOB, 1) == ()
+            assert answer(raw, "x", AT, ready=True) == ()
+
+    def test_made_of_a_job_that_grew_has_what_placed_it_which_is_taken_out_of_the_job(self) -> None:
+        labels = {"charterer.dev/job-uid": JOB.id, "charterer.dev/run": "1", "team": "nlp"}
+        template = pod_set(labels=labels)["template"]
+        template["spec"]["nodeSelector"] = {JOB.run_label: "r1", "zone": "a"}
+        raw = owned(workload(pod_set(labels=labels)), {"completionMode": "Indexed", "template": template})
+        target = decode_workload(raw)
+        assert target is not None
+        assert (target.left, target.problem) == (True, "")
+        (write,) = KUEUE_WORKLOAD.place(raw, JOB, factory.allocation("a", "b"))
+        assert write.own is False
+        cleaned = applied(raw[OWNER], [write])["spec"]["template"]
+        assert cleaned["metadata"]["labels"] == {"team": "nlp"}
+        assert cleaned["spec"]["nodeSelector"] == {"zone": "a"}
 
     @pytest.mark.parametrize(
         ("reason", "complete", "failed"), [("Succeeded", True, False), ("FailedToStart", False, True)]
@@ -163,6 +211,14 @@ class TestItsShadow:
         with pytest.raises(NotAdoptable, match="only Indexed Jobs and RayJobs of one group change their width"):
             KUEUE_WORKLOAD.shadow(owned(workload(kind="TrainJob"), {"suspend": True}, gpus="4..16"))
 
+    def test_is_not_made_of_what_has_the_label_too_or_what_kuberay_does_not_stop(self) -> None:
+        both = owned(workload())
+        both[OWNER]["metadata"]["labels"] = {"charterer.dev/adopt": "true"}
+        with pytest.raises(NotAdoptable, match="take that label off"):
+            KUEUE_WORKLOAD.shadow(both)
+        with pytest.raises(NotAdoptable, match=r"spec\.submissionMode is InteractiveMode"):
+            KUEUE_WORKLOAD.shadow(owned(workload(kind="RayJob"), {"submissionMode": "InteractiveMode"}))
+
     def test_gets_no_spot_nodes_where_a_lost_node_would_end_it_for_good(self) -> None:
         fragile = {"completionMode": "Indexed", "backoffLimit": 0}
         assert KUEUE_WORKLOAD.shadow(owned(workload(), fragile, spot="Allowed"))["spotPolicy"] == "Never"
@@ -177,16 +233,21 @@ class TestItsShadow:
         elastic = owned(workload(), gpus="4..16", resize="InPlace")
         elastic[OWNER]["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] = "true"
         assert KUEUE_WORKLOAD.shadow(elastic)["resizePolicy"] == ResizePolicy.IN_PLACE
+        groups = {"rayClusterSpec": {"workerGroupSpecs": [{"groupName": "main"}]}}
+        ray = owned(workload(kind="RayJob"), groups, gpus="4..16", resize="InPlace")
+        ray[OWNER]["metadata"]["annotations"]["kueue.x-k8s.io/elastic-job"] = "true"
+        with pytest.raises(NotAdoptable, match="Kueue does not change a RayJob while it runs"):
+            KUEUE_WORKLOAD.shadow(ray)
 
 
 class TestItsAnswers:
     def test_are_of_charterers_entry_and_of_the_version_that_was_seen(self) -> None:
-        (write,) = KUEUE_WORKLOAD.place(owned(workload()), JOB, factory.allocation("a", "b"))
+        (write,) = KUEUE_WORKLOAD.start(owned(workload()), JOB, factory.allocation("a", "b"))
         assert write.path.endswith("/workloads/job-sft/status")
         uid, version, change = write.operations
         assert (uid["value"], version["value"]) == ("w-uid", "7")
         assert change["path"] == "/status/admissionChecks/1"
-        assert change["value"]["state"] == "Pending"
+        assert change["value"]["state"] == "Ready"
         (update,) = change["value"]["podSetUpdates"]
         keys = [*update["labels"], *update["annotations"], *update["nodeSelector"]]
         assert all(key.partition("/")[0] in ("charterer.dev", "run.charterer.dev") for key in keys)
@@ -195,13 +256,13 @@ class TestItsAnswers:
 
     def test_place_the_groups_with_gpus_alone(self) -> None:
         raw = owned(workload(pod_set("head", 1, 0), pod_set("gpu", 2), kind="RayJob"), {"rayClusterSpec": {}})
-        (write,) = KUEUE_WORKLOAD.place(raw, JOB, factory.allocation("a", "b"))
+        (write,) = KUEUE_WORKLOAD.start(raw, JOB, factory.allocation("a", "b"))
         assert [update["name"] for update in write.operations[2]["value"]["podSetUpdates"]] == ["gpu"]
 
     def test_change_the_width_of_what_it_is_of_first_note_it_and_give_it_back(self) -> None:
         raw = owned(workload())
         (write,) = KUEUE_WORKLOAD.place(raw, JOB, factory.allocation("a", "b", "c"))
-        assert (write.path, write.own) == (owner_path(raw), False)
+        assert (write.path, write.own) == ("/apis/batch/v1/namespaces/research/jobs/sft", False)
         wide = {op["path"]: op["value"] for op in write.operations}
         assert (wide["/spec/parallelism"], wide["/spec/completions"]) == (3, 3)
         noted = deepcopy(raw)
@@ -213,13 +274,17 @@ class TestItsAnswers:
         assert applied(noted[OWNER], [back])["metadata"]["annotations"] == {}
         assert KUEUE_WORKLOAD.restore(raw) == ()
 
-    def test_start_by_ready_and_stop_by_retry_without_a_delay(self) -> None:
-        (start,) = KUEUE_WORKLOAD.start(owned(workload()))
-        assert start.operations[2]["value"]["state"] == "Ready"
+    def test_stop_by_retry_without_a_delay(self) -> None:
         (stop,) = KUEUE_WORKLOAD.stop(owned(workload(state="Ready")))
         assert stop.operations[2]["value"]["state"] == "Retry"
         assert "requeueAfterSeconds" not in stop.operations[2]["value"]
         assert KUEUE_WORKLOAD.stop(owned(workload())) == ()
+
+    def test_stop_what_is_to_grow_and_runs_by_the_workload_before_it(self) -> None:
+        grows = owned(workload())
+        grows["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-slice-replacement-for": "research/job-sft-0"}
+        (stop,) = KUEUE_WORKLOAD.stop(grows)
+        assert stop.operations[2]["value"]["state"] == "Retry"
 
     def test_that_no_run_is_about_are_given_to_pending_checks_only(self) -> None:
         (ready,) = answer(workload(), "it asks for no GPUs", AT, ready=True)
@@ -233,8 +298,10 @@ class TestItsAnswers:
         assert answer(workload(state="Ready"), "x", AT, ready=True) == ()
 
 
-def test_an_object_that_was_made_anew_under_the_name_of_a_workloads_owner_is_not_its_owner() -> None:
-    raw = workload()
-    owner = owned(raw)[OWNER]
-    assert is_owner(owner, raw)
-    assert not is_owner({**owner, "metadata": {**owner["metadata"], "uid": "later"}}, raw)
+def test_an_object_waits_in_a_queue_by_its_own_word_and_is_found_by_its_kind() -> None:
+    owner = owned(workload())[OWNER]
+    assert not is_queued(owner)
+    owner["metadata"]["labels"] = {"kueue.x-k8s.io/queue-name": "research"}
+    assert is_queued(owner)
+    ref = TargetRef("ray.io/v1", "RayJob", "sft", "u", queued=True)
+    assert path_of(ref, "research") == "/apis/ray.io/v1/namespaces/research/rayjobs/sft"

@@ -56,7 +56,9 @@ CHANGES: dict[str, Any] = {
             }
         ]
     ],
-    "targetRef": [{"apiVersion": "batch/v1", "kind": "poison", "name": "poison", "uid": "poison"}],
+    "targetRef": [
+        {"apiVersion": "batch/v1", "kind": "poison", "name": "poison", "uid": "poison", "queued": True, "sized": True}
+    ],
 }
 """Other values of each field, which between them set every field below it."""
 OWN_VARIABLES = frozenset(

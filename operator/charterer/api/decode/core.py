@@ -124,7 +124,7 @@ class JobPod:
 
     It is a pod of a run only if that Job is one, in the same namespace: the labels and the owner say what they like.
     ``adopted_for``: the TrainingJob that its labels name, where its controller is no run's Job but an adopted object,
-    or of one; None otherwise.
+    or of one; None otherwise. ``numbered``: it has a completion index of its own.
     """
 
     namespace: str
@@ -132,6 +132,7 @@ class JobPod:
     controller_uid: str
     pod: Pod
     adopted_for: JobId | None = None
+    numbered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +182,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         refused=phase is PodPhase.FAILED and bool(node_name) and _refused(status),
     )
     adopted_for = JobId(meta.labels[LABEL_JOB_UID]) if made is None else None
-    return JobPod(meta.namespace, controller.name, controller.uid, read, adopted_for)
+    return JobPod(meta.namespace, controller.name, controller.uid, read, adopted_for, bool(_written_index(meta)))
 
 
 def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
@@ -272,8 +273,12 @@ def _adopted_number(meta: ObjectMeta) -> int | None:
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= 9 else None
 
 
+def _written_index(meta: ObjectMeta) -> str:
+    return meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or ""
+
+
 def _index(meta: ObjectMeta) -> int | None:
-    index = meta.annotations.get(COMPLETION_INDEX) or meta.labels.get(COMPLETION_INDEX) or "0"
+    index = _written_index(meta) or "0"
     return int(index) if index.isascii() and index.isdecimal() and len(index) <= 9 else None
 
 

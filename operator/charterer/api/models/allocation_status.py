@@ -126,6 +126,8 @@ class AllocationStatus(ApiModel):
     """Why the run was given up because it did not advance any more."""
     stopped_because: Message = ""
     """Why the run was stopped for another reason, where no run follows it at once."""
+    begun: bool = False
+    """True once Kueue was told that the run may start, if the job stands for an object in a queue."""
 
     @classmethod
     def from_domain(cls, allocation: Allocation) -> Self:
@@ -139,13 +141,14 @@ class AllocationStatus(ApiModel):
             withdrawn_because=allocation.withdrawn_because,
             stalled_because=allocation.stalled_because,
             stopped_because=cut(allocation.stopped_because, REASON_BYTES),
+            begun=allocation.begun,
         )
 
     def to_domain(self) -> Allocation:
         """The allocation as it was recorded."""
         placements = tuple(placement.to_domain() for placement in self.placements)
         because = self.because, self.withdrawn_because, self.stalled_because, self.stopped_because
-        return Allocation(self.run, self.option.to_domain(), placements, self.since, *because)
+        return Allocation(self.run, self.option.to_domain(), placements, self.since, *because, begun=self.begun)
 
 
 _Index = Annotated[int, Field(ge=0, le=MOST_PODS - 1)]

@@ -52,4 +52,4 @@ def check_held(targets: Iterable[Target], recorded: AbstractSet[str], now: Insta
 
 def _let_through(target: Target) -> bool:
     """Whether it waits in a queue of Kueue that needs no GPUs for it, or has started it."""
-    return bool(target.queued_for) and (not target.pods or not target.suspended)
+    return target.queued and (not target.pods or not target.suspended)

@@ -77,7 +77,7 @@ def _explain_own(name: JobName, namespace: str | None, output: str, *, every: bo
 def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
     """The job. ClickException with why there is none, or similar names, there or in other namespaces."""
     snapshot = report.snapshot
-    meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target, _queued_for(job))]
+    meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target)]
     for job in meant:
         if job.namespace == namespace:
             return job
@@ -99,7 +99,3 @@ def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
         raise click.ClickException(f"no {name} in namespace {namespace}: {hint}")
     there = [job.name for job in snapshot.jobs.values() if job.namespace == namespace]
     raise click.ClickException(none_of(name, namespace, there))
-
-
-def _queued_for(job: Job) -> str:
-    return "" if job.adopted is None else job.adopted.queued_for

@@ -16,11 +16,12 @@ from charterer.workloads import ADOPTED
 
 
 class FoundObject(NamedTuple):
-    """Kind, namespace and name of an object."""
+    """Kind, namespace and name of an object. ``queued``: Kueue starts and stops it."""
 
     kind: str
     namespace: str
     name: str
+    queued: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} {self.namespace}/{self.name}"
@@ -33,7 +34,8 @@ async def adopted_objects(client: Client) -> Sequence[FoundObject]:
         for raw in (await client.list(TRAINING_JOBS.all())).items:
             target = (raw.get("spec") or {}).get("targetRef")
             if target is not None and not (raw.get("status") or {}).get("finish"):
-                found[FoundObject(target["kind"], raw["metadata"]["namespace"], target["name"])] = None
+                where = raw["metadata"]["namespace"]
+                found[FoundObject(target["kind"], where, target["name"], bool(target.get("queued")))] = None
     for kind in ADOPTED:
         with suppress(NotFound, Forbidden):
             for raw in (await client.list(kind.kind.resource.all(), labels=kind.kind.labels)).items:
@@ -59,6 +61,9 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
     lines = []
     kinds = {kind.name: kind for kind in ADOPTED}
     for each in objects:
+        if each.queued:
+            lines.append(f"{each} waits: Kueue starts it once its queue does not ask Charterer")
+            continue
         kind = kinds.get(each.kind)
         if kind is None:
             continue
@@ -67,9 +72,6 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
         except NotFound:
             continue
         target = kind.read(raw)
-        if target.queued_for:
-            lines.append(f"{each} waits: Kueue starts {target.queued_for} once its queue does not ask Charterer")
-            continue
         if not target.suspended:
             lines.append(f"{each} is its own controller's again, and may run where there are nodes for it")
             continue

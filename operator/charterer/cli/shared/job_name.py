@@ -27,16 +27,11 @@ class JobName(NamedTuple):
     def __str__(self) -> str:
         return f"{self.kind or 'TrainingJob'} {self.name!r}"
 
-    def means(self, name: str, target: TargetRef | None, queued_for: str = "") -> bool:
-        """Whether a TrainingJob of this name is meant, or one that stands for this target.
-
-        ``queued_for``: the name of the object in whose place the target, a Workload, waits in a queue.
-        """
+    def means(self, name: str, target: TargetRef | None) -> bool:
+        """Whether a TrainingJob of this name is meant, or one that stands for this target."""
         if not self.kind:
             return name == self.name
-        if target is None:
-            return False
-        return self == (target.kind, target.name) or (bool(queued_for) and queued_for == self.name)
+        return target is not None and self == (target.kind, target.name)
 
 
 def job_name(given: str) -> JobName:

@@ -24,7 +24,8 @@ from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
 from charterer.domain.time import Instant, format_instant
 from charterer.sentences import count
-from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLOAD, answer
+from charterer.workloads.adopted.kueue_status import API_VERSION
+from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, answer
 
 _log = logging.getLogger(__name__)
 
@@ -83,7 +84,7 @@ class KueueChecks:
         self._said = {job: said for job, said in self._said.items() if job in snapshot.jobs}
         wrong = [item for item in answers(snapshot, self._said) if item.ready or item.message != item.target.message]
         for item in wrong[:_WRITES_A_LOOK]:
-            await self._try(self._write(item), f"{item.target.namespace}/{item.target.ref.name}")
+            await self._try(self._write(item), f"{item.target.namespace}/{item.target.workload}")
 
     async def _try(self, write: Any, about: str) -> None:
         try:
@@ -111,7 +112,7 @@ class KueueChecks:
         self._store.put(kinds.ADMISSION_CHECKS, raw)
 
     async def _write(self, item: CheckAnswer) -> None:
-        name, namespace = item.target.ref.name, item.target.namespace
+        name, namespace = item.target.workload, item.target.namespace
         raw = await self._client.get(WORKLOADS.one(name, namespace))
         for write in answer(raw, item.message, self._now(), ready=item.ready):
             self._store.put(KUEUE_WORKLOAD.kind, await self._client.json_patch(write.path, write.operations))
@@ -133,7 +134,7 @@ def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[CheckAnswer
 
 
 def _asks(target: Target) -> bool:
-    return bool(target.queued_for) and target.has_quota and target.suspended and target.ended is None
+    return target.queued and target.has_quota and target.suspended and target.ended is None
 
 
 def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> CheckAnswer | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from charterer.api.metadata import controller_of
@@ -35,10 +36,12 @@ class ObjectWriter:
 
     # --- records: the part of a status that the operator reads back -----------------------------------------------
 
-    async def record_job(self, job: Job) -> None:
-        """Write the job's record."""
+    async def record_job(self, job: Job) -> Job:
+        """Write the job's record; returns the job of the version that this made."""
         key = ObjectKey(job.namespace, job.name)
-        await self._record(kinds.TRAINING_JOBS, key, job.resource_version, TrainingJobRecord.from_domain(job))
+        record = TrainingJobRecord.from_domain(job)
+        raw = await self._record(kinds.TRAINING_JOBS, key, job.resource_version, record)
+        return replace(job, resource_version=raw["metadata"]["resourceVersion"])
 
     async def record_rental(self, rental: Rental) -> None:
         """Write the rental's record."""
@@ -55,10 +58,12 @@ class ObjectWriter:
         key = ObjectKey("", pool.id)
         await self._record(kinds.GPU_POOLS, key, pool.resource_version, GPUPoolRecord.from_domain(pool))
 
-    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, record: ApiModel) -> None:
+    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, record: ApiModel) -> RawObject:
         path = kind.resource.status(key.name, key.namespace or None)
         body = status_apply(kind, key, version, dump(record))
-        self._store.put(kind, await self._client.apply(path, body, MANAGER_RECORD))
+        raw = await self._client.apply(path, body, MANAGER_RECORD)
+        self._store.put(kind, raw)
+        return raw
 
     # --- whole objects ----------------------------------------------------------------------------------------------
 

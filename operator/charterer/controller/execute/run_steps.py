@@ -92,7 +92,8 @@ def _placed(job: Job, command: Allocate, context: ExecutionContext) -> Job:
     """The job with its new allocation; a resize in place that was under way is over with its run."""
     former, allocation = job.allocation, command.allocation
     if allocation is not None:
-        allocation = replace(allocation, because=command.reason.message)
+        begun = former is not None and former.run == allocation.run and former.begun
+        allocation = replace(allocation, because=command.reason.message, begun=begun)
     if former is None or allocation is None or allocation.run != former.run:
         over = job if former is None else without_resize(job, former.since)
         if allocation is None:

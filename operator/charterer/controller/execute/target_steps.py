@@ -7,15 +7,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from charterer.api import decode
-from charterer.api.metadata import Raw
+from charterer.api.metadata import Raw, controller_of
 from charterer.api.names import ANNOTATION_CREATED_BY, API_VERSION, GROUP, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import AlreadyExists, Forbidden, Invalid, NotFound
+from charterer.cluster.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, OutcomeUnknown
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.target_reference import owner_of, read_once, reference_to
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.controller.snapshot.runs import numbered
 from charterer.domain.job import Allocation, Job
@@ -23,7 +24,7 @@ from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target, TargetRef, WhenGivenUp
 from charterer.domain.steps import AdoptTarget, EditJob, EndTarget, FinishJob, LetGo, ResizeRun
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
-from charterer.workloads.adopted.kueue_workload import OWNER, SHADOW, answer, grown, is_owner, owner_path
+from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, OWNER, SHADOW, answer, grown, is_queued, path_of
 from charterer.workloads.adopted.shadow_name import shadow_names
 
 _ENDED = ("Succeeded", "Failed")
@@ -37,7 +38,11 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
     An object that runs is stopped first: one that lost its TrainingJob, or, by an uncached list, has no pod that began.
     """
     target = step.target
-    kind, raw = await _look(context, target.ref, target.namespace, "")
+    try:
+        kind, raw = await _look(context, target.ref, target.namespace, "", target.workload)
+    except Forbidden as error:
+        await _tell_unreadable(context, target)
+        raise Held(error.message) from error
     if raw is None or not _wanted(kind, raw) or kind.read(raw) != target:
         raise Stale
     if not target.suspended:
@@ -55,9 +60,9 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
             "namespace": target.namespace,
             "labels": labels,
             **({} if creator is None else {"annotations": {ANNOTATION_CREATED_BY: creator}}),
-            "ownerReferences": [_owner(target.ref)],
+            "ownerReferences": [owner_of(target.ref)],
         },
-        "spec": {**await _shadow(context, kind, raw), "targetRef": _reference(target.ref)},
+        "spec": {**await _shadow(context, kind, raw), "targetRef": reference_to(read_once(target.ref, said))},
     }
     plain, hashed = shadow_names(target.ref)
     if plain:
@@ -66,6 +71,19 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
         except AlreadyExists:
             pass
     return await context.objects.create(kinds.TRAINING_JOBS, _named(body, hashed))
+
+
+async def _tell_unreadable(context: ExecutionContext, target: Target) -> None:
+    """Say in its check that what waits in a queue may not be read."""
+    if not target.queued:
+        return
+    raw = await context.client.get(KUEUE_WORKLOAD.kind.resource.one(target.workload, target.namespace))
+    group = target.ref.api_version.rpartition("/")[0]
+    text = (
+        f"the operator may not read {target.ref}: if Charterer is to pay for it, add "
+        f"{target.ref.kind.lower()}s.{group} to the value kueue.owners of its chart"
+    )
+    await _write(context, KUEUE_WORKLOAD, answer(raw, text, context.now(), ready=False))
 
 
 async def _shadow(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> RawObject:
@@ -87,7 +105,10 @@ async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> 
     kind, raw, target = await _mine(context, job)
     if not target.placeable or await _has_live_pods(context, kind, raw):
         raise Stale
-    await _write(context, kind, kind.place(raw, job, allocation))
+    writes = kind.place(raw, job, allocation)
+    if target.queued and not writes:
+        raise Held("Kueue has yet to make a Workload of its new width")
+    await _write(context, kind, writes)
     return ActionOutcome.DONE
 
 
@@ -102,12 +123,36 @@ async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutco
             raise Stale
         await _write(context, kind, grown(raw, job, number))
         return ActionOutcome.DONE
-    pods = None if job.allocation is None else len(job.allocation.placements)
-    if (target.job, target.run, target.pods) != (job.id, number, pods) or target.ended is not None:
+    allocation = job.allocation
+    if allocation is None or target.pods != len(allocation.placements) or target.ended is not None:
+        raise Stale
+    if target.queued:
+        return await _start_queued(context, kind, raw, job, allocation)
+    if (target.job, target.run) != (job.id, number):
         raise Stale
     if target.suspended and await _has_live_pods(context, kind, raw):
         raise Stale
-    await _write(context, kind, kind.start(raw))
+    await _write(context, kind, kind.start(raw, job, allocation))
+    return ActionOutcome.DONE
+
+
+async def _start_queued(
+    context: ExecutionContext, kind: TargetKind, raw: RawObject, job: Job, allocation: Allocation
+) -> ActionOutcome:
+    """Tell Kueue to start the run, and note that first: what Kueue was told is gone from its Workload with the run."""
+    if not kind.read(raw).placeable or await _has_live_pods(context, kind, raw):
+        raise Stale
+    if writes := kind.place(raw, job, allocation):  # what placed a run before it grew
+        await _write(context, kind, writes)
+        raise Stale
+    fresh = context.decided.job(job.id)
+    noted = await context.objects.record_job(replace(fresh, allocation=replace(allocation, begun=True)))
+    try:
+        await _write(context, kind, kind.start(raw, job, allocation))
+    except (Held, ApiError) as error:
+        if not isinstance(error, OutcomeUnknown):
+            await context.objects.record_job(replace(noted, allocation=allocation))
+        raise
     return ActionOutcome.DONE
 
 
@@ -137,7 +182,11 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
     kind, raw, _ = await _mine(context, job)
     if job.target is None:
         raise Stale
-    spec = {**kind.shadow(raw), "targetRef": _reference(job.target)}
+    spec = kind.shadow(raw)
+    if job.target.queued:  # its annotations are read once: what else was asked since is asked of the TrainingJob
+        now = await context.client.get(TRAINING_JOBS.one(job.name, job.namespace))
+        spec = now["spec"] | {name: spec[name] for name in ("template", "gpus")}
+    spec = {**spec, "targetRef": reference_to(job.target)}
     operations: list[RawObject] = [
         {"op": "test", "path": "/metadata/resourceVersion", "value": job.resource_version},
         {"op": "replace", "path": "/spec", "value": spec},
@@ -150,7 +199,7 @@ async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
     """Give the object back, stopped first if it runs where somebody placed it; of one in deletion, by its pods."""
     if step.target.deleting:
         return await end_pods(context, step.target.namespace, step.pods)
-    kind, raw = await _look(context, step.target.ref, step.target.namespace, "")
+    kind, raw = await _look(context, step.target.ref, step.target.namespace, "", step.target.workload)
     if raw is None:
         raise Stale
     target = kind.read(raw)
@@ -240,6 +289,8 @@ async def pods_of_target(context: ExecutionContext, job: Job) -> list[Pod]:
 
 
 def _kind_of(ref: TargetRef | None) -> TargetKind:
+    if ref is not None and ref.queued:
+        return KUEUE_WORKLOAD
     for kind in ADOPTED:
         resource = kind.kind.resource
         if ref is not None and kind.name == ref.kind and ref.api_version == f"{resource.group}/{resource.version}":
@@ -248,22 +299,39 @@ def _kind_of(ref: TargetRef | None) -> TargetKind:
 
 
 async def _look(
-    context: ExecutionContext, ref: TargetRef, namespace: str, job: str
+    context: ExecutionContext, ref: TargetRef, namespace: str, job: str, workload: str
 ) -> tuple[TargetKind, RawObject | None]:
-    """The object as it is now, with what it is of; None where either is gone, or another one has its name."""
+    """The object as it is now; None where it is gone, or another one has its name.
+
+    One in a queue is looked at by its ``workload``; None where it waits in no queue any more.
+    """
     kind = _kind_of(ref)
+    path = path_of(ref, namespace) if ref.queued else kind.kind.resource.one(ref.name, namespace)
     try:
-        raw = await context.client.get(kind.kind.resource.one(ref.name, namespace))
-        if raw["metadata"]["uid"] != ref.uid:
-            return kind, None
-        if kind.read(raw).queued_for:
-            owner = await context.client.get(owner_path(raw))
-            if not is_owner(owner, raw):
-                return kind, None
-            raw |= {OWNER: owner, SHADOW: job}
+        raw = await context.client.get(path)
     except NotFound:
         return kind, None
-    return kind, raw
+    if raw["metadata"]["uid"] != ref.uid:
+        return kind, None
+    return kind, await _queued(context, raw, namespace, job, workload) if ref.queued else raw
+
+
+async def _queued(
+    context: ExecutionContext, owner: RawObject, namespace: str, job: str, workload: str
+) -> RawObject | None:
+    """The Workload of a queued object, with that object."""
+    if not is_queued(owner):
+        return None
+    if not workload:
+        raise Held("Kueue has no Workload of it now")
+    try:
+        raw = await context.client.get(KUEUE_WORKLOAD.kind.resource.one(workload, namespace))
+    except NotFound:
+        raise Stale from None
+    controller = controller_of(raw)
+    if controller is None or controller.uid != owner["metadata"]["uid"]:
+        raise Stale
+    return raw | {OWNER: owner, SHADOW: job}
 
 
 def _wanted(kind: TargetKind, raw: RawObject) -> bool:
@@ -274,8 +342,8 @@ def _wanted(kind: TargetKind, raw: RawObject) -> bool:
 async def _of_job(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject | None]:
     if job.target is None:
         raise Stale
-    current = context.decided.decided_job(job.id).adopted  # of an elastic queued object the latest Workload
-    return await _look(context, job.target if current is None else current.ref, job.namespace, job.id)
+    current = context.decided.decided_job(job.id).adopted
+    return await _look(context, job.target, job.namespace, job.id, "" if current is None else current.workload)
 
 
 async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject, Target]:
@@ -290,11 +358,9 @@ async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObj
 
 
 def _another_stands_for_it(context: ExecutionContext, job: Job) -> bool:
-    jobs = context.decided.snapshot().jobs.values()
-    return any(
-        other.id != job.id and other.adopted is not None and job.target is not None and other.adopted.ref == job.target
-        for other in jobs
-    )
+    others = [other for other in context.decided.snapshot().jobs.values() if other.id != job.id]
+    stood_for = [other.adopted.ref.uid for other in others if other.adopted is not None]
+    return job.target is not None and job.target.uid in stood_for
 
 
 async def _raw_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) -> Sequence[RawObject]:
@@ -328,11 +394,3 @@ async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[W
 
 def _ours(key: str) -> bool:
     return key.startswith(f"{GROUP}/")
-
-
-def _owner(ref: TargetRef) -> RawObject:
-    return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "controller": True}
-
-
-def _reference(ref: TargetRef) -> RawObject:
-    return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid}

@@ -13,7 +13,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Job, Run
 from charterer.domain.jobs.pod import Pod
-from charterer.domain.jobs.target import Target
+from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.snapshot import AdoptionCandidate
 
 
@@ -49,17 +49,38 @@ _Targets = Mapping[ObjectKey, Target]
 
 
 def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> Mapping[JobId, Target]:
-    """The object that each TrainingJob stands for: of several that name the same object the first one created."""
-    by_uid = _current(targets)
+    """The object that each TrainingJob stands for: of several that name the same object the first one created.
+
+    Kueue makes another Workload of an object that changes, and there may be none in between: then it waits.
+    """
+    current = _current(targets)
     jobs = [item.job for item in decoded.values() if item.job.target is not None]
     adopted: dict[JobId, Target] = {}
     taken: set[str] = set()
     for job in sorted(jobs, key=lambda job: (job.created, job.name)):
-        target = None if job.target is None else by_uid.get(job.target.uid)
-        if target is not None and target.namespace == job.namespace and target.ref.uid not in taken:
+        if job.target is None or job.target.uid in taken:
+            continue
+        target = current.get(_key(job.target))
+        if target is None and job.target.queued:
+            target = _without_workload(job, job.target)
+        if target is not None and target.namespace == job.namespace:
             taken.add(target.ref.uid)
             adopted[job.id] = target
     return adopted
+
+
+def _without_workload(job: Job, ref: TargetRef) -> Target:
+    """A queued object of which Kueue has no Workload now."""
+    return Target(
+        ref,
+        job.namespace,
+        resource_version="",
+        created=job.created,
+        suspended=True,
+        controllers=frozenset([ref.name]),
+        controller_prefix=f"{ref.name}-",
+        has_quota=False,
+    )
 
 
 def candidates(
@@ -69,9 +90,8 @@ def candidates(
     *targets: _Targets,
 ) -> tuple[AdoptionCandidate, ...]:
     """The objects for which no TrainingJob stands yet. ``left``: pods of those that are being deleted."""
-    taken = {target.ref.uid for target in adopted.values()}
-    current = {target.ref.uid: target for target in _current(targets).values()}
-    free = [target for uid, target in current.items() if uid not in taken]
+    taken = {_key(target.ref) for target in adopted.values()}
+    free = [target for key, target in _current(targets).items() if key not in taken]
     payer = {target.namespace: payers.get(target.namespace) for target in free}
     return tuple(
         [
@@ -96,11 +116,13 @@ def placed_by_deleted(*targets: _Targets) -> tuple[PodController, ...]:
 def run_of(job: Job, target: Target) -> Run | None:
     """The run that the object's template carries; None before the job's first one.
 
-    Kueue forgets what it was told of a run as soon as that is stopped. Until it is recorded, it is the job's last one.
+    A queued object carries one as long as Kueue is told to run it. Stopped, it is the run that is to be recorded, else
+    the one that Kueue is to be told next.
     """
     number = target.run if target.job == job.id else 0
-    if not number and target.queued_for and target.suspended:
-        number = job.replaced[-1].run if job.replaced else _evicted_run(job, target)
+    if not number and target.queued and target.suspended:
+        waiting = job.replaced[-1] if job.replaced else job.allocation
+        number = 0 if waiting is None else waiting.run
     if not number:
         return None
     return Run(
@@ -120,21 +142,16 @@ def run_of(job: Job, target: Target) -> Run | None:
         failed_by_disruption=target.failed_by_disruption,
         retries=target.retries,
         failed_pods=target.failed_pods,
+        incomplete=target.incomplete,
     )
-
-
-def _evicted_run(job: Job, target: Target) -> int:
-    """The number of the run that was evicted by others; 0 where none was since the last one ended."""
-    given = job.allocation
-    if given is None or target.evicted is None:
-        return 0
-    return given.run if target.evicted > max([given.since, *[record.until for record in job.records]]) else 0
 
 
 def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]:
     """The run's pods among those that carry its job's uid. Where they have no numbers, those that live come first."""
-    own = [pod.pod for pod in pods if pod.pod.run == run.number and target.controls(pod.controller)]
-    return tuple(own) if target.indexed else numbered(own)
+    found = [pod for pod in pods if pod.pod.run == run.number and target.controls(pod.controller)]
+    own = [pod.pod for pod in found]
+    # Of a queued Job only its pods say whether they have numbers.
+    return tuple(own) if target.indexed and all(pod.numbered for pod in found) else numbered(own)
 
 
 def numbered(pods: Iterable[Pod]) -> tuple[Pod, ...]:
@@ -156,28 +173,41 @@ def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _current(targets: Sequence[_Targets]) -> Mapping[str, Target]:
-    """The targets by uid. An elastic object in a queue that grows gets another Workload, which stands for the former.
+def _key(ref: TargetRef) -> tuple[str, bool]:
+    """By what a TrainingJob finds its object: its uid, and whether its queue or its label is how it is started."""
+    return ref.uid, ref.queued
 
-    Until that one was started, the run of the former goes on.
-    """
-    current = {target.ref.uid: target for target in _each(targets)}
-    later = {(target.namespace, target.replaces): target for target in current.values() if target.replaces}
-    if not later:
-        return current
-    known = {(target.namespace, target.ref.name) for target in current.values()}
-    firsts = [target for target in current.values() if (target.namespace, target.replaces) not in known]
-    for first in firsts:
-        uids, now = [first.ref.uid], first
-        while (after := later.get((now.namespace, now.ref.name))) is not None:
-            uids.append(after.ref.uid)
-            now = _followed(now, after)
-        current.update(dict.fromkeys(uids, now))
+
+def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
+    """The targets by ``_key``."""
+    current: dict[tuple[str, bool], Target] = {}
+    workloads: dict[tuple[str, bool], list[Target]] = {}
+    for target in _each(targets):
+        if target.queued:
+            workloads.setdefault(_key(target.ref), []).append(target)
+        current[_key(target.ref)] = target
+    current.update({key: _latest(several) for key, several in workloads.items() if len(several) > 1})
     return current
 
 
+def _latest(workloads: Sequence[Target]) -> Target:
+    """Of several Workloads of one object that by which Kueue runs it: others are being deleted, or are to replace it.
+
+    An elastic object that grows gets another Workload. Until that one was started, the run of the former goes on.
+    """
+    later = {target.replaces: target for target in workloads if target.replaces}
+    known = {target.workload for target in workloads}
+    ends = []
+    for now in [target for target in workloads if target.replaces not in known] or workloads[:1]:
+        for _ in workloads:
+            after = later.get(now.workload)
+            now = now if after is None else _followed(now, after)
+        ends.append(now)
+    return max(ends, key=lambda target: (not target.deleting, target.created, target.workload))
+
+
 def _followed(before: Target, after: Target) -> Target:
-    if after.admitted or after.run or not before.run or before.suspended:
+    if after.admitted or after.evicted or after.run or not before.run or before.suspended:
         return after
     return replace(
         after,

@@ -221,5 +221,6 @@ def _pods_message(job: Job) -> str:
     if run is None:
         return "no run"
     ready = sum(pod.ready for pod in run.pods)
-    trouble = f": {run.trouble}" if run.trouble and ready < run.completions else ""
-    return f"{ready} of {run.completions} pods of {job.run_title(run.number)} {is_or_are(ready)} ready{trouble}"
+    why = run.trouble if ready < run.completions else run.incomplete
+    said = f"{ready} of {run.completions} pods of {job.run_title(run.number)} {is_or_are(ready)} ready"
+    return f"{said}: {why}" if why else said

@@ -15,12 +15,18 @@ from charterer.domain.time import Instant
 
 
 class TargetRef(NamedTuple):
-    """Which object a TrainingJob stands for, in its own namespace. ``uid``: not one of the same name made later."""
+    """Which object a TrainingJob stands for, in its own namespace. ``uid``: not one of the same name made later.
+
+    ``queued``: it waits in a queue of Kueue, which starts and stops it; ``sized``: its author gave its GPUs in an
+    annotation, so that its width is Charterer's.
+    """
 
     api_version: str
     kind: str
     name: str
     uid: str
+    queued: bool = False
+    sized: bool = False
 
     def __str__(self) -> str:
         return f"{self.kind} {self.name}"
@@ -66,13 +72,16 @@ class Target:
     when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
     resized in place. ``progress``: what it says itself of how far its run is. ``asked``: by its author; None where that
     cannot be read. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author is not granted.
+    ``incomplete``: what its controller still waits for, although all pods with GPUs may run; empty where for nothing.
     ``when_given_up``: as its author asks. ``ending``: it has no time left to run, so that its controller ends it now.
 
-    Of a Workload, by which Kueue starts and stops whatever waits in its queues: ``queued_for``: the name of that
-    object, empty of every other target. ``has_quota``: Kueue has reserved its quota. ``replaces``: the name of the
-    Workload before it, where the object grows while it runs; ``admitted``: it was started at least once. ``grows_to``:
-    how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there. ``evicted``: when
-    Kueue last took its quota or admission away; ``eviction``: why, in Kueue's words.
+    Of what waits in a queue of Kueue: ``workload``: the name of the Workload by which Kueue starts and stops it, empty
+    while there is none; ``run`` is then that which Kueue is told to run. ``has_quota``: Kueue has reserved its quota
+    and waits for Charterer. ``replaces``: the name of the Workload before it, where the object grows while it runs;
+    ``admitted``: it was started at least once; ``evicted``: Kueue has stopped it at least once. ``grows_to``: how many
+    pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there. ``eviction``: why Kueue
+    stopped it last, in its words; ``withheld``: it keeps it stopped for a reason that is none of Charterer's. ``left``:
+    its template still has what placed a run before. ``template``: digest of its pods' template.
     """
 
     ref: TargetRef
@@ -101,20 +110,25 @@ class Target:
     asked: Asked | None = None
     problem: str = ""
     warning: str = ""
+    incomplete: str = ""
     when_given_up: WhenGivenUp = WhenGivenUp.FAIL
     ending: bool = False
-    queued_for: str = ""
+    workload: str = ""
     has_quota: bool = True
     replaces: str = ""
     admitted: bool = False
     grows_to: int = 0
     message: str = ""
-    evicted: Instant | None = None
+    evicted: bool = False
     eviction: str = ""
+    withheld: bool = False
+    left: bool = False
+    template: str = ""
 
-    def forgot(self, run: int) -> bool:
-        """Whether Kueue has stopped the run of that number, and with it what it was told of it."""
-        return bool(self.queued_for) and self.suspended and self.run != run
+    @property
+    def queued(self) -> bool:
+        """Whether it waits in a queue of Kueue."""
+        return self.ref.queued
 
     def controls(self, controller: str) -> bool:
         """Whether the object of that name controls pods of this one."""

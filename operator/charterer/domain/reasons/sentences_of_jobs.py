@@ -26,7 +26,8 @@ def _(job: of.JobEnded) -> str:
 
 @tell.register
 def _(job: of.JobSuspended) -> str:
-    return "Kueue has not reserved its quota yet" if job.queued else "spec.suspend is true"
+    waits = "Kueue has not reserved its quota yet, or another AdmissionCheck of its queue is not Ready"
+    return waits if job.queued else "spec.suspend is true"
 
 
 @tell.register

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId
-from charterer.domain.job import Allocation, Job, Run
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run
 from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.jobs.target import Asked, Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
@@ -64,12 +64,30 @@ def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
         return None
     if target.asked is not None and target.asked != _asked(job):
         return EditJob(job.id)
+    if target.queued and not target.workload and _idle(job):
+        return GiveBack(job.id, f"{target.ref} waits in no queue of Kueue any more")
+    if target.queued and target.workload and _is_another(job, target):
+        return EditJob(job.id)
     ended = target.ended
     if ended is not None and job.allocation is None and not job.replaced:
         return FinishJob(job.id, finish_of(target.complete is not None, target.failed_message, view))
     if ended is None and not target.suspended and target.job != job.id:
         return StopRun(job.id, target.run)
     return None
+
+
+def _idle(job: Job) -> bool:
+    """Whether no run of it has begun that is not on record."""
+    return not job.replaced and (job.allocation is None or not job.allocation.begun)
+
+
+def _is_another(job: Job, target: Target) -> bool:
+    """Whether the author of a queued object has changed its template, or its width where that is fixed."""
+    if target.left or target.problem or target.ended is not None or not target.suspended or target.run:
+        return False
+    own = job.resize is ResizePolicy.NEVER and not (job.target is not None and job.target.sized)
+    fits = job.widths.min <= target.pods * job.pod_gpus <= job.widths.max
+    return (own and not fits) or target.template != job.template
 
 
 def _asked(job: Job) -> Asked:
@@ -92,12 +110,23 @@ def not_placeable_because(target: Target) -> str:
     """What the object's next run waits for before it can be placed or started; empty where it can."""
     if target.problem:
         return f"its author: {target.problem}"
+    if target.queued:
+        return "" if target.placeable else f"Kueue to reserve quota for {target.ref}"
     return "" if target.placeable else f"the scheduling fields of {target.ref} to open"
 
 
-def evicted_because(target: Target) -> str:
-    """Why the run of a queued object ended that Kueue stopped without being asked to."""
-    return "Kueue evicted it" + (f": {target.eviction}" if target.eviction else "")
+def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -> str:
+    """Why the allocation of a queued object is over that Charterer has not stopped; empty where it is not."""
+    if not target.queued or not (job.stopped_in_queue(allocation) or not allocation.begun):
+        return ""
+    if not allocation.begun and not target.withheld:
+        fits = job.widths.min <= allocation.option.gpus <= job.widths.max
+        return "" if fits else f"the width of {target.ref} was changed"
+    if target.eviction:
+        return f"Kueue evicted it: {target.eviction}"
+    return (
+        "Kueue evicted it" if target.evicted or target.withheld else "Kueue stopped it, and made another Workload of it"
+    )
 
 
 def _given_back_because(job: Job, view: LifecycleView) -> str:

@@ -69,7 +69,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     that can never start has a few seconds. A run whose group changes in place has until its group must be formed.
     """
     run = job.current_run
-    if run is not None and (run.ended is not None or (job.adopted is not None and job.adopted.forgot(run.number))):
+    if run is not None and (run.ended is not None or job.stopped_in_queue(allocation)):
         return None
     group = job.current_group
     if group is not None and group.formed:
@@ -78,7 +78,8 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
         grace = job.grace_seconds if job.replaced else 0.0
         return after(allocation.since, job.ready_timeout_seconds + grace)
     begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
-    if len(begun) >= len(allocation.placements) or any(pod.phase is PodPhase.FAILED for pod in run.pods):
+    all_begun = len(begun) >= len(allocation.placements) and not run.incomplete
+    if all_begun or any(pod.phase is PodPhase.FAILED for pod in run.pods):
         return None
     seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if hopeless(run) else job.ready_timeout_seconds
     return after(max(run.started, allocation.since), seconds)

@@ -2,15 +2,18 @@
 
 Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and what Kueue 0.19.2 did with each answer (docs/kueue.md).
 
-- Quota is reserved first. The check stays Pending while the budget has nothing for the job. The placement that is being
-  prepared is kept in its ``podSetUpdates``, which Kueue reads once the check is Ready.
+- Quota is reserved first. The check stays Pending while the budget has nothing for the job.
 - Ready starts it, with ``podSetUpdates`` merged into its template. A key that the template sets otherwise would end the
   job for good, so that they hold keys of Charterer's alone.
-- Retry, always without a delay, stops it: a delay would delay the stop. Kueue then makes the check Pending again,
-  without what it held, and before the pods are gone.
+- Retry, always without a delay, stops it: a delay would delay the stop.
 - Rejected is never said: a person would have to make the Workload active again.
-- Others evict it too: by preemption, or a person who stops the queue or deactivates it. Quota may be back at once: then
-  only that it is no longer admitted tells of it.
+- Others evict it too: by preemption, or a person who stops the queue or deactivates it, or another check.
+- Each eviction makes the check Pending, before the pods are gone, and leaves ``podSetUpdates`` as they were: they say
+  what Kueue is told to run only as long as the check is Ready, or Retry that Kueue has not seen yet.
+- Kueue acts on a check only as long as quota is reserved and the Workload is not evicted: what is said of an evicted
+  one would stand in the way of its next admission, for ever.
+- Another width, or another template, is another Workload. An elastic job that grows gets one beside that by which it
+  runs, of the running job's template, in which Kueue has merged what placed the run.
 """
 
 from __future__ import annotations
@@ -18,16 +21,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final, TypedDict
+from functools import reduce
+from typing import Any, Final
 
-from charterer.api.decode.core import pod_gpus, sentence, since
-from charterer.api.metadata import ObjectMeta, Raw, controller_of, true_condition
+from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     ANNOTATION_ORIGINAL,
-    GROUP,
-    KUEUE_CHECK,
+    LABEL_ADOPT,
     LABEL_JOB_UID,
 )
 from charterer.api.node_demands import placing_tolerations
@@ -39,7 +41,23 @@ from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.time import Instant, format_instant
 from charterer.workloads.adopted.asks import Elasticity, shadow_spec
 from charterer.workloads.adopted.job import spot_refused_by_job
-from charterer.workloads.adopted.noted import original, placed_run
+from charterer.workloads.adopted.kueue_status import (
+    OWN_GROUPS,
+    PENDING,
+    READY,
+    REPLACES,
+    RETRY,
+    check_of,
+    decode_workload,
+    gpu_pod_sets,
+    is_reserved,
+    pods_of,
+    problem_of,
+    read_workload,
+    state_of,
+)
+from charterer.workloads.adopted.noted import QUEUE_LABEL, original
+from charterer.workloads.adopted.ray_job import INTERACTIVE, NOT_INTERACTIVE
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
 from charterer.workloads.pod_template import run_labels
 
@@ -47,145 +65,23 @@ OWNER: Final = "owner"
 """Entry of a raw Workload: the object that it is of, as it is now."""
 SHADOW: Final = "shadow"
 """Entry of a raw Workload: the uid of its TrainingJob; empty where it has none."""
-API_VERSION: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
-_REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload by which an elastic job grows: the one before it, as namespace/name."""
-_REPLACED: Final = ("WorkloadSliceReplaced", "OutOfSync")
-"""Reasons of a Workload's end that are no end of its job."""
 _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 """The annotation of an object that changes its width while it runs."""
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
 """``managedBy`` of what runs in another cluster."""
-_BY_CHECK: Final = "AdmissionCheck"
-"""The reason of an eviction that a check asked for."""
-_BEFORE: Final = "Previously: "
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_ORIGINAL)
-_PENDING, _READY, _RETRY = "Pending", "Ready", "Retry"
 
 
-def check_of(raw: Raw) -> tuple[int, Json] | None:
-    """The index and the entry of Charterer's check in the Workload's status; None where its queue does not ask it."""
-    for index, check in enumerate((raw.get("status") or {}).get("admissionChecks") or ()):
-        if check.get("name") == KUEUE_CHECK:
-            return index, check
-    return None
+def path_of(ref: TargetRef, namespace: str) -> str:
+    """The path of a queued object."""
+    group, _, version = ref.api_version.rpartition("/")
+    return Resource(group, version, f"{ref.kind.lower()}s", namespaced=True).one(ref.name, namespace)
 
 
-def gpu_pod_sets(raw: Raw) -> list[Json]:
-    """The podSets that ask for GPUs."""
-    return [item for item in raw["spec"].get("podSets") or () if pod_gpus(item["template"].get("spec") or {})]
-
-
-def decode_workload(raw: Raw) -> Target | None:
-    """A Workload whose queue asks Charterer's check, and that runs in this cluster; None for any other."""
-    status = raw.get("status") or {}
-    elsewhere = status.get("clusterName") or status.get("nominatedClusterNames")
-    return None if check_of(raw) is None or controller_of(raw) is None or elsewhere else _read(raw)
-
-
-def _read(raw: Raw) -> Target:
-    meta = ObjectMeta.of("Workload", raw)
-    status, found, owner = raw.get("status") or {}, check_of(raw), meta.controller
-    check: Json = {} if found is None else found[1]
-    pod_sets = gpu_pod_sets(raw)
-    labels = next((update.get("labels") or {} for update in check.get("podSetUpdates") or ()), {})
-    job, run = placed_run(labels)
-    finished = true_condition(status, "Finished")
-    reason = "" if finished is None else str(finished.get("reason"))
-    failed = finished if finished is not None and reason not in ("Succeeded", *_REPLACED) else None
-    reserved = true_condition(status, "QuotaReserved") is not None and bool(raw["spec"].get("active", True))
-    state = check.get("state")
-    _, _, replaces = meta.annotations.get(_REPLACES, "").rpartition("/")
-    return Target(
-        ref=TargetRef(API_VERSION, "Workload", meta.name, meta.uid),
-        namespace=meta.namespace,
-        resource_version=meta.resource_version,
-        created=meta.created,
-        suspended=state != _READY,
-        deleting=meta.deleting or reason in _REPLACED,
-        job=job,
-        run=run,
-        pods=sum(item.get("count", 1) for item in pod_sets),
-        indexed=owner is not None and owner.kind == "Job",
-        controllers=frozenset([] if owner is None else [owner.name]),
-        controller_prefix="" if owner is None else f"{owner.name}-",
-        placeable=reserved and state == _PENDING and finished is None,
-        started=since(true_condition(status, "Admitted")),
-        complete=since(finished) if reason == "Succeeded" else None,
-        failed=since(failed),
-        failed_message="" if failed is None else sentence(failed),
-        problem=_problem(pod_sets),
-        begun=true_condition(status, "Admitted") is not None and not run,
-        queued_for="" if owner is None else owner.name,
-        has_quota=reserved,
-        replaces=replaces,
-        admitted=any(item.get("type") == "Admitted" for item in status.get("conditions") or ()),
-        message=str(check.get("message") or ""),
-        **_eviction(status),
-    )
-
-
-class _Eviction(TypedDict):
-    evicted: Instant | None
-    eviction: str
-
-
-def _eviction(status: Raw) -> _Eviction:
-    """When and why Kueue last stopped it, or took its quota back before it began.
-
-    Once it has quota again, the condition is false, and has the words of before behind "Previously: ".
-    """
-    conditions = {item.get("type"): item for item in status.get("conditions") or ()}
-    evicted, admitted = conditions.get("Evicted") or {}, conditions.get("Admitted") or {}
-    holds = evicted.get("status") == "True"
-    times = [since(admitted) if admitted.get("status") == "False" else None]
-    if holds and evicted.get("reason") != _BY_CHECK:
-        times.append(since(evicted))
-    _, before, words = str(evicted.get("message") or "").rpartition(_BEFORE)
-    why = sentence(evicted) if holds else words if before else ""
-    return {"evicted": max([at for at in times if at is not None], default=None), "eviction": why}
-
-
-def _problem(pod_sets: Sequence[Json]) -> str:
-    if not pod_sets:
-        return "it asks for no GPUs"
-    widths = {pod_gpus(item["template"]["spec"]) for item in pod_sets}
-    if len(widths) > 1:
-        listed = ", ".join(f"{item['name']} {pod_gpus(item['template']['spec'])}" for item in pod_sets)
-        return (
-            f"its groups of pods ask for different numbers of GPUs a pod ({listed}), and Charterer gives each the same"
-        )
-    for item in pod_sets:
-        metadata, spec = item["template"].get("metadata") or {}, item["template"]["spec"]
-        for field, entries in (
-            ("labels", metadata.get("labels")),
-            ("annotations", metadata.get("annotations")),
-            ("nodeSelector", spec.get("nodeSelector")),
-        ):
-            for key in entries or {}:
-                if key.partition("/")[0] in (GROUP, f"run.{GROUP}"):
-                    return (
-                        f"the template of its pods ({item['name']}) sets {field}[{key}], which is Charterer's to set: "
-                        "with another value Kueue would end the job; take it out of the template"
-                    )
-    return ""
-
-
-def owner_path(raw: Raw) -> str:
-    """The path of the object that the Workload is of."""
-    owner = controller_of(raw)
-    if owner is None:
-        raise NotAdoptable("nothing controls it")
-    version = next(item["apiVersion"] for item in raw["metadata"]["ownerReferences"] if item.get("controller"))
-    resource = Resource(owner.group, version.rpartition("/")[2], f"{owner.kind.lower()}s", namespaced=True)
-    return resource.one(owner.name, raw["metadata"]["namespace"])
-
-
-def is_owner(owner: Raw, raw: Raw) -> bool:
-    """Whether the Workload is of that object, and not of one that had its name before."""
-    controller = controller_of(raw)
-    return controller is not None and controller.uid == owner["metadata"]["uid"]
+def is_queued(owner: Raw) -> bool:
+    """Whether the object waits in a queue of Kueue, by its own word."""
+    return QUEUE_LABEL in (owner["metadata"].get("labels") or {})
 
 
 class KueueWorkload:
@@ -196,13 +92,13 @@ class KueueWorkload:
 
     def read(self, raw: Raw) -> Target:
         """See ``TargetKind.read``."""
-        return _read(raw)
+        return read_workload(raw)
 
     def shadow(self, raw: Raw) -> Json:
         """See ``TargetKind.shadow``."""
         owner = raw[OWNER]
         meta, spec = ObjectMeta.of(owner["kind"], owner), owner.get("spec") or {}
-        if problem := _problem(gpu_pod_sets(raw)):
+        if problem := problem_of(gpu_pod_sets(raw)):
             raise NotAdoptable(problem)
         managed = spec.get("managedBy") or _OWN_CONTROLLER
         if managed == _ELSEWHERE or (owner["kind"] == "Job" and managed != _OWN_CONTROLLER):
@@ -210,9 +106,19 @@ class KueueWorkload:
                 f"spec.managedBy is {managed!r}: another controller runs it, and Charterer leaves it alone"
             )
         width = _width_fields(owner, gpu_pod_sets(raw))
-        elastic = bool(width) and meta.annotations.get(_ELASTIC) == "true"
+        if meta.labels.get(LABEL_ADOPT) == "true":
+            raise NotAdoptable(
+                f"the label {LABEL_ADOPT} asks for what its queue does already, and both would start and stop it: take "
+                "that label off"
+            )
+        if owner["kind"] == "RayJob" and spec.get("submissionMode") == INTERACTIVE:
+            raise NotAdoptable(NOT_INTERACTIVE)
+        # KubeRay does not look at a RayJob's own width while it runs.
+        elastic = bool(width) and owner["kind"] == "Job" and meta.annotations.get(_ELASTIC) == "true"
         because = (
             f'annotate it with {_ELASTIC}: "true", which lets Kueue change it while it runs'
+            if width and owner["kind"] == "Job"
+            else f"Kueue does not change a {owner['kind']} while it runs: Restart can be had"
             if width
             else "of what waits in a queue only Indexed Jobs and RayJobs of one group change their width"
         )
@@ -224,19 +130,23 @@ class KueueWorkload:
         return f"{LABEL_JOB_UID}={raw[SHADOW]}"
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
-        """See ``TargetKind.place``. After a change of the width Kueue takes the quota anew, and it is placed again."""
+        """See ``TargetKind.place``. Kueue makes another Workload of what is changed; that one is started."""
         if pods_of(raw) != len(allocation.placements):
             return self.resize(raw, len(allocation.placements), 0)
-        noted = {"annotations": {ANNOTATION_ALLOCATION: allocation.annotation}}
-        return _answered(raw, {"podSetUpdates": [update | noted for update in _updates(raw, job, allocation.run)]})
+        return _of_owner(raw, _cleaned(raw[OWNER]))
 
-    def start(self, raw: Raw) -> Sequence[Write]:
+    def start(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.start``."""
-        return _answered(raw, {"state": _READY})
+        if not is_reserved(raw) or state_of(raw) != PENDING:
+            return ()
+        noted = {"annotations": {ANNOTATION_ALLOCATION: allocation.annotation}}
+        updates = [update | noted for update in _updates(raw, job, allocation.run)]
+        return _answered(raw, {"state": READY, "podSetUpdates": updates})
 
     def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``."""
-        return _answered(raw, {"state": _RETRY}) if _state(raw) == _READY else ()
+        """See ``TargetKind.stop``. One that is to grow is Pending while its pods run by the Workload before it."""
+        stops = state_of(raw) == READY or REPLACES in (raw["metadata"].get("annotations") or {})
+        return _answered(raw, {"state": RETRY}) if stops and is_reserved(raw) else ()
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """See ``TargetKind.resize``. The width is the owner's, and its Workload follows.
@@ -244,7 +154,9 @@ class KueueWorkload:
         The first change notes on the owner what its author wrote.
         """
         owner, meta = raw[OWNER], raw[OWNER]["metadata"]
-        fields = _width_fields(owner, gpu_pod_sets(raw))
+        fields = [field for field in _width_fields(owner, gpu_pod_sets(raw)) if reduce(_within, field, owner) != pods]
+        if not fields:
+            return ()
         operations: list[Json] = [{"op": "add", "path": pointer(*field), "value": pods} for field in fields]
         if not _noted(owner):
             noted = json.dumps({"uid": meta["uid"], "pods": pods_of(raw)}, separators=(",", ":"))
@@ -258,7 +170,7 @@ class KueueWorkload:
         return ()
 
     def restore(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.restore``. All but the width is taken out of the owner when Kueue stops it."""
+        """See ``TargetKind.restore``. Kueue takes all but the width out of the owner when it stops it."""
         owner = raw[OWNER]
         pods = _noted(owner)
         if not pods:
@@ -286,6 +198,13 @@ def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]
     return []
 
 
+def _within(value: Any, key: str) -> Any:
+    """What is there of an object; None where nothing is."""
+    if isinstance(value, list):
+        return value[int(key)]
+    return None if value is None else value.get(key)
+
+
 def _noted(owner: Raw) -> int:
     """The width that the owner's author wrote, as noted on it; 0 where it was never changed."""
     pods: int = original(owner).get("pods", 0)
@@ -293,7 +212,8 @@ def _noted(owner: Raw) -> int:
 
 
 def _of_owner(raw: Raw, operations: Sequence[Json]) -> list[Write]:
-    return [replace(write, own=False) for write in patch_of(owner_path(raw), raw[OWNER], operations)]
+    path = path_of(read_workload(raw).ref, raw["metadata"]["namespace"])
+    return [replace(write, own=False) for write in patch_of(path, raw[OWNER], operations)]
 
 
 def _spot_refused(owner: Raw) -> str:
@@ -308,17 +228,38 @@ def _spot_refused(owner: Raw) -> str:
 def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Write]:
     """Say this of a Workload whose check is Pending; ``ready``: it may start where its queue wants."""
     found = check_of(raw)
-    if found is None or found[1].get("state") != _PENDING:
+    if found is None or found[1].get("state") != PENDING or (ready and not is_reserved(raw)):
         return ()
     changes: Json = {"message": message}
     if ready:
-        changes |= {"state": _READY, "podSetUpdates": [], "lastTransitionTime": format_instant(at)}
+        changes |= {"state": READY, "podSetUpdates": [], "lastTransitionTime": format_instant(at)}
     return _answered(raw, changes)
 
 
 def grown(raw: Raw, job: Job, run: int) -> Sequence[Write]:
     """Let the run grow to the Workload's width. What is set is what its template has already, or Kueue would end it."""
-    return _answered(raw, {"state": _READY, "podSetUpdates": _updates(raw, job, run)})
+    if not is_reserved(raw):
+        return ()
+    return _answered(raw, {"state": READY, "podSetUpdates": _updates(raw, job, run)})
+
+
+def _cleaned(owner: Raw) -> list[Json]:
+    """The operations that take what placed a run out of the template of a Job that grew."""
+    template = (owner.get("spec") or {}).get("template") or {}
+    metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
+    if owner["kind"] != "Job" or LABEL_JOB_UID not in (metadata.get("labels") or {}):
+        return []
+    entries = (
+        ("metadata", "labels", metadata.get("labels")),
+        ("metadata", "annotations", metadata.get("annotations")),
+        ("spec", "nodeSelector", spec.get("nodeSelector")),
+    )
+    return [
+        {"op": "remove", "path": pointer("spec", "template", part, field, key)}
+        for part, field, values in entries
+        for key in values or {}
+        if key.partition("/")[0] in OWN_GROUPS
+    ]
 
 
 def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
@@ -332,16 +273,6 @@ def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
         }
         for item in gpu_pod_sets(raw)
     ]
-
-
-def pods_of(raw: Raw) -> int:
-    """How many pods with GPUs the Workload asks for."""
-    return sum(item.get("count", 1) for item in gpu_pod_sets(raw))
-
-
-def _state(raw: Raw) -> str:
-    found = check_of(raw)
-    return "" if found is None else str(found[1].get("state"))
 
 
 def _answered(raw: Raw, changes: Json) -> Sequence[Write]:

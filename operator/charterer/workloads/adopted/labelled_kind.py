@@ -10,6 +10,7 @@ from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.names import LABEL_ADOPT
 from charterer.cluster.paths import Resource
 from charterer.cluster.store import WatchedKind
+from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target, TargetRef
 from charterer.workloads.adopted.noted import stop_operations, suspend_changes
 from charterer.workloads.adopted.target_kind import Write, patch_of
@@ -32,7 +33,7 @@ class LabelledKind(ABC):
     def read(self, raw: Raw) -> Target:
         """See ``TargetKind.read``."""
 
-    def start(self, raw: Raw) -> Sequence[Write]:
+    def start(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.start``."""
         return self._patched(raw, suspend_changes(raw, False))
 

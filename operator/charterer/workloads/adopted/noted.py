@@ -26,7 +26,8 @@ from charterer.workloads.adopted.target_kind import NotAdoptable
 
 _LONGEST: Final = 1_000
 """Characters of a message that is written onto an object."""
-_QUEUE: Final = "kueue.x-k8s.io/queue-name"
+QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
+"""The label by which an object waits in a queue of Kueue."""
 _HELD, _HELD_BARE = "true", "omitted"
 """Values of the annotation charterer.dev/held: the author wrote ``suspend: false``, or left the field out."""
 _Width = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
@@ -178,9 +179,9 @@ def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controlle
     if meta.controller is not None:
         owner = f"{meta.controller.kind} {meta.controller.name}"
         raise NotAdoptable(f"{owner} controls this {meta.kind}: label that object instead, if its kind can be adopted")
-    if _QUEUE in meta.labels:
+    if QUEUE_LABEL in meta.labels:
         raise NotAdoptable(
-            f"the label {_QUEUE} gives it to Kueue, and two owners of suspend would undo each other: take one of "
+            f"the label {QUEUE_LABEL} gives it to Kueue, and two owners of suspend would undo each other: take one of "
             "the labels off, and see docs/bring-what-you-have.md for queues"
         )
     if (spec.get("managedBy") or own_controller) != own_controller:

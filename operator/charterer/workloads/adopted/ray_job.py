@@ -44,6 +44,11 @@ from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Wr
 RAY_JOBS: Final = Resource("ray.io", "v1", "rayjobs", namespaced=True)
 RAY_CLUSTERS: Final = Resource("ray.io", "v1", "rayclusters", namespaced=True)
 _OWN_CONTROLLER: Final = "ray.io/kuberay-operator"
+INTERACTIVE: Final = "InteractiveMode"
+"""The submission mode in which a person submits the job."""
+NOT_INTERACTIVE: Final = (
+    f"spec.submissionMode is {INTERACTIVE}: KubeRay does not stop such a RayJob when it is suspended; use another mode"
+)
 _AT_ONCE: Final = 1
 """Seconds of the shortest deadline that KubeRay takes."""
 
@@ -117,6 +122,7 @@ class AdoptedRayJob(LabelledKind):
             warning=kept_running(raw),
             when_given_up=when_given_up(meta),
             ending=spec.get("activeDeadlineSeconds") == _AT_ONCE and not suspended,
+            incomplete="" if state == "Running" else f"KubeRay says {state or 'nothing'} of it, not Running",
         )
 
     def shadow(self, raw: Raw) -> Json:
@@ -187,6 +193,8 @@ ADOPTED_RAY_JOB: Final[TargetKind] = AdoptedRayJob()
 
 
 def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:
+    if spec.get("submissionMode") == INTERACTIVE:
+        raise NotAdoptable(NOT_INTERACTIVE)
     if not spec.get("shutdownAfterJobFinishes"):
         raise NotAdoptable(
             "spec.shutdownAfterJobFinishes is not true: KubeRay suspends only RayJobs whose RayCluster ends with them; "

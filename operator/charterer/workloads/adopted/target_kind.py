@@ -71,8 +71,8 @@ class TargetKind(Protocol):
         """Make the stopped object the allocation's run: labels, annotation, selector, tolerations and width."""
         ...
 
-    def start(self, raw: Raw) -> Sequence[Write]:
-        """Let its pods start."""
+    def start(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
+        """Let the pods of the allocation's run start."""
         ...
 
     def stop(self, raw: Raw) -> Sequence[Write]:

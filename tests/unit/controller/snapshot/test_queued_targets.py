@@ -5,24 +5,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from charterer.api.decode import JobPod
+from charterer.api.decode import DecodedJob, JobPod
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.runs import candidates, pods_of, run_of
-from charterer.domain.job import RunOutcome, RunRecord
+from charterer.controller.snapshot.runs import candidates, pods_of, run_of, targets_by_job
 from charterer.domain.jobs.target import Target, TargetRef
 from tests import factory
 
 JOB = factory.job()
 
 
+REF = TargetRef("batch/v1", "Job", "sft", "object-1", queued=True)
+
+
 def workload(name: str = "w", **changes: Any) -> Target:
     fields: dict[str, Any] = {
-        "ref": TargetRef("kueue.x-k8s.io/v1beta2", "Workload", name, f"{name}-uid"),
+        "ref": REF,
         "namespace": JOB.namespace,
         "resource_version": "1",
         "created": factory.T0,
         "suspended": True,
-        "queued_for": "sft",
+        "workload": name,
         "controllers": frozenset(["sft"]),
         "controller_prefix": "sft-",
     }
@@ -30,57 +32,56 @@ def workload(name: str = "w", **changes: Any) -> Target:
 
 
 def current(*targets: Target) -> list[Target]:
-    keyed = {ObjectKey(target.namespace, target.ref.name): target for target in targets}
+    keyed = {ObjectKey(target.namespace, target.workload): target for target in targets}
     return [found.target for found in candidates({}, {}, {}, keyed)]
 
 
-def test_a_run_that_kueue_forgot_when_it_was_stopped_is_the_one_still_to_be_recorded() -> None:
-    stopped = replace(JOB, replaced=(factory.allocation(run=2),))
+def test_a_stopped_object_has_the_run_that_is_to_be_recorded_else_the_one_that_kueue_is_to_be_told() -> None:
+    stopped = replace(JOB, replaced=(factory.allocation(run=2),), allocation=factory.allocation(run=3))
     run = run_of(stopped, workload())
     assert run is not None
     assert (run.number, run.suspended) == (2, True)
+    next_one = run_of(replace(stopped, replaced=()), workload())
+    assert next_one is not None
+    assert (next_one.number, next_one.suspended) == (3, True)
     assert run_of(JOB, workload()) is None
-    assert run_of(stopped, workload(queued_for="")) is None
-    placed = run_of(stopped, workload(run=3, job=JOB.id))
-    assert placed is not None
-    assert placed.number == 3
+    assert run_of(stopped, workload(ref=REF._replace(queued=False))) is None
+    carried = run_of(stopped, workload(run=4, job=JOB.id, suspended=False))
+    assert carried is not None
+    assert carried.number == 4
 
 
-def test_the_run_of_a_workload_that_others_evicted_is_still_to_be_recorded() -> None:
-    given = replace(JOB, allocation=factory.allocation(run=2, since=factory.at(100)))
-    evicted = workload(evicted=factory.at(160))
-    run = run_of(given, evicted)
-    assert run is not None
-    assert (run.number, run.suspended) == (2, True)
-    assert run_of(given, workload()) is None
-    assert run_of(given, workload(evicted=factory.at(90))) is None
-    assert run_of(JOB, evicted) is None
+def test_a_job_has_its_object_while_kueue_makes_another_workload_of_it() -> None:
+    decoded = {JOB.id: DecodedJob(replace(JOB, target=REF), "", "")}
+    (waits,) = targets_by_job(decoded, {}).values()
+    assert (waits.workload, waits.has_quota, waits.placeable, waits.ref) == ("", False, False, REF)
+    other = replace(waits, workload="other", ref=REF._replace(uid="object-2"))
+    (still,) = targets_by_job(decoded, {ObjectKey(JOB.namespace, "other"): other}).values()
+    assert still == waits
+    labelled = {JOB.id: DecodedJob(replace(JOB, target=REF._replace(queued=False)), "", "")}
+    assert not targets_by_job(labelled, {ObjectKey(JOB.namespace, "w"): workload()})
 
 
-def test_what_stopped_the_run_before_is_no_eviction_of_the_next() -> None:
-    given = factory.allocation(run=2, since=factory.at(100))
-    place = factory.allocation()
-    before = RunRecord(
-        1, RunOutcome.STOPPED, place.option, place.placements, factory.at(0), factory.at(170), "it moved"
-    )
-    stopped = replace(JOB, allocation=given, records=(before,))
-    assert run_of(stopped, workload(evicted=factory.at(160))) is None
-    assert run_of(stopped, workload(evicted=factory.at(180))) is not None
+def test_of_two_workloads_of_an_object_that_counts_which_is_not_being_deleted() -> None:
+    former = workload("w", deleting=True, created=factory.at(5))
+    (now,) = current(former, workload("x"))
+    assert now.workload == "x"
 
 
 def test_a_workload_by_which_a_job_grows_goes_on_for_the_one_before_until_it_was_started_itself() -> None:
     runs = workload(run=1, job="j", suspended=False, pods=1)
     grows = workload("x", replaces="w", pods=3, placeable=True)
     (now,) = current(runs, grows)
-    assert (now.ref.name, now.run, now.pods, now.grows_to, now.suspended) == ("x", 1, 1, 3, False)
+    assert (now.workload, now.run, now.pods, now.grows_to, now.suspended) == ("x", 1, 1, 3, False)
     (without_quota,) = current(runs, replace(grows, placeable=False))
     assert (without_quota.run, without_quota.grows_to) == (1, 0)
-    (stopped,) = current(runs, replace(grows, admitted=True))
-    assert (stopped.run, stopped.suspended, stopped.pods) == (0, True, 3)
+    for stopped in (replace(grows, admitted=True), replace(grows, evicted=True)):
+        (now,) = current(runs, stopped)
+        assert (now.run, now.suspended, now.pods) == (0, True, 3)
 
 
 def test_workloads_that_name_each_other_end_nothing() -> None:
-    assert len(current(workload("a", replaces="b"), workload("b", replaces="a"))) in (1, 2)
+    assert len(current(workload("a", replaces="b"), workload("b", replaces="a"))) == 1
 
 
 def test_its_pods_are_those_of_what_it_is_of_and_of_what_that_made() -> None:
@@ -91,3 +92,14 @@ def test_its_pods_are_those_of_what_it_is_of_and_of_what_that_made() -> None:
         for index, name in enumerate(("sft", "sft-node-0", "sftx", "other"))
     ]
     assert len(pods_of(run, workload(), pods)) == 2
+
+
+def test_the_pods_of_a_queued_job_are_numbered_where_it_numbers_none_itself() -> None:
+    run = run_of(JOB, workload(run=1, job=JOB.id))
+    assert run is not None
+    both = [
+        JobPod(JOB.namespace, "sft", "uid", factory.pod(0, name=name, uid=name), numbered=False) for name in ("a", "b")
+    ]
+    assert [pod.index for pod in pods_of(run, workload(indexed=True), both)] == [0, 1]
+    indexed = [JobPod(JOB.namespace, "sft", "uid", factory.pod(index)) for index in (1, 2)]
+    assert [pod.index for pod in pods_of(run, workload(indexed=True), indexed)] == [1, 2]

@@ -29,6 +29,7 @@ def placed(*runs: Run) -> Job:
         (placed(), JobState.STARTING),
         (placed(run(1, suspended=True)), JobState.STARTING),
         (placed(run(1, pod(phase=PodPhase.PENDING, ready=False))), JobState.STARTING),
+        (placed(run(1, pod(), incomplete="KubeRay says Initializing of it, not Running")), JobState.STARTING),
         (placed(run(1, pod())), JobState.RUNNING),
         (placed(run(1, pod(phase=PodPhase.SUCCEEDED, ready=False))), JobState.RUNNING),
         (placed(run(1, pod(ready=False))), JobState.RUNNING),

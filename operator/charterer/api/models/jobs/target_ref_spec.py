@@ -23,7 +23,11 @@ class TargetRefSpec(ApiModel):
     """Its name."""
     uid: _Word
     """Its uid: an object of the same name that is created later is another one."""
+    queued: bool = False
+    """True if it waits in a queue of Kueue, which starts and stops it."""
+    sized: bool = False
+    """True if it waits in a queue and has the annotation charterer.dev/gpus, so that its width is Charterer's."""
 
     def to_domain(self) -> TargetRef:
         """The reference."""
-        return TargetRef(self.api_version, self.kind, self.name, self.uid)
+        return TargetRef(self.api_version, self.kind, self.name, self.uid, self.queued, self.sized)

@@ -1,8 +1,7 @@
-"""The stand-in does what the real Kueue 0.19.2 was seen to do, move by move."""
+"""What the real Kueue does with each answer of an AdmissionCheck, and with the widths of what waits."""
 
 from __future__ import annotations
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,18 +11,20 @@ import pytest
 
 from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import RawObject
-from charterer.cluster.paths import JOBS
+from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, WORKLOADS
+from tests.testbed.bed import install_charts
 from tests.testbed.controlplane import ControlPlane
-from tests.testbed.kueue.bed import KueueBed, install_kueue, open_kueue_bed
-from tests.testbed.kueue.definitions import ADMISSION_CHECKS, API, CLUSTER_QUEUES, ELASTIC, WORKLOADS
-from tests.testbed.kueue.objects import REPLACES, holds, stamp
+from tests.testbed.kueue.bed import API, ELASTIC, REPLACES, KueueBed, holds, open_kueue_bed, stamp
+from tests.testbed.kueue.process import KueueProcess
 
+pytestmark = pytest.mark.xdist_group("kueue")
 POOL = "charterer.dev/pool"
 
 
 @pytest.fixture(scope="module")
-def with_kueue(control_plane: ControlPlane) -> ControlPlane:
-    asyncio.run(install_kueue(control_plane))
+def with_kueue(control_plane: ControlPlane, kueue: KueueProcess) -> ControlPlane:
+    """The control plane with Kueue and Charterer's check."""
+    install_charts(control_plane, "kueue.enabled=true")
     return control_plane
 
 
@@ -75,6 +76,12 @@ def selector(job: RawObject) -> object:
     return job["spec"]["template"]["spec"].get("nodeSelector")
 
 
+def waits_as_written(bed: KueueBed, name: str, width: int) -> bool:
+    """Whether the Job is suspended, as its author wrote it, and its check is asked again."""
+    job = bed.queued_job(name)
+    return bool(job["spec"]["suspend"]) and selector(job) is None and bool(asked(bed, name, width))
+
+
 async def resize(bed: KueueBed, name: str, width: int) -> None:
     await bed.kube.merge_patch(JOBS.one(name, bed.namespace), {"spec": {"parallelism": width, "completions": width}})
 
@@ -83,7 +90,8 @@ async def test_nothing_is_asked_before_the_check_is_active(queue: KueueBed) -> N
     """The queue says so, the Job is stored suspended, and no pod was made; then the check is asked."""
     await queue.queued("early", 2)
     await queue.until(lambda: queue.workloads("early"))
-    await queue.until(lambda: queue.condition(queue.mirror.all(CLUSTER_QUEUES)[0], "Active").get("status") == "False")
+    own = queue.own("research")
+    await queue.until(lambda: queue.condition(queue.mirror.one(CLUSTER_QUEUES, own), "Active").get("status") == "False")
     assert queue.queued_job("early")["spec"]["suspend"] is True
     assert not holds(queue.workloads("early")[0], "QuotaReserved")
     await activate(queue)
@@ -91,7 +99,7 @@ async def test_nothing_is_asked_before_the_check_is_active(queue: KueueBed) -> N
     assert queue.job_pods("early") == []
 
 
-async def test_the_same_workload_follows_a_width_changed_while_pending_and_a_job_unsuspended_is_suspended_again(
+async def test_another_width_is_another_workload_and_a_job_that_somebody_unsuspends_is_suspended_again(
     queue: KueueBed,
 ) -> None:
     await activate(queue)
@@ -99,7 +107,8 @@ async def test_the_same_workload_follows_a_width_changed_while_pending_and_a_job
     first = await once_asked(queue, "wide", 2)
     await resize(queue, "wide", 3)
     second = await once_asked(queue, "wide", 3)
-    assert second["metadata"]["uid"] == first["metadata"]["uid"]
+    assert second["metadata"]["name"] == first["metadata"]["name"]
+    assert second["metadata"]["uid"] != first["metadata"]["uid"]
     await queue.kube.merge_patch(JOBS.one("wide", queue.namespace), {"spec": {"suspend": False}})
     await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] is False)
     await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] is True and bool(asked(queue, "wide", 3)))
@@ -109,8 +118,7 @@ async def test_the_same_workload_follows_a_width_changed_while_pending_and_a_job
     assert pod["metadata"]["labels"]["run"] == "1"
     assert {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"} in pod["spec"]["tolerations"]
     await resize(queue, "wide", 1)  # not elastic: a restart at another width
-    await queue.until(lambda: queue.queued_job("wide")["spec"]["suspend"] and bool(asked(queue, "wide", 1)))
-    assert selector(queue.queued_job("wide")) is None
+    await queue.until(lambda: waits_as_written(queue, "wide", 1))
 
 
 async def test_retry_stops_at_once_or_after_its_delay_and_asks_again(queue: KueueBed) -> None:
@@ -120,9 +128,10 @@ async def test_retry_stops_at_once_or_after_its_delay_and_asks_again(queue: Kueu
     await queue.until(lambda: queue.job_pods("again"))
     running = queue.workloads("again")[-1]
     await answer(queue, running, "Retry")
-    await queue.until(lambda: bool(asked(queue, "again", 1)) and queue.queued_job("again")["spec"]["suspend"])
-    assert selector(queue.queued_job("again")) is None
-    assert queue.check("again")["retryCount"] == 1
+    await queue.until(lambda: waits_as_written(queue, "again", 1))
+    check = queue.check("again")
+    assert (check["state"], check["retryCount"]) == ("Pending", 1)
+    assert check["podSetUpdates"][0]["labels"] == {"run": "1"}  # what it was told stays there
     await answer(queue, running, "Ready", "b")
     await queue.until(lambda: queue.job_pods("again"))
     assert selector(queue.queued_job("again")) == {POOL: "b"}

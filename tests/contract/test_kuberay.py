@@ -1,4 +1,4 @@
-"""The stand-in for KubeRay keeps what KubeRay 1.7 was seen to do with the fields that Charterer writes."""
+"""What the real KubeRay does with the fields that Charterer writes, at each moment."""
 
 from __future__ import annotations
 
@@ -12,21 +12,25 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.paths import NODES
 from tests.contract.adopted_objects import NAMESPACE, AdoptedWorld, ray_job
 from tests.contract.runs import node
-from tests.testbed.controlplane import ControlPlane
-from tests.testbed.ray_stand_in import EXIT_CODE, RAY_CLUSTERS, RAY_JOBS, RayStandIn
+from tests.testbed.controlplane import EXIT_CODE, ControlPlane
+from tests.testbed.kuberay.process import KubeRayProcess
+from tests.testbed.kuberay.ray_jobs import RAY_CLUSTERS, RAY_JOBS, entrypoints
 
+pytestmark = pytest.mark.xdist_group("job_controllers")
 MakeRayJob: TypeAlias = Callable[..., Awaitable[AdoptedWorld]]
 PLACE = "charterer.dev/test"
 _GROUP = "/spec/rayClusterSpec/workerGroupSpecs/0"
 
 
 @pytest.fixture
-async def make(control_plane: ControlPlane, request: pytest.FixtureRequest) -> AsyncIterator[MakeRayJob]:
+async def make(
+    control_plane: ControlPlane, kuberay: KubeRayProcess, request: pytest.FixtureRequest
+) -> AsyncIterator[MakeRayJob]:
     """Creates a RayJob under a name of the test's own, which is also its node's label; it goes after it."""
     name = f"o{abs(hash(request.node.name)) % 10**9}"
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(await Client.connect(control_plane.kubeconfig))
-        await stack.enter_async_context(RayStandIn.acting(client, NAMESPACE))
+        await stack.enter_async_context(entrypoints(client, NAMESPACE, kuberay.dashboard))
         await client.post(NODES.all(), node(name))
         stack.push_async_callback(client.delete, NODES.one(name))
         await client.merge_patch(NODES.one(name), {"metadata": {"labels": {PLACE: name}}})
@@ -46,6 +50,12 @@ def started(world: AdoptedWorld) -> Sequence[Mapping[str, Any]]:
         {"op": "add", "path": f"{_GROUP}/template/spec/nodeSelector", "value": {PLACE: world.name}},
         {"op": "replace", "path": "/spec/suspend", "value": False},
     ]
+
+
+async def clusters_of(world: AdoptedWorld) -> list[str]:
+    """The names of the RayJob's RayClusters."""
+    listed = (await world.client.list(RAY_CLUSTERS.all(NAMESPACE))).items
+    return [raw["metadata"]["name"] for raw in listed if raw["metadata"]["name"].startswith(f"{world.name}-")]
 
 
 async def says(world: AdoptedWorld, word: str) -> RawObject:
@@ -71,7 +81,7 @@ async def resized(world: AdoptedWorld, replicas: int, ends: Sequence[str] = ()) 
 async def test_a_held_ray_job_has_no_cluster_and_starts_in_one_patch(make: MakeRayJob) -> None:
     world = await make()
     await says(world, "Suspended")
-    assert not (await world.client.list(RAY_CLUSTERS.all(NAMESPACE))).items
+    assert await clusters_of(world) == []
     await world.json_patch(*started(world))
     assert {pod["spec"]["nodeSelector"][PLACE] for pod in await world.running(2)} == {world.name}
     await says(world, "Running")
@@ -140,3 +150,18 @@ async def test_it_ends_as_its_entrypoint_does(make: MakeRayJob, code: int, word:
     await world.client.merge_patch(world.path, {"metadata": {"annotations": {EXIT_CODE: str(code)}}})
     await says(world, word)
     await world.without_pods()
+
+
+async def test_an_interactive_ray_job_is_not_stopped_by_its_suspend(make: MakeRayJob) -> None:
+    """It waits for a person to submit: Charterer does not adopt it."""
+    world = await make(submissionMode="InteractiveMode")
+    await world.json_patch(*started(world))
+    await world.running(2)
+    await says(world, "Waiting")
+    await world.suspend()
+    later = AdoptedWorld(world.client, RAY_JOBS, f"{world.name}x", "ray.io/node-type=worker")
+    await world.client.post(RAY_JOBS.all(NAMESPACE), ray_job(later.name))
+    await says(later, "Suspended")  # KubeRay acts on one RayJob after the other
+    await world.client.delete(later.path)
+    assert len(await world.running(2)) == 2
+    assert await clusters_of(world)

@@ -1,0 +1,81 @@
+"""A real KubeRay on the test bed's control plane: as it is released, with its own rights."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from tests.testbed import released
+from tests.testbed.controlplane import ControlPlane
+from tests.testbed.kuberay.dashboard import Dashboard
+from tests.testbed.kuberay.program import KubeRayFiles
+from tests.testbed.supervise import Supervisor
+
+_NAME, _ACCOUNT = "kuberay", ("default", "kuberay-operator")
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.1
+
+
+class KubeRayProcess:
+    """One KubeRay, acting from ``restart`` to ``kill``, and the dashboards that it asks."""
+
+    def __init__(self, plane: ControlPlane, files: KubeRayFiles, directory: Path) -> None:
+        self._plane, self._files, self._directory = plane, files, directory
+        self._supervisor = Supervisor()
+        self._health, self._metrics = released.free_ports(2)
+        self.dashboard = Dashboard()
+
+    @classmethod
+    def start(cls, plane: ControlPlane, files: KubeRayFiles, directory: Path) -> KubeRayProcess:
+        """Apply its manifest and start it; it acts when this returns."""
+        directory.mkdir(parents=True, exist_ok=True)
+        kuberay = cls(plane, files, directory)
+        try:
+            released.apply_manifest(plane, files.manifest, 0, b"")
+            kuberay.restart()
+        except BaseException:
+            kuberay.stop()
+            raise
+        return kuberay
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._supervisor.kill(_NAME)
+
+    def restart(self) -> None:
+        """Start it (again); it acts when this returns."""
+        log = self._directory / "kuberay.log"
+        flags = {
+            "metrics-addr": f"127.0.0.1:{self._metrics}",
+            "health-probe-bind-address": f"127.0.0.1:{self._health}",
+            "enable-leader-election": "false",
+        }
+        environment = {
+            "PATH": os.defpath,
+            "KUBECONFIG": str(self._plane.service_account_kubeconfig(*_ACCOUNT)),
+            "HOME": str(self._directory),
+            "POD_NAMESPACE": _ACCOUNT[0],
+            "HTTP_PROXY": f"http://127.0.0.1:{self.dashboard.port}",
+        }
+        argv = [str(self._files.program), *[f"--{name}={value}" for name, value in flags.items()]]
+        self._supervisor.start(_NAME, argv, log=log, cwd=self._directory, env=environment)
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while not released.serves(self._health):
+            if _NAME in self._supervisor.exited() or time.monotonic() > deadline:
+                tail = log.read_text(errors="replace")[-4000:]
+                raise released.ReleasedError(f"KubeRay does not get ready: {tail}")
+            time.sleep(_POLL_SECONDS)
+
+    def stop(self) -> None:
+        """Kill it for good."""
+        self._supervisor.stop()
+        self.dashboard.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.stop()

@@ -1,0 +1,122 @@
+"""Controllers as their authors released them, as processes of this machine with their webhooks on loopback.
+
+A released manifest names a Service for its webhooks. Nothing here gives Services addresses, and the API server runs on
+this machine: so each webhook gets the URL of the process instead, and the authority that vouches for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import socket
+import ssl
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.testbed.controlplane import ControlPlane
+
+_PATIENCE_SECONDS = 60.0
+_POLL_SECONDS = 0.05
+_NOT_HERE = ("Deployment", "APIService", "Secret", "ServiceMonitor")
+"""Kinds of a manifest that make a controller run in the cluster, or show it there."""
+_FIRST = ("Namespace", "CustomResourceDefinition")
+
+
+class ReleasedError(Exception):
+    """A controller or its manifest does not do what it should; the message says what was seen."""
+
+
+def apply_manifest(plane: ControlPlane, folder: Path, port: int, authority: bytes) -> list[str]:
+    """Apply what kustomize makes of a folder, all but what runs it; returns the paths of its webhooks.
+
+    ``port``: where its webhooks are served on this machine, also those that convert objects; ``authority``: PEM.
+    """
+    documents = [raw for raw in yaml.safe_load_all(plane.kubectl("kustomize", str(folder))) if raw is not None]
+    documents = [raw for raw in documents if raw["kind"] not in _NOT_HERE]
+    first = [_converted_on_loopback(raw, port, authority) for raw in documents if raw["kind"] in _FIRST]
+    _apply(plane, first)
+    for raw in first:
+        if raw["kind"] == "CustomResourceDefinition":
+            wait_until_served(plane, raw["metadata"]["name"])
+    hooks = [on_loopback(raw, port, authority) for raw in documents if is_webhooks(raw)]
+    _apply(plane, [*[raw for raw in documents if raw["kind"] not in _FIRST and not is_webhooks(raw)], *hooks])
+    return [hook["clientConfig"]["url"].partition(str(port))[2] for raw in hooks for hook in raw["webhooks"]]
+
+
+def _apply(plane: ControlPlane, documents: Sequence[Mapping[str, Any]]) -> None:
+    text = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    plane.kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", input=text)
+
+
+def is_webhooks(document: Mapping[str, Any]) -> bool:
+    """Whether it is a configuration of webhooks."""
+    return str(document["kind"]).endswith("WebhookConfiguration")
+
+
+def on_loopback(document: Mapping[str, Any], port: int, authority: bytes) -> dict[str, Any]:
+    """A configuration of webhooks, reached at a port of this machine."""
+    webhooks = [
+        {**webhook, "clientConfig": _client(webhook["clientConfig"], port, authority)}
+        for webhook in document["webhooks"]
+    ]
+    return {**document, "webhooks": webhooks}
+
+
+def _converted_on_loopback(document: dict[str, Any], port: int, authority: bytes) -> dict[str, Any]:
+    webhook = (document["spec"].get("conversion") or {}).get("webhook") if "spec" in document else None
+    if webhook:
+        webhook["clientConfig"] = _client(webhook["clientConfig"], port, authority)
+    return document
+
+
+def _client(config: Mapping[str, Any], port: int, authority: bytes) -> dict[str, str]:
+    url = f"https://127.0.0.1:{port}{config['service']['path']}"
+    return {"url": url, "caBundle": base64.b64encode(authority).decode()}
+
+
+def wait_until_served(plane: ControlPlane, definition: str) -> None:
+    """`kubectl wait` fails at a definition that nobody has looked at yet."""
+    path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
+    deadline = time.monotonic() + _PATIENCE_SECONDS
+    while True:
+        conditions = (plane.call("GET", path).get("status") or {}).get("conditions") or ()
+        if any(each["type"] == "Established" and each["status"] == "True" for each in conditions):
+            return
+        if time.monotonic() > deadline:
+            raise ReleasedError(f"{definition} is not served: {conditions}")
+        time.sleep(_POLL_SECONDS)
+
+
+def free_ports(count: int) -> Iterator[int]:
+    """Ports of this machine on which nothing listens."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    for found in sockets:
+        with found:
+            yield found.getsockname()[1]
+
+
+def serves(port: int) -> bool:
+    """Whether the controller whose health is at this port says that it is ready."""
+    try:
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
+            connection.request("GET", "/readyz")
+            return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
+        return False
+
+
+def knows(port: int, path: str) -> bool:
+    """Whether the server of webhooks has one of this path: a controller says that it is ready before that."""
+    try:
+        trusting = ssl._create_unverified_context()
+        with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trusting)) as connection:
+            connection.request("POST", path, body=b"{}", headers={"Content-Type": "application/json"})
+            return connection.getresponse().status != 404
+    except (OSError, http.client.HTTPException):
+        return False
