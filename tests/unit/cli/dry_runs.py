@@ -36,7 +36,7 @@ class DryRuns:
             raise NotFound("GET", path, 404, "NotFound", "no such object")
         return values.raw_job()
 
-    async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> None:
+    async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> Mapping[str, Any]:
         assert dry_run
         assert strict
         name = body["metadata"]["ownerReferences"][0]["name"]
@@ -47,6 +47,7 @@ class DryRuns:
         self._under_way -= 1
         if name in self.refuses:
             raise self.refuses[name]
+        return body
 
     def serve(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Let the commands ask this server."""

@@ -36,6 +36,8 @@ class Api:
     def __init__(self) -> None:
         self.raw: Mapping[str, Any] | None = RAW
         self.refuses: ApiError | None = None
+        self.queue = ""
+        """The queue of Kueue into which each Job is put that names none."""
         self.others: dict[str, Mapping[str, Any]] = {}
         """Objects of other kinds by their paths; empty where the operator may not see one."""
         self.seconds = 0.1
@@ -51,7 +53,7 @@ class Api:
             raise Forbidden("GET", path, 403, "Forbidden", "cannot get resource")
         return found
 
-    async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> None:
+    async def post(self, path: str, body: Mapping[str, Any], *, dry_run: bool, strict: bool) -> Mapping[str, Any]:
         assert (path, dry_run, strict) == ("/apis/batch/v1/namespaces/research/jobs", True, True)
         self.tried.append(body)
         self.under_way += 1
@@ -60,6 +62,9 @@ class Api:
         self.under_way -= 1
         if self.refuses is not None:
             raise self.refuses
+        queue = {"kueue.x-k8s.io/queue-name": self.queue} if self.queue else {}
+        metadata = body["metadata"]
+        return {**body, "metadata": {**metadata, "labels": {**queue, **(metadata.get("labels") or {})}}}
 
 
 class Gate:
@@ -331,5 +336,31 @@ def test_an_operator_without_the_right_to_look_takes_what_a_template_names_to_be
         gate.api.raw = _naming(serviceAccountName="trainer")
         gate.api.others |= {ACCOUNT: {}, SERVICE: {}}
         assert await gate.answer(JOB) == {}
+
+    at_the_gate(scene)
+
+
+def test_runs_that_a_queue_would_hold_are_not_planned_for_until_it_is_gone() -> None:
+    """A LocalQueue named default."""
+
+    async def scene(gate: Gate) -> None:
+        gate.api.queue = "default"
+        refused = (await gate.answer(JOB))[JOB.id]
+        assert refused is not None
+        assert "LocalQueue default of namespace research takes every Job" in refused
+        gate.api.queue = ""
+        assert await gate.answer(JOB) == {}
+
+    at_the_gate(scene)
+
+
+def test_a_job_is_tried_again_after_a_run_that_never_started() -> None:
+    """What held it up may have come after the first try."""
+
+    async def scene(gate: Gate) -> None:
+        assert await gate.answer(JOB) == {}
+        gate.api.queue = "default"
+        assert await gate.answer(JOB) == {}
+        assert (await gate.answer(replace(JOB, start_failures=1)))[JOB.id]
 
     at_the_gate(scene)

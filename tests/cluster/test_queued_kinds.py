@@ -1,0 +1,91 @@
+"""Every kind of object in a queue of the real Kueue, with its own controller: it runs, is stopped, and ends well."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from charterer.cluster.client import RawObject
+from charterer.cluster.paths import NODES, PODS, Resource
+from charterer.workloads.adopted.job_set import JOB_SETS
+from charterer.workloads.adopted.ray_job import RAY_JOBS
+from charterer.workloads.adopted.train_job import TRAIN_JOBS
+from tests import outcome
+from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
+from tests.testbed.bed import group
+from tests.testbed.controlplane import EXIT_CODE, ControlPlane
+from tests.testbed.job_controller_process import JobControllerProcesses
+from tests.testbed.kuberay.process import KubeRayProcess
+from tests.testbed.kuberay.ray_jobs import entrypoints, node_for_heads
+from tests.testbed.kueue.bed import QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
+
+pytestmark = pytest.mark.xdist_group("kueue")
+KINDS: dict[str, tuple[Resource, Callable[[str], RawObject]]] = {
+    "JobSet": (JOB_SETS, job_set),
+    "TrainJob": (TRAIN_JOBS, train_job),
+    "RayJob": (RAY_JOBS, ray_job),
+}
+
+
+@pytest.fixture
+async def queue_of_kinds(
+    job_controllers: JobControllerProcesses,
+    kuberay: KubeRayProcess,
+    with_kueue: ControlPlane,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+) -> AsyncIterator[KueueBed]:
+    """A bed with a queue, an operator, a budget and a pool, in which the objects' own controllers act."""
+    followed = [resource for resource, _ in KINDS.values()]
+    async with open_kueue_bed(with_kueue, tmp_path, [group("a100")], followed) as bed:
+        await bed.kube.post(NODES.all(), node_for_heads())
+        runtime = training_runtime()
+        runtime["metadata"]["namespace"] = bed.namespace
+        await bed.kube.post(TRAINING_RUNTIMES.all(bed.namespace), runtime)
+        bed.operator()
+        await bed.budget()
+        await bed.pool()
+        await bed.queue()
+        async with entrypoints(bed.kube, bed.namespace, kuberay.dashboard):
+            yield bed
+            if not outcome.failed(request.node):
+                await bed.close()
+
+
+def _running(bed: KueueBed, run: int) -> list[RawObject]:
+    """Its pods of this run that run."""
+    return [
+        pod
+        for pod in bed.pods("llm")
+        if pod["metadata"]["labels"]["charterer.dev/run"] == str(run)
+        and pod["status"].get("phase") == "Running"
+        and "deletionTimestamp" not in pod["metadata"]
+    ]
+
+
+@pytest.mark.parametrize("word", sorted(KINDS))
+async def test_it_runs_is_stopped_by_its_queue_and_runs_again_to_its_own_end(
+    queue_of_kinds: KueueBed, word: str
+) -> None:
+    bed, (resource, made) = queue_of_kinds, KINDS[word]
+    body = made("llm")
+    body["metadata"] |= {"namespace": bed.namespace, "labels": {QUEUE_NAME: QUEUE}}
+    await bed.kube.post(resource.all(bed.namespace), body, strict=True)
+    await bed.until(lambda: len(_running(bed, 1)) == 2 and bed.state("llm") == "Running")
+    await bed.stop_policy("HoldAndDrain")
+    await bed.until(lambda: bed.outcomes("llm") == ["Stopped"])
+    await bed.until(lambda: not bed.rentals())
+    await bed.stop_policy("None")
+    await bed.until(lambda: len(_running(bed, 2)) == 2 and bed.state("llm") == "Running")
+    ends = {"metadata": {"annotations": {EXIT_CODE: "0"}}}
+    if word == "RayJob":
+        await bed.kube.merge_patch(resource.one("llm", bed.namespace), ends)
+    else:
+        for pod in _running(bed, 2):
+            await bed.kube.merge_patch(PODS.one(pod["metadata"]["name"], bed.namespace), ends)
+    await bed.complete("llm")
+    assert bed.outcomes("llm") == ["Stopped", "Complete"]
+    await bed.kube.delete(resource.one("llm", bed.namespace), propagation="Background")
+    await bed.until(lambda: not bed.mirror.all(resource, bed.namespace))
