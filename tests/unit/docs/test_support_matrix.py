@@ -51,6 +51,8 @@ def rows() -> Iterator[str]:
         ("kwok, which plays nodes", "go-kwok", "sigs.k8s.io/kwok"),
         ("JobSet", "go-jobs", "sigs.k8s.io/jobset"),
         ("Kubeflow Trainer", "go-jobs", "github.com/kubeflow/trainer/v2"),
+        ("KubeRay", "go-kuberay", "github.com/ray-project/kuberay/ray-operator"),
+        ("Kueue", "go-kueue", "sigs.k8s.io/kueue"),
     ):
         yield row(name, [pin(module, path)], [])
     matrix = workflow("test.yml")["jobs"]["test"]["strategy"]["matrix"]
