@@ -127,7 +127,7 @@ async def test_retry_stops_at_once_or_after_its_delay_and_asks_again(queue: Kueu
     await answer(queue, await once_asked(queue, "again", 1), "Ready", "a")
     await queue.until(lambda: queue.job_pods("again"))
     running = queue.workloads("again")[-1]
-    await answer(queue, running, "Retry")
+    await answer(queue, running, "Retry", "a")
     await queue.until(lambda: waits_as_written(queue, "again", 1))
     check = queue.check("again")
     assert (check["state"], check["retryCount"]) == ("Pending", 1)
