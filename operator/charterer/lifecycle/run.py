@@ -268,12 +268,10 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
         return Wait(f"the pods of {others[0].name} to end")
     if runs.superseded or (runs.awaited_strays() and runs.job.adopted is None):
         return Wait("the runs before it to be recorded")
-    target = runs.job.adopted
-    if target is not None and target.problem:
-        return Wait(f"its author: {target.problem}")
-    obstacle = _obstacle(runs.intended, runs.job, view)
-    if not obstacle and target is not None and target.queued:
+    target, obstacle = runs.job.adopted, ""
+    if target is not None and (target.problem or target.queued):
         obstacle = not_placeable_because(target)
+    obstacle = obstacle or _obstacle(runs.intended, runs.job, view)
     return Wait(obstacle) if obstacle else Unsuspend(runs.job.id, run.number)
 
 

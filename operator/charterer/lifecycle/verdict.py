@@ -49,8 +49,6 @@ _RESIZE_SECONDS = 600
 """Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers."""
 _MOMENT_SECONDS = 10.0
 """Seconds after the end of a pod in which its peers may fail for want of it."""
-_KILLED = 137
-"""The exit code after SIGKILL."""
 _TERMINATED = 143
 """The exit code after SIGTERM."""
 _ABORTED = 134
@@ -274,7 +272,7 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
     if refused := refusal(run):
         return _RunVerdict(refused_outcome(job, run, run.failed or view.snapshot.now), refused)
     verdict = _stopped(job, allocation, allocation.stopped_because)
-    killed = [pod.name for pod in (*run.pods, *run.departed) if _killed_after_grace(pod)]
+    killed = [pod.name for pod in (*run.pods, *run.departed) if pod.killed_after_grace]
     if not killed or verdict.outcome is not RunOutcome.STOPPED:
         return verdict
     why = verdict.message and f"{verdict.message}; "
@@ -285,14 +283,6 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
         "terminationGracePeriodSeconds",
         RunWarning.KILLED_AFTER_GRACE,
     )
-
-
-def _killed_after_grace(pod: Pod) -> bool:
-    """Whether the kubelet ended the pod by force, because it was told to end and had not when its time was over."""
-    if pod.exit_code != _KILLED or pod.must_end_by is None or pod.finished is None:
-        return False
-    early = seconds_between(pod.finished, pod.must_end_by)
-    return early <= _CLOCK_SKEW_SECONDS and not pod.message.startswith("OOMKilled")
 
 
 def _stopped(job: Job, allocation: Allocation, message: str) -> _RunVerdict:

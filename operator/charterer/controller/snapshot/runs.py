@@ -150,7 +150,7 @@ def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]
     """The run's pods among those that carry its job's uid. Where they have no numbers, those that live come first."""
     found = [pod for pod in pods if pod.pod.run == run.number and target.controls(pod.controller)]
     own = [pod.pod for pod in found]
-    # Of a queued Job only its pods say whether they have numbers.
+    # Only the pods of a queued Job say whether they have numbers.
     return tuple(own) if target.indexed and all(pod.numbered for pod in found) else numbered(own)
 
 
@@ -191,7 +191,7 @@ def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
 
 
 def _latest(workloads: Sequence[Target]) -> Target:
-    """Of several Workloads of one object that by which Kueue runs it: others are being deleted, or are to replace it.
+    """The Workload by which Kueue runs an object that has several: others are being deleted, or are to replace it.
 
     An elastic object that grows gets another Workload. Until that one was started, the run of the former goes on.
     """

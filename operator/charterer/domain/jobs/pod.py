@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from charterer.domain.ids import NodeName
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
+
+_KILLED = 137
+"""The exit code after SIGKILL."""
+_CLOCK_SKEW_SECONDS = 2
+"""Seconds by which the clocks of the kubelet and of the API server may differ."""
 
 
 class PodPhase(StrEnum):
@@ -54,6 +59,14 @@ class Pod:
     def live(self) -> bool:
         """Whether it may still hold its GPUs: it has not finished, as far as is known."""
         return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def killed_after_grace(self) -> bool:
+        """Whether the kubelet ended it by force, because it was told to end and had not when its time was over."""
+        if self.exit_code != _KILLED or self.must_end_by is None or self.finished is None:
+            return False
+        early = seconds_between(self.finished, self.must_end_by)
+        return early <= _CLOCK_SKEW_SECONDS and not self.message.startswith("OOMKilled")
 
     @property
     def proves_completion(self) -> bool:
