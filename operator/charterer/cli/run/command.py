@@ -68,7 +68,7 @@ class _Dollars(click.ParamType[Money]):
         if isinstance(value, Money):
             return value
         try:
-            amount = Money.parse(value.removeprefix("$"))
+            amount = Money.given(value.removeprefix("$"))
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if amount.micros <= 0:
