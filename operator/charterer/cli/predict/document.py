@@ -97,7 +97,10 @@ def predict_json(classes: Sequence[ClassPrediction], starts: Sequence[StartPredi
             }
             for found in classes
         ],
-        "pools": [{"name": start.pool, "startSeconds": start.seconds, "seen": start.seen, "declaredSeconds": start.declared} for start in starts],
+        "pools": [
+            {"name": start.pool, "startSeconds": start.seconds, "seen": start.seen, "declaredSeconds": start.declared}
+            for start in starts
+        ],
     }
 
 
