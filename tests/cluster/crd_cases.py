@@ -149,6 +149,7 @@ CASES: tuple[Case, ...] = (
         )
         for kind, field in (("GPUBudget", "amount"), ("TrainingJob", "maxCost"))
     ),
+    Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="50"), make("TrainingJob", maxCost=50)),
     Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),
     Case(
         "TrainingJob",
