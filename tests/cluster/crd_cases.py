@@ -140,6 +140,16 @@ CASES: tuple[Case, ...] = (
         make("GPUBudget", maxHourlyRate="999999.999999"),
         make("GPUBudget", maxHourlyRate="1000000"),
     ),
+    *(
+        Case(
+            kind,
+            'three digits after the point may be meant as thousands: write "60000", or "60.00" for sixty dollars',
+            make(kind, **{field: "60.0000"}),
+            make(kind, **{field: "60.000"}),
+        )
+        for kind, field in (("GPUBudget", "amount"), ("TrainingJob", "maxCost"))
+    ),
+    Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="50"), make("TrainingJob", maxCost=50)),
     Case("TrainingJob", dollars("a billion"), make("TrainingJob", maxCost="0.5"), make("TrainingJob", maxCost="five")),
     Case(
         "TrainingJob",

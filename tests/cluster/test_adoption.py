@@ -202,6 +202,19 @@ async def test_a_word_that_is_typed_wrong_is_refused_with_those_that_are_known(
         await bed.kube.merge_patch(GPU_BUDGETS.one("team"), wrong)
 
 
+async def test_a_node_with_a_word_that_says_nothing_is_made_and_its_maker_is_warned(bed: Bed) -> None:
+    await bed.budget()
+
+    def warnings(label: str) -> list[str]:
+        body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "typed", "labels": {label: "a100"}}}
+        return bed.plane.warnings("POST", "/api/v1/nodes?dryRun=All", body)
+
+    [told] = warnings("charterer.dev/poool")
+    assert told.startswith("299 ")
+    assert "the label charterer.dev/poool says nothing to Charterer here" in told
+    assert warnings("charterer.dev/pool") == []
+
+
 def _notes(bed: Bed, name: str) -> list[str]:
     """What Charterer has noted on the Job."""
     kept = job(bed, name)["metadata"].get("annotations") or {}

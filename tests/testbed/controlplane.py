@@ -140,6 +140,11 @@ class ControlPlane:
         except urllib.error.HTTPError as error:
             raise ControlPlaneError(f"{method} {path}: {json.load(error)['message']}") from error
 
+    def warnings(self, method: str, path: str, body: Mapping[str, object]) -> list[str]:
+        """The warnings (RFC 7234, 299) with which the API server answers an administrator."""
+        with self._open(method, path, json.dumps(body).encode(), "application/json", self.admin_token) as answer:
+            return answer.headers.get_all("Warning") or []
+
     def helm(self, *arguments: str) -> str:
         """What helm prints, run as an administrator; ControlPlaneError with its stderr when it fails."""
         return self._run([str(self.binaries.helm), *arguments], None)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Final
 
-from charterer.cost_record.places import RecordUnavailable
+from charterer.cost_record.places import RecordUnavailable, refuse_large
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -71,7 +71,9 @@ class Bucket:
         import obstore
 
         with self._explained("be read"):
-            return bytes(obstore.get(self._store, name).bytes())
+            found = obstore.get(self._store, name)
+            refuse_large(name, found.meta["size"])
+            return bytes(found.bytes())
 
     def folders(self, name: str) -> Sequence[str]:
         """As the protocol says."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from errno import EACCES, EDQUOT, EINVAL, EIO, ENOENT, ENOSPC, ENOTDIR, ENOTSUP, EPERM, EROFS
+from errno import EACCES, EDQUOT, EINVAL, EIO, ELOOP, ENOENT, ENOSPC, ENOTDIR, ENOTSUP, EPERM, EROFS
 from io import FileIO
 from pathlib import Path
 from secrets import token_hex
 from typing import Final
 
-from charterer.cost_record.places import RecordUnavailable
+from charterer.cost_record.places import RecordUnavailable, refuse_large
 
 _ADVICE: Final = {
     ENOSPC: "make room there, or enlarge the volume",
@@ -22,6 +22,7 @@ _ADVICE: Final = {
     ENOENT: "mount the volume, or make the folder",
     ENOTDIR: "name a folder",
     EIO: "look at the disk",
+    ELOOP: "move the link away that leads to itself",
 }
 
 
@@ -61,15 +62,18 @@ class Folder:
     def read(self, name: str) -> bytes:
         """As the protocol says."""
         with self._explained("be read"), FileIO(f"{self._root}/{name}") as stream:
+            refuse_large(name, os.fstat(stream.fileno()).st_size)
             return stream.readall()
 
     def folders(self, name: str) -> Sequence[str]:
         """As the protocol says."""
-        return [entry.name for entry in self._entries(name) if entry.is_dir()]
+        with self._explained("be read"):
+            return [entry.name for entry in self._entries(name) if entry.is_dir()]
 
     def files(self, name: str) -> Sequence[str]:
         """As the protocol says."""
-        return [f"{name}/{entry.name}" for entry in self._entries(name) if entry.is_file()]
+        with self._explained("be read"):
+            return [f"{name}/{entry.name}" for entry in self._entries(name) if entry.is_file()]
 
     def _entries(self, name: str) -> Sequence[os.DirEntry[str]]:
         with self._explained("be read"):

@@ -25,7 +25,8 @@ FORMAT: Final = 1
 
 
 _PART: Final = re.compile(
-    rb'\{"format": %d, "rentalUid": "([^"\\\\]*)", "part": (\d+), "version": (\d+), "edition": (\d+), ' % FORMAT
+    rb'\{"format": %d, "rentalUid": "([^"\\\\]*)", "part": (\d{1,15}), "version": (\d{1,15}), "edition": (\d{1,15}), '
+    % FORMAT
 )
 """The beginning of each line, from which its part can be told without reading all of it."""
 
@@ -97,7 +98,11 @@ def part_of(line: bytes) -> tuple[PartKey, Version]:
     found = _PART.match(line)
     if found is None:
         raise UnreadableLine(_complaint(line))
-    return PartKey(found[1].decode(), int(found[2])), Version(int(found[3]), int(found[4]))
+    try:
+        rental_uid = found[1].decode()
+    except UnicodeDecodeError as error:
+        raise UnreadableLine(f"it is no text in UTF-8 ({error})") from error
+    return PartKey(rental_uid, int(found[2])), Version(int(found[3]), int(found[4]))
 
 
 def _complaint(line: bytes) -> str:
@@ -163,8 +168,12 @@ def _check(fields: Mapping[str, Any], kind: type, names: Iterable[str]) -> None:
     for name in names:
         if type(fields[name]) is not kind:
             raise TypeError(f"{name} is {fields[name]!r:.60}, which is no {_KINDS[kind]}")
+        if kind is int and abs(fields[name]) >= _TOO_LARGE:
+            raise ValueError(f"{name} is not below {_TOO_LARGE:,}")
 
 
+_TOO_LARGE: Final = 10**15
+"""No count of a row is as large: so many GPU-seconds are a million GPUs for thirty years."""
 _KINDS: Final[Mapping[type, str]] = {str: "text", int: "whole number", bool: "true or false", dict: "object"}
 
 

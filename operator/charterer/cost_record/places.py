@@ -3,11 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class RecordUnavailable(Exception):
     """The record cannot be written or read; the message is a sentence with place, cause and what to do."""
+
+
+MOST_BYTES: Final = 256 * 1024 * 1024
+"""Most bytes of a file that is read: what the operator writes at once is far smaller."""
+
+
+def refuse_large(name: str, size: int) -> None:
+    """RecordUnavailable for a file that is too large to be one of the record."""
+    if size > MOST_BYTES:
+        raise RecordUnavailable(
+            f"{name} in the record of costs has {size:,} bytes, which is no file of it: move it away"
+        )
 
 
 class RecordPlace(Protocol):

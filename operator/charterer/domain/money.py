@@ -19,6 +19,8 @@ MOST_HOURLY_DOLLARS = 1_000_000
 _MOST_MICROS = 10**18 - 1
 """A trillion dollars, the most that can be written: expected amounts may be larger where nothing can be afforded."""
 _HOUR = 3600
+MAYBE_THOUSANDS = re.compile("[1-9][0-9]{0,2}[.][0-9]{3}")
+"""What many countries write for thousands. No amount of a budget or job needs three decimals."""
 _DECIMAL = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,6}))?")
 
 
@@ -53,6 +55,14 @@ class Money:
         return cls(_parse_micros(text))
 
     @classmethod
+    def given(cls, text: str) -> Money:
+        """As ``parse``, of what a person writes: ValueError also for 60.000, which may be meant as thousands."""
+        if MAYBE_THOUSANDS.fullmatch(text):
+            digits, cents = text.replace(".", ""), f"{text}0"
+            raise ValueError(f"{text!r} may be meant as thousands: write {digits}, or {cents} if it is not")
+        return cls.parse(text)
+
+    @classmethod
     def of(cls, dollars: float) -> Money:
         """The amount nearest to ``dollars``, for what planning computed in floats; ValueError for NaN."""
         return cls(_whole(dollars * _MICROS))
@@ -65,6 +75,11 @@ class Money:
     def decimal(self) -> str:
         """The exact decimal string of the API: ``19.80``, ``0.000001``."""
         return _format_micros(self.micros, 2)
+
+    def written(self) -> str:
+        """The decimal string that ``given`` takes."""
+        text = self.decimal()
+        return f"{text}0" if MAYBE_THOUSANDS.fullmatch(text) else text
 
     def __add__(self, other: Money) -> Money:
         return Money(self.micros + other.micros)

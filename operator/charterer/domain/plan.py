@@ -27,6 +27,7 @@ class ReasonCode(StrEnum):
     RIGID = "Rigid"
     NO_CURVE = "NoCurve"
     CHEAPEST_OVER_BUDGET = "CheapestOverBudget"
+    PLACING = "Placing"
     MOVE_PAYS = "MovePays"
     MAKES_ROOM = "MakesRoom"
     NODE_EMPTIED = "NodeEmptied"

@@ -137,6 +137,7 @@ class Snapshot:
     ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
     nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
     no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
+    ``pays_nowhere``: a sentence for each budget that pays for no namespace, and is above none that could.
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
     stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
     come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
@@ -156,6 +157,7 @@ class Snapshot:
     problems: tuple[Problem, ...] = ()
     orphans: tuple[Orphan, ...] = ()
     overlaps: Mapping[BudgetId, str] = field(default_factory=dict)
+    pays_nowhere: Mapping[BudgetId, str] = field(default_factory=dict)
     unread_nodes: frozenset[NodeName] = frozenset()
     stop: Stop | None = None
     limits: OperatorLimits = NO_LIMITS

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, ValidationError
 from pydantic.alias_generators import to_camel
 
@@ -12,9 +14,15 @@ class Written(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
+_SHOWN: Final = 5
+"""Mistakes that are told; of more, the number is."""
+
+
 def problems(error: ValidationError) -> str:
     """A validation error as one line: each field by its written name, what is wrong, and the value."""
-    return "; ".join(
+    said = [
         f"{'.'.join(str(step) for step in detail['loc']) or 'value'}: {detail['msg']} (got {detail['input']!r:.80})"
         for detail in error.errors(include_url=False)
-    )
+    ]
+    more = len(said) - _SHOWN
+    return "; ".join([*said[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])

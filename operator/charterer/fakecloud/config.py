@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from charterer.fakecloud.base import Written, problems
 from charterer.fakecloud.bill import millionths, scaled
 from charterer.fakecloud.faults import FaultSpec
 from charterer.fakecloud.startup import MEASURED
+from charterer.fakecloud.yaml_file import read_yaml
 
 
 def _decimal(text: str) -> str:
@@ -170,8 +170,6 @@ class CloudConfig(Written):
 def load_config(path: Path) -> CloudConfig:
     """The configuration in a YAML file; ValueError names the file and the wrong field."""
     try:
-        return CloudConfig.model_validate(yaml.safe_load(path.read_text()) or {})
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
+        return CloudConfig.model_validate(read_yaml(path) or {})
     except ValidationError as error:
         raise ValueError(f"{path}: {problems(error)}") from error

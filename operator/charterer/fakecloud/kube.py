@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-import yaml
+
+from charterer.fakecloud.yaml_file import read_yaml
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT = aiohttp.ClientTimeout(total=10)
@@ -45,15 +46,15 @@ def in_cluster() -> KubeAccess:
 def from_kubeconfig(path: Path) -> KubeAccess:
     """The current context of a kubeconfig (certificates, tokens; no plug-ins); ValueError says what is missing."""
     try:
-        config = yaml.safe_load(path.read_text())
+        config = read_yaml(path) or {}
         context = _named(config["contexts"], config["current-context"])["context"]
         cluster = _named(config["clusters"], context["cluster"])["cluster"]
         user = _named(config["users"], context["user"])["user"]
         server = cluster["server"].rstrip("/")
-    except yaml.YAMLError as error:
-        raise ValueError(f"{path} is not valid YAML: {error}") from error
-    except (KeyError, TypeError) as error:
+    except KeyError as error:
         raise ValueError(f"kubeconfig {path}: there is no {error}") from error
+    except (TypeError, AttributeError) as error:
+        raise ValueError(f"{path} is no kubeconfig: {error}") from error
     token_file = user.get("tokenFile")
     if not any(key in user for key in ("token", "tokenFile", "client-certificate", "client-certificate-data")):
         raise ValueError(f"kubeconfig {path}: user {context['user']!r} has neither token nor client certificate")

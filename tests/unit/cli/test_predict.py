@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ from charterer.api.models import learned_record
 from charterer.api.models.base import dump
 from charterer.api.models.statistics.machine_state import packed
 from charterer.domain.ids import ClassId
+from charterer.domain.nodes.waits import LaunchHistory
 from charterer.domain.profile import ModelFacts, PowerLaw
 from charterer.estimate.learner import Learner
 from tests.unit.cli.worlds import Charterer, charterer_over
@@ -138,4 +141,18 @@ def test_the_table_says_where_numbers_come_from_and_when_nodes_are_ready(monkeyp
     stdout = over(world(new=RESNET), monkeypatch)("predict").stdout
     assert "by its spec.model; no other classes with one ran here." in stdout
     assert "Seconds until a new node is ready" in stdout
+
+
+def test_a_start_up_is_the_mean_of_what_is_declared_and_of_what_was_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = world(new=RESNET)
+    found.pool("declared", gpus=8, gpu_type="A100", start_seconds=120.0)
+    seen = found.pool("seen", gpus=8, gpu_type="A100", start_seconds=120.0)
+    found.pools[seen.id] = replace(seen, launches=LaunchHistory(starts=0.9, logs=0.9 * log(5.0), at=found.now))
+    charterer = over(found, monkeypatch)
+    (pool,) = [pool for pool in answer(charterer, "new")["pools"] if pool["name"] == "seen"]
+    assert 5.0 < pool["startSeconds"] < 120.0
+    assert (pool["seen"], pool["declaredSeconds"]) == (1, 120.0)
+    stdout = charterer("predict").stdout
+    assert re.search(r"declared +120  declared\n", stdout)
+    assert "1 seen, and 120 declared" in stdout
     assert "declared" in stdout

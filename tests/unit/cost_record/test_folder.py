@@ -109,10 +109,13 @@ def damage(content: bytes) -> list[tuple[bytes, int, str]]:
         (first + second.replace(b'"format": 1', b'"format": 2'), 2, "its format is 2"),
         (first.replace(b'"rentalUid"', b'"rental-uid"') + second, 1, "does not begin with format, rentalUid, part"),
         (first.replace(b'"part": 0', b'"part": "0"') + second, 1, "does not begin with format, rentalUid, part"),
+        (first + second.replace(b'"part": 0', b'"part": %s' % (b"9" * 5000)) + third, 2, "number out of range"),
+        (first + second.replace(b'"rentalUid": "uid', b'"rentalUid": "\xff') + third, 2, "it is no text in UTF-8"),
+        (first + b"[" * 20_000 + b"\n" + third, 2, "it is no JSON"),
     ]
 
 
-@pytest.mark.parametrize("number", range(8))
+@pytest.mark.parametrize("number", range(11))
 async def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, number: int) -> None:
     await CostRecord(str(tmp_path)).write([cost_row(cost, rental_uid=f"uid-{cost}") for cost in ("1", "2", "3")])
     [file] = files_of(tmp_path)
@@ -135,6 +138,7 @@ async def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, number: int
         (b'"payer": null', b'"payer": "ada"', "string indices"),
         (b'"gpuSeconds": 3600', b'"gpuSeconds": "3600"', "gpuSeconds is '3600', which is no whole number"),
         (b'"gpuSeconds": 3600', b'"gpuSeconds": true', "gpuSeconds is True"),
+        (b'"gpuSeconds": 3600', b'"gpuSeconds": %s' % (b"9" * 400), "gpuSeconds is not below 1,000,000,000,000,000"),
         (b'"timeZone": "UTC"', b'"timeZone": "../../etc/passwd"', "timeZone is '../../etc/passwd', which is no time"),
         (b'"timeZone": "UTC"', b'"timeZone": "Nowhere/Here"', "which is no time zone"),
         (b'"timeZone": "UTC"', b'"timeZone": ["UTC"]', "unhashable|which is no time zone"),
@@ -194,6 +198,18 @@ async def test_a_file_in_place_of_the_folder_is_said(tmp_path: Path) -> None:
         await CostRecord(str(place)).write([cost_row("1")])
     with pytest.raises(RecordUnavailable, match="cannot be read: Not a directory"):
         rows_of(place)
+
+
+async def test_a_link_to_itself_and_a_file_without_end_are_said(tmp_path: Path) -> None:
+    await CostRecord(str(tmp_path)).write([cost_row("1")])
+    [file] = files_of(tmp_path)
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(RecordUnavailable, match=r"cannot be read: Too many levels of symbolic links \(.*/loop\); move"):
+        CostRecord(str(tmp_path)).months()
+    (tmp_path / "loop").unlink()
+    os.truncate(file, 100 * 2**30)
+    with pytest.raises(RecordUnavailable, match=r"jsonl in the record of costs has 107,374,182,400 bytes"):
+        rows_of(tmp_path)
 
 
 @contextmanager

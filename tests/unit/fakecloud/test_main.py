@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import socket
 from pathlib import Path
@@ -11,12 +12,14 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
+from charterer.cli.main import main as charterer
 from charterer.fakecloud.cloud import FakeAccount
 from charterer.fakecloud.config import load_config
 from charterer.fakecloud.faults import Faults
 from charterer.fakecloud.http import Api
 from charterer.fakecloud.main import main
 from charterer.fakecloud.state import State
+from tests.unit.cli.test_hostile_files import HOSTILE, is_one_sentence
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/fakecloud.yaml"
 CALL = re.compile(r"curl (?:-X (?P<method>[A-Z]+) )?localhost:8080(?P<path>/\S+)(?: -d '(?P<body>.*)')?")
@@ -77,3 +80,19 @@ def test_a_file_that_cannot_be_used_is_one_error(name: str, content: str, told: 
 
 def test_a_port_that_does_not_exist_is_refused() -> None:
     assert "write HOST:PORT" in CliRunner().invoke(main, ["--listen", "127.0.0.1:70000"]).output
+
+
+@pytest.mark.parametrize("option", ["--config", "--kubeconfig"])
+@pytest.mark.parametrize("content", HOSTILE.values(), ids=HOSTILE)
+def test_a_file_that_is_none_is_one_sentence(option: str, content: bytes, tmp_path: Path) -> None:
+    file = tmp_path / "given"
+    file.write_bytes(content)
+    is_one_sentence(CliRunner().invoke(charterer, ["fakecloud", option, str(file)]))
+
+
+def test_what_is_no_file_is_one_sentence(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "large").touch()
+    os.truncate(tmp_path / "large", 100 * 2**30)
+    for file in (str(tmp_path / "pipe"), str(tmp_path / "large"), "/dev/zero"):
+        is_one_sentence(CliRunner().invoke(charterer, ["fakecloud", "--config", file]))

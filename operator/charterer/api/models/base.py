@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from charterer.api.condition_types import ConditionType
 from charterer.api.stored_size import cut
-from charterer.domain.money import MOST_HOURLY_DOLLARS, Money, Price
+from charterer.domain.money import MAYBE_THOUSANDS, MOST_HOURLY_DOLLARS, Money, Price
 from charterer.domain.time import Instant, format_instant, moment, parse_instant
 
 Json = dict[str, Any]
@@ -141,14 +141,20 @@ _AMOUNT: Final[Json] = {"type": "string", "pattern": _DOLLARS, "maxLength": 19}
 _SIGNED_AMOUNT: Final[Json] = {"type": "string", "maxLength": 20}
 
 
-def _written_dollars(digits: int, limit: str) -> Json:
-    """The schema of dollars that users write, of which a rule says in words what a pattern would say in signs.
+def _written_dollars(digits: int, limit: str, *others: Rule) -> Json:
+    """The schema of dollars that users write, of which rules say in words what a pattern would say in signs.
 
-    A whole number without quotes has to get as far as the rule: of a type of JSON the API server says only its name.
+    A whole number without quotes has to get as far as the rules: of a type of JSON the API server says only its name.
     """
     rule = f"type(self) == string && self.matches('^[0-9]{{1,{digits}}}([.][0-9]{{1,6}})?$')"
     message = f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
-    return {"x-kubernetes-int-or-string": True, "maxLength": digits + 7, **rules(Rule(rule, message))}
+    return {"x-kubernetes-int-or-string": True, "maxLength": digits + 7, **rules(Rule(rule, message), *others)}
+
+
+_NO_THOUSANDS: Final = Rule(
+    f"type(self) != string || !self.matches('^{MAYBE_THOUSANDS.pattern}$')",
+    'three digits after the point may be meant as thousands: write "60000", or "60.00" for sixty dollars',
+)
 
 
 Amount = Annotated[
@@ -185,9 +191,9 @@ SignedCents = Annotated[
 
 SpecAmount = Annotated[
     Money,
-    _reads(Money, _at_most(_MOST_DOLLARS, Money.parse)),
-    PlainSerializer(Money.decimal),
-    WithJsonSchema(_written_dollars(9, "a billion")),
+    _reads(Money, _at_most(_MOST_DOLLARS, Money.given)),
+    PlainSerializer(Money.written),
+    WithJsonSchema(_written_dollars(9, "a billion", _NO_THOUSANDS)),
 ]
 """Dollars that a user gives, below a billion: sums of many stay within what an ``Amount`` can be."""
 

@@ -214,6 +214,7 @@ class BudgetState(StrEnum):
     OVERSPENT = "Overspent"
     CLOCK_BEHIND = "ClockBehind"
     NO_POOL = "NoPool"
+    NO_NAMESPACE = "NoNamespace"
     INVALID = "Invalid"
     STOPPED = "Stopped"
     DELETING = "Deleting"
@@ -244,7 +245,8 @@ class GPUBudgetView(ApiModel):
     state: BudgetState | None = None
     """Ready, Observing (mode Observe), Limited (jobs wait for money), TooSmall (even the cheapest options of the jobs
     cost more), Overspent, ClockBehind (the period has not begun by the operator's clock: nothing new is started),
-    NoPool (spec.poolSelector selects no GPUPool), Invalid, Stopped (a person has stopped the operator) or Deleting."""
+    NoPool (spec.poolSelector selects no GPUPool), NoNamespace (it pays for no namespace), Invalid, Stopped (a person
+    has stopped the operator) or Deleting."""
     spent: Cents | None = None
     """Dollars spent in the current period, running nodes included."""
     committed: Cents | None = None

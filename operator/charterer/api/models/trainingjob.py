@@ -183,7 +183,8 @@ class TrainingJobSpec(ApiModel):
             "out, since each run's pods get the GPUs that spec.gpus allows",
         ),
         Rule(
-            "!has(self.maxCost) || !isQuantity(self.maxCost) || quantity(self.maxCost).compareTo(quantity('0')) > 0",
+            "!has(self.maxCost) || type(self.maxCost) != string || !isQuantity(self.maxCost) || "
+            "quantity(self.maxCost).compareTo(quantity('0')) > 0",
             "maxCost must be more than 0: a job that may cost nothing can never run",
             ".maxCost",
         ),

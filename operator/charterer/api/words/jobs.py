@@ -56,6 +56,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "The budget does not pay even for the cheapest options of all jobs, so the job has its cheapest one.",
         "Raise the budget's `spec.amount`, or submit less.",
     ),
+    ReasonCode.PLACING: Meaning("The job has an option and its nodes, and gets them within seconds."),
     ReasonCode.MOVE_PAYS: Meaning("The job moves, because what the move saves is worth more than it costs."),
     ReasonCode.MAKES_ROOM: Meaning(
         "The job goes on with fewer GPUs, because its pool is full and jobs that wait need them more.",

@@ -40,6 +40,10 @@ BUDGET_STATES: Final[Mapping[str, Meaning]] = {
         "`spec.poolSelector` selects no GPUPool, so nothing can be rented.",
         "Label a GPUPool as the condition `Ready` says, or change `spec.poolSelector`.",
     ),
+    BudgetState.NO_NAMESPACE: Meaning(
+        "`spec.namespaceSelector` selects no namespace, or only those for which older budgets pay: nothing is rented.",
+        "Label a namespace as it says, or change it, so that a namespace has this budget only.",
+    ),
     BudgetState.INVALID: Meaning("The object cannot be used.", "Correct what the condition `Ready` names."),
     BudgetState.DELETING: Meaning(
         "The budget waits until all its rentals have ended and are counted.",

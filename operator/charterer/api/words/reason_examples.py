@@ -75,6 +75,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.RIGID: (_CHOSEN,),
     ReasonCode.NO_CURVE: (options.UnknownSpeed(_FOUR, 11_520.0, Money.of(26.0), 10_800.0),),
     ReasonCode.CHEAPEST_OVER_BUDGET: (_CHOSEN,),
+    ReasonCode.PLACING: (_CHOSEN,),
     ReasonCode.MOVE_PAYS: (
         options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(8.0), Money.of(9.0)),
         options.MovePays(_FOUR, 11_520.0, _EIGHT, 4_080.0, Money.of(-8.0), Money.of(9.0)),

@@ -21,6 +21,7 @@ from charterer.cli.shared.months import bounds
 from charterer.domain.pool import CapacityType
 from charterer.domain.spending.cost_row import BilledMachine, CostRow
 from charterer.domain.time import Instant, after, format_second
+from charterer.sentences import visible
 
 _NAMES: Final = """
     AvailabilityZone BilledCost BillingAccountId BillingAccountName BillingAccountType BillingCurrency
@@ -79,7 +80,7 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
         "ContractedCost": cost,
         "ContractedUnitPrice": unit_price,
         "EffectiveCost": cost,
-        "InvoiceId": f"{row.budget}-{month}",
+        "InvoiceId": harmless(f"{row.budget}-{month}"),
         "ListCost": cost,
         "ListUnitPrice": unit_price,
         "PricingCurrencyContractedUnitPrice": unit_price,
@@ -176,4 +177,4 @@ def _description(row: CostRow) -> str:
 @lru_cache
 def _tags(budget: str, pool: str, labels: tuple[tuple[str, str], ...]) -> str:
     tags = {**dict(labels), "charterer.dev/budget": budget, "charterer.dev/pool": pool}
-    return json.dumps(tags, sort_keys=True, ensure_ascii=False)
+    return visible(json.dumps(tags, sort_keys=True, ensure_ascii=False))

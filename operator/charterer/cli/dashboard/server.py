@@ -16,10 +16,15 @@ from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from charterer.cli.dashboard.board import Board
+from charterer.server.listener import Listener
 
 HOST: Final = "127.0.0.1"
 MOST_CLIENTS: Final = 16
 """Pages that may be connected at a time."""
+_MOST_CONNECTIONS: Final = 128
+"""At a time: a browser opens six for a page. Of more, the oldest is closed; a page whose stream that was asks again."""
+_REQUEST_SECONDS: Final = 15.0
+"""Seconds within which a connection must bring a request, and the next one."""
 _PULSE_SECONDS: Final = 15.0
 """Seconds after which something is sent, so that a client that has gone is noticed."""
 _SLOW_SECONDS: Final = 60.0
@@ -64,8 +69,9 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class PageServer:
     """Serves the page and its stream of parts below ``/<token>/`` until closed."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: Board, request_seconds: float = _REQUEST_SECONDS) -> None:
         self._board = board
+        self._listener: Listener | None = None
         self._token = secrets.token_urlsafe(32)
         self._files = {name: _file(name) for name in _TYPES}
         self._address = ""
@@ -77,22 +83,29 @@ class PageServer:
         app.on_response_prepare.append(_with_headers)
         # A handler is cancelled when its client goes: the stream of a closed page ends at once.
         self._runner = web.AppRunner(
-            app, handler_cancellation=True, access_log=None, shutdown_timeout=0.5, logger=_BRIEF
+            app,
+            handler_cancellation=True,
+            access_log=None,
+            shutdown_timeout=0.5,
+            logger=_BRIEF,
+            keepalive_timeout=request_seconds,  # also the time for the first request's headers
         )
         self.url = ""
 
     async def start(self, port: int) -> None:
         """Listen; port 0 takes a free one. OSError where the port is taken."""
         await self._runner.setup()
-        site = web.TCPSite(self._runner, HOST, port)
-        await site.start()
-        bound = int(self._runner.addresses[0][1])
+        assert self._runner.server is not None
+        self._listener = Listener(self._runner.server, HOST, port, None, _MOST_CONNECTIONS)
+        bound = self._listener.port
         self._address = f"{HOST}:{bound}"
         self._hosts = frozenset({self._address, f"localhost:{bound}"})
         self.url = f"http://{self._address}/{self._token}/"
 
     async def close(self) -> None:
         """Close all connections, streams too."""
+        if self._listener is not None:
+            await self._listener.close()
         await self._runner.cleanup()
 
     @web.middleware

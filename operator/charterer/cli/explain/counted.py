@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 
 from charterer.cli.explain.explanation import Explanation
 from charterer.domain.pool import CapacityType
@@ -41,7 +42,8 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
         found.insert(0, Counted("price", f"{chosen.price}, its share of {nodes}", source))
         if option.nodes not in (NodeSource.HERE, NodeSource.READY):
             starts = pool.known_launches.starts
-            known = f"{_MEASURED}, {count(round(starts), 'start')}" if starts else "declared"
+            declared = f"declared ({format_duration(pool.start_seconds)})"
+            known = f"{_MEASURED}, {count(ceil(starts), 'start')}, and {declared}" if starts else "declared"
             start = f"{format_duration(pool.likely_start_seconds)} until a new node is ready"
             found.append(Counted("start", start, known))
     if lost is not None:

@@ -42,9 +42,12 @@ def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
 def _name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
     """The class, its weight, and, where it has several rows, the terms in which they differ.
 
-    A job that follows no profile is a class of its own; all of these have one name.
+    A job that follows no profile is a class of its own: jobs of the same terms have one row, which names one of them.
     """
     name = _profile(job_class)
+    if not name and job_class.jobs:
+        first, *others = job_class.jobs
+        return f"{first} and {len(others)} like it" if others else first
     alike = [other for other in classes if (other.budget, _profile(other)) == (job_class.budget, name)]
     terms = [f"weight {job_class.weight:g}"] if job_class.weight != 1.0 else []
     for words in (_widths, _asked, _gpu_types, _slices, _shared, _spot, _resize, _failed, _variants):

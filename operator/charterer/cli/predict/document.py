@@ -50,7 +50,7 @@ def predict_document(classes: Sequence[ClassPrediction], starts: Sequence[StartP
     if starts:
         blocks.append(Heading("Seconds until a new node is ready"))
         blocks.append(
-            DocumentTable(_TIMES, tuple(row(start.pool, f"{start.seconds:.0f}", start.basis.value) for start in starts))
+            DocumentTable(_TIMES, tuple(row(start.pool, f"{start.seconds:.0f}", start.basis) for start in starts))
         )
     return Document("charterer predict", tuple(blocks))
 
@@ -97,7 +97,10 @@ def predict_json(classes: Sequence[ClassPrediction], starts: Sequence[StartPredi
             }
             for found in classes
         ],
-        "pools": [{"name": start.pool, "startSeconds": start.seconds, "basis": start.basis.value} for start in starts],
+        "pools": [
+            {"name": start.pool, "startSeconds": start.seconds, "seen": start.seen, "declaredSeconds": start.declared}
+            for start in starts
+        ],
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from math import exp, sqrt
+from math import ceil, exp, sqrt
 from typing import Any
 
 from charterer.api.metadata import ObjectMeta
@@ -27,11 +27,10 @@ _ONE_SAMPLE = BatchTerms(1, 1, 1)
 
 
 class PredictionBasis(StrEnum):
-    """Where the seconds of a checkpoint or of a start-up come from."""
+    """Where the seconds of a checkpoint come from, or those of a start-up that nobody saw."""
 
     DECLARED = "declared"
     KNOWN = "declared or reported"
-    SEEN = "seen"
     PARAMETERS = "by model.parameters"
     ASSUMED = "assumed"
 
@@ -71,11 +70,17 @@ class ClassPrediction:
 
 @dataclass(frozen=True, slots=True)
 class StartPrediction:
-    """Seconds from a node's launch to its readiness."""
+    """Seconds from a node's launch to its readiness: the mean of those ``seen`` and of those ``declared``."""
 
     pool: PoolId
     seconds: float
-    basis: PredictionBasis
+    declared: float
+    seen: int
+
+    @property
+    def basis(self) -> str:
+        """What the seconds are the mean of: ``declared``, or ``3 seen, and 120 declared``."""
+        return f"{self.seen} seen, and {self.declared:.0f} declared" if self.seen else PredictionBasis.DECLARED.value
 
 
 def recorded_states(profiles: Iterable[Mapping[str, Any]]) -> Mapping[ClassId, ClassState]:
@@ -133,7 +138,8 @@ def start_predictions(pools: Iterable[Pool]) -> list[StartPrediction]:
         StartPrediction(
             pool.id,
             pool.likely_start_seconds,
-            PredictionBasis.SEEN if pool.known_launches.starts else PredictionBasis.DECLARED,
+            pool.start_seconds,
+            ceil(pool.known_launches.starts),
         )
         for pool in sorted(pools, key=lambda pool: pool.id)
     ]

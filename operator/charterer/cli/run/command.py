@@ -17,7 +17,16 @@ from charterer.cli.run.follow import Follower
 from charterer.cli.run.git import GitSource, git_source
 from charterer.cli.run.manifest import SubmittedJob, Volume, as_yaml, manifests
 from charterer.cli.run.secret_names import secret_variables
-from charterer.cli.run.submit import Images, create, first_word, images, next_line, unless_paid_for, without_defaults
+from charterer.cli.run.submit import (
+    Images,
+    create,
+    first_word,
+    images,
+    next_line,
+    unless_paid_for,
+    unless_too_wide,
+    without_defaults,
+)
 from charterer.cli.shared.cluster import ClusterOptions, call, cluster_options
 from charterer.cli.shared.option_groups import option_group
 from charterer.cli.shared.output import FAILED
@@ -68,7 +77,7 @@ class _Dollars(click.ParamType[Money]):
         if isinstance(value, Money):
             return value
         try:
-            amount = Money.parse(value.removeprefix("$"))
+            amount = Money.given(value.removeprefix("$"))
         except ValueError as error:
             self.fail(str(error), param, ctx)
         if amount.micros <= 0:
@@ -238,6 +247,7 @@ async def _submit(client: Client, told: SubmittedJob, follow: bool) -> bool:
     """Whether all is well: the job is created, and complete if it is followed."""
     namespace = told.namespace or client.access.namespace
     await unless_paid_for(client, namespace)
+    await unless_too_wide(client, told.gpus.min)
     found = await images(client, namespace, told.image)
     complete = replace(told, namespace=namespace, image=found.job, git_image=found.git)
     made = await create(client, namespace, *manifests(complete))

@@ -142,7 +142,7 @@ def _training_job(of: SubmittedJob, code_map: Json | None) -> Json:
     if of.spot:
         spec["spotPolicy"] = SpotPolicy.ALLOWED.value
     if of.max_cost is not None:
-        spec["maxCost"] = of.max_cost.decimal()
+        spec["maxCost"] = of.max_cost.written()
     if of.complete_by is not None:
         spec["targetCompletionTime"] = format_second(of.complete_by)
     spec["template"] = {"spec": _pod(of, code_map)}

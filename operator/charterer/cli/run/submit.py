@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final, NamedTuple
 
 import click
@@ -13,10 +13,11 @@ from charterer.api.models.base import Json
 from charterer.cli.run.manifest import owned_by
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound
-from charterer.cluster.paths import CONFIG_MAPS, GPU_BUDGETS, NAMESPACES, TRAINING_JOBS
+from charterer.cluster.paths import CONFIG_MAPS, GPU_BUDGETS, GPU_POOLS, NAMESPACES, TRAINING_JOBS
 from charterer.domain.errors import InvalidObject
 from charterer.domain.plan import ReasonCode
-from charterer.sentences import names
+from charterer.domain.pool import Pool
+from charterer.sentences import count, names
 
 DEFAULTS: Final = "charterer-run"
 """Name of the ConfigMap in a namespace that says what `charterer run` takes where nobody says otherwise."""
@@ -164,6 +165,30 @@ async def unless_paid_for(client: Client, namespace: str) -> None:
     )
 
 
+async def unless_too_wide(client: Client, least: int) -> None:
+    """ClickException where no GPUPool has so many GPUs; nothing where whoever asks may not see them."""
+    try:
+        listed = await client.list(GPU_POOLS.all())
+        pools = [decode.pool(item) for item in listed.items]
+    except (Forbidden, InvalidObject):
+        return
+    if refusal := too_wide(pools, least):
+        raise click.ClickException(refusal)
+
+
+def too_wide(pools: Collection[Pool], least: int) -> str:
+    """That no pool has so many GPUs; empty if one has, or may have: what a node of it is, nobody knows yet."""
+    sizes = {pool.id: pool.max_nodes * pool.gpus_per_node for pool in pools}
+    if not sizes or not all(pool.gpus_per_node for pool in pools) or least <= max(sizes.values()):
+        return ""
+    widest = max(pools, key=lambda pool: sizes[pool.id])
+    nodes = f"{count(widest.max_nodes, 'node')} of {count(widest.gpus_per_node, 'GPU')}"
+    return (
+        f"no GPUPool has {least:,} GPUs for one job: the largest, {widest.id}, has {sizes[widest.id]:,} ({nodes}): "
+        "ask for fewer, or raise its maxNodes"
+    )
+
+
 def _no_namespace(namespace: str) -> str:
     return f"there is no namespace {namespace}: kubectl create namespace {namespace}, or give another with -n"
 
@@ -188,6 +213,8 @@ def next_line(namespace: str, name: str, status: Mapping[str, Any]) -> str:
         what = "but no operator has said anything of it yet: charterer doctor says what is wrong"
     elif status.get("why") == ReasonCode.NO_BUDGET:
         what = "but no GPUBudget selects its namespace, so it waits until one does: ask whoever runs Charterer"
+    elif status.get("why") == ReasonCode.NO_OPTION:
+        what = f"but nothing that can be rented fits it: charterer explain {name} -n {namespace} says why"
     elif status.get("state") == "Invalid":
         what = f"but it cannot run: charterer explain {name} -n {namespace} says why"
     else:

@@ -6,12 +6,18 @@ import csv
 from collections.abc import Iterable, Sequence
 from typing import Final, TextIO
 
+from charterer.sentences import visible
+
 _EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 """First characters of what spreadsheets take for a formula (OWASP, "CSV Injection")."""
 
 
 def harmless(text: str) -> str:
-    """The text with an apostrophe before it, where a spreadsheet would execute it; it shows the text then."""
+    """The text with an apostrophe before it, where a spreadsheet would execute it; it shows the text then.
+
+    What a terminal would obey is an escape.
+    """
+    text = visible(text)
     return f"'{text}" if text.startswith(_EXECUTED) else text
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
@@ -19,6 +20,7 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.capacity_kinds import WithoutKind, without_each_kind
 from charterer.policy.explain.frontier import Frontier
 from charterer.policy.explain.month_sums import MonthSums, month_sums
+from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.nodes.pool_quota import LaunchWait, launch_waits
 from charterer.policy.nodes.rental_index import rental_index
 from charterer.policy.options.menu_key import MenuKey
@@ -61,6 +63,7 @@ class ClassRow:
     """The paths that jobs of a class are given, and the mean seconds and dollars of a job, mixing included.
 
     Jobs of one class with other terms (``weight``, and what decides the ``menu``) have a row of their own.
+    ``jobs``: its jobs in sight, as namespace/name, the oldest first.
     """
 
     budget: BudgetId
@@ -71,6 +74,7 @@ class ClassRow:
     paths: tuple[PathVerdict, ...]
     seconds: float
     dollars: float
+    jobs: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -151,17 +155,22 @@ def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
 def _classes(solution: BudgetSolution) -> list[ClassRow]:
     """A row for each class of the budget."""
     rows = []
-    for verdict, ((_, menu, _), assignment) in zip(solution.classes(), solution.assignments.items(), strict=True):
+    jobs: dict[GroupKey, list[str]] = defaultdict(list)
+    for job in sorted(solution.inputs.snapshot.jobs.values(), key=lambda job: (job.created, job.namespace, job.name)):
+        if job.budget == solution.budget.id and job.id in solution.inputs.facts:
+            jobs[solution.key(job)].append(f"{job.namespace}/{job.name}")
+    for verdict, (key, assignment) in zip(solution.classes(), solution.assignments.items(), strict=True):
         rows.append(
             ClassRow(
                 budget=verdict.budget,
                 class_id=verdict.class_id,
                 weight=assignment.group.weight,
-                menu=menu,
+                menu=key[1],
                 arrivals_per_hour=verdict.arrivals_per_hour,
                 paths=verdict.paths,
                 seconds=assignment.mean_seconds,
                 dollars=assignment.mean_dollars,
+                jobs=tuple(jobs[key]),
             )
         )
     return rows

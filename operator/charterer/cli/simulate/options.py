@@ -114,7 +114,7 @@ class NodeOptions:
         try:
             price = Price.parse(self.node_price)
         except ValueError as error:
-            raise ValueError(problem) from error
+            raise ValueError(f"{problem} ({error})") from error
         if not Price(0) <= price <= DEAREST:
             raise ValueError(problem)
         return PoolModel("pool", self.gpus_per_node, price, start_seconds=self.start_seconds, max_nodes=self.max_nodes)
@@ -254,7 +254,7 @@ class OutputOptions:
             return None
         problem = f"--budget {self.budget} is no budget: give dollars a month from 0 on"
         try:
-            amount = Money.parse(self.budget)
+            amount = Money.given(self.budget)
         except ValueError as error:
             raise ValueError(problem) from error
         if amount.micros < 0:

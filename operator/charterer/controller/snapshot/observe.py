@@ -17,7 +17,7 @@ from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed
 from charterer.controller.snapshot.job_work import remaining_work
 from charterer.controller.snapshot.node_notices import node_notices, with_notices
 from charterer.controller.snapshot.paid_prices import paid, recorded_segments
-from charterer.controller.snapshot.payers import overlaps_of, payers_of
+from charterer.controller.snapshot.payers import overlaps_of, pay_nowhere, payers_of
 from charterer.controller.snapshot.pools.correlated_pools import with_correlated_launches
 from charterer.controller.snapshot.pools.hazards import with_hazards
 from charterer.controller.snapshot.pools.node_traits import refused_nodes, seen_traits, shown_by
@@ -120,6 +120,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         ),
         orphans=_with_their_pods(memo(_orphans, state.runs, decoded, state.problems, payers), pods),
         overlaps=memo(overlaps_of, state.budgets, state.namespaces),
+        pays_nowhere=memo(pay_nowhere, state.budgets, state.namespaces),
         unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
         stop=state.stop,
         limits=state.limits,

@@ -99,6 +99,23 @@ def overlaps_of(
     }
 
 
+def pay_nowhere(
+    budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
+) -> Mapping[BudgetId, str]:
+    """For each budget that pays for no namespace, why. One that is above others need not pay for any."""
+    by_namespace = budgets_by_namespace(budgets, namespaces)
+    selecting = {budget.id for candidates in by_namespace.values() for budget in candidates}
+    paying = {candidates[0].id for candidates in by_namespace.values() if candidates}
+    above = budget_tree({budget.id: budget for budget in budgets.values()}).below
+    return {
+        budget.id: "older budgets pay for all namespaces that spec.namespaceSelector selects"
+        if budget.id in selecting
+        else "spec.namespaceSelector selects no namespace"
+        for budget in budgets.values()
+        if budget.id not in paying and budget.id not in above
+    }
+
+
 def in_words(said: Sequence[tuple[Overlap, str]]) -> str:
     """The sentences about the first overlaps, and in how many more namespaces there are any."""
     more = sum(len(overlap.namespaces) for overlap, _ in said[_SAID:])

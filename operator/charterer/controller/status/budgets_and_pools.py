@@ -110,6 +110,8 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.INVALID
     if no_pool(budget, snapshot.pools):
         return BudgetState.NO_POOL
+    if budget.id in snapshot.pays_nowhere:
+        return BudgetState.NO_NAMESPACE
     if budget.mode is Mode.OBSERVE:
         return BudgetState.OBSERVING
     if snapshot.stop is not None:
@@ -167,6 +169,8 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         return False, "ParentUnknown", f"{sentence(verdict.parent_fault)}; what runs goes on"
     if (lacking := no_pool(budget, snapshot.pools)) is not None:
         return False, "NoPool", sentence(lacking)
+    if nowhere := snapshot.pays_nowhere.get(budget.id):
+        return False, "NoNamespace", f"{nowhere}: nothing is rented; label a namespace so, or change it"
     if budget.penniless:
         return False, "ZeroAmount", why_penniless(budget)
     if too_low := _hourly_too_low(budget, snapshot):

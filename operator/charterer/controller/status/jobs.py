@@ -22,6 +22,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.sentences import count, is_or_are
 
+_CHOSEN = (ReasonCode.BUDGET_OPTIMAL, ReasonCode.RIGID, ReasonCode.NO_CURVE, ReasonCode.CHEAPEST_OVER_BUDGET)
 _LIMITED = (
     ReasonCode.WAITING_FOR_BUDGET,
     ReasonCode.HARD_LIMIT,
@@ -106,11 +107,11 @@ def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> 
         return job.finish.reason
     if verdict is None:
         return problems[0].reason if problems else ""
-    if verdict.reason.code is ReasonCode.NO_CURVE:  # why there is none says more
-        return next(
-            (problem.reason for problem in problems if problem.field == PROFILE_NAME), verdict.reason.code.value
-        )
-    return verdict.reason.code.value
+    code = verdict.reason.code
+    if code is ReasonCode.NO_CURVE and (of_profile := [each.reason for each in problems if each.field == PROFILE_NAME]):
+        return of_profile[0]  # why there is no curve says more
+    # How an option was chosen says nothing of a job that has none yet: it would look like a reason to wait.
+    return (ReasonCode.PLACING if code in _CHOSEN and job.allocation is None else code).value
 
 
 def _conditions(

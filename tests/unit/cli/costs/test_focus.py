@@ -89,6 +89,11 @@ def test_no_cell_is_executed_by_a_spreadsheet() -> None:
     assert not [value for charge in charges(ROWS) for name, value in charge.items() if value[:1] in "=+@\t" and value]
 
 
+def test_no_cell_has_what_a_terminal_would_obey() -> None:
+    row = replace(cost_row("1", payer("a\x1b[31m/b\x07")), budget="c\x00", pool="d\x7f", rental="e\x9b")
+    assert not [value for value in charges([row])[0].values() if not value.isprintable()]
+
+
 @pytest.mark.needs("focus")
 def test_the_model_of_1_4_finds_nothing(tmp_path: Path) -> None:
     awaited.present("focus", focus_validator.missing)

@@ -95,6 +95,22 @@ async def test_the_numbers_are_those_of_the_plan_and_every_picture_has_a_table(b
         assert browser.problems == []
 
 
+async def test_what_is_not_counted_by_namespace_yet_is_a_row_so_that_both_tables_add_up(browser: Browser) -> None:
+    parts = parts_of(busy_cluster(4))
+    parts["plan"]["budgets"][0]["spentFor"] = {"training": "101", "idle": "7"}
+    row = {"budget": parts["plan"]["budgets"][0]["name"], "namespace": "vision", "stillOpen": "0", "gpuHours": None}
+    parts["costs"]["costs"] = [row | {"purpose": "job", "dollars": "89"}, row | {"purpose": "idle", "dollars": "7"}]
+    async with serving(parts) as (url, _):
+        await browser.open(url)
+        await browser.until(READY)
+        found = "[...document.querySelectorAll('#costs-table tbody tr')]"
+        rows = f"{found}.map(it => [...it.cells].slice(0, 2).map(cell => cell.innerText))"
+        await browser.until(f"{rows}.length === 2")
+        assert await browser.run(rows) == [["vision", "$89.00"], ["since this was counted", "$12.00"]]
+        assert "$101" in await text(browser, "#waste-table")
+        assert browser.problems == []
+
+
 async def test_each_budget_has_its_numbers_and_jobs(browser: Browser) -> None:
     parts = parts_of(busy_cluster(4))
     for name in ("plan", "costs"):

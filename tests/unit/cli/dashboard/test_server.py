@@ -206,3 +206,30 @@ async def test_odd_requests_are_refused_and_nothing_is_said_on_the_terminal(
     writer.close()
     assert answer.split(b" ", 2)[1][:1] == b"4", answer
     assert capfd.readouterr().err == ""
+
+
+async def test_connections_that_say_nothing_are_closed(board: Board) -> None:
+    server = PageServer(board, request_seconds=0.05)
+    await server.start(0)
+    address = urlsplit(server.url)
+    for sent in (b"", b"GET / HT"):
+        reader, writer = await asyncio.open_connection(address.hostname, address.port)
+        writer.write(sent)
+        async with asyncio.timeout(PATIENCE):
+            await reader.read()
+        writer.close()
+    await server.close()
+
+
+async def test_silent_connections_keep_nobody_out_and_are_not_kept_without_number(
+    server: PageServer, session: aiohttp.ClientSession
+) -> None:
+    address = urlsplit(server.url)
+    silent = [await asyncio.open_connection(address.hostname, address.port) for _ in range(300)]
+    async with session.get(server.url) as answer:
+        assert answer.status == 200
+    async with asyncio.timeout(PATIENCE):
+        for reader, _ in silent[:150]:
+            assert await reader.read() == b""
+    for _, writer in silent:
+        writer.close()

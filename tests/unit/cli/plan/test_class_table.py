@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests.unit.cli.plan.test_plan import busy
 from tests.unit.cli.worlds import charterer_over
+from tests.worlds import NAMESPACE
 
 
-def test_jobs_without_a_profile_have_rows_that_say_how_they_differ(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_jobs_without_a_profile_have_rows_that_name_one_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     world = busy()
     world.job("two", gpus=(8, 8, 8))
-    assert "research  (no profile)  " in charterer_over(world, monkeypatch)("plan").stdout
+    assert f"research  {NAMESPACE}/two  " in charterer_over(world, monkeypatch)("plan").stdout
     world.job("three", gpus=(8, 8, 16))
+    world.job("four", gpus=(8, 8, 8))
     told = charterer_over(world, monkeypatch)("plan").stdout
-    assert "(no profile, 8 GPUs)" in told
-    assert "(no profile, 8 to 16 GPUs)" in told
+    assert f"  {NAMESPACE}/three  " in told
+    assert re.search(f"  {NAMESPACE}/(two|four) and 1 like it  ", told)

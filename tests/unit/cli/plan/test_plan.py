@@ -261,6 +261,7 @@ def test_a_what_if_that_changes_nothing_now_says_so(monkeypatch: pytest.MonkeyPa
         ),
         (("--amount", "reserach=5"), "--amount: no GPUBudget 'reserach'; did you mean research?"),
         (("--amount", "research=-5"), "'research=-5' is no amount of a budget; write BUDGET=60000"),
+        (("--amount", "research=60.000"), "'60.000' may be meant as thousands: write 60000, or 60.0000 if it is not"),
         (("--picture", "plan.pdf"), "plan.pdf: a picture is written as .svg or .png"),
         (("-f", "no-such-file.yaml"), "no-such-file.yaml cannot be read: No such file or directory"),
         (("--nonsense",), "No such option '--nonsense'"),

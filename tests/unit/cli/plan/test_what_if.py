@@ -43,6 +43,7 @@ def test_of_several_budgets_only_those_that_differ_are_compared(
         ('suspend: "no"', "spec.suspend is 'no', and has to be of type boolean: leave the quotes out"),
         ("profileName: 7", "spec.profileName is 7, and has to be of type string: put it in quotes"),
         ("maxCost: 60", "spec.maxCost: 60 is not a string: put it in quotes"),
+        ('maxCost: "1.250"', "spec.maxCost: '1.250' may be meant as thousands: write 1250, or 1.2500 if it is not"),
     ],
 )
 def test_a_field_that_does_not_exist_or_has_another_type_is_refused_as_kubectl_would(
@@ -217,3 +218,28 @@ def test_what_was_learned_of_an_existing_pool_counts_in_a_what_if(monkeypatch: p
     said = charterer_over(world, monkeypatch)("plan", "-f", "-", stdin=_A100 % "").stdout
     assert "It would do the same as without that." in said
     assert "1 budget is as before." in said
+
+
+def test_all_that_is_wrong_in_files_is_told_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = "apiVersion: charterer.dev/v1alpha1\nkind: TrainingJob\nmetadata: {name: %s, namespace: %s}\nspec: {%s}\n"
+    first, second = tmp_path / "first.yaml", tmp_path / "second.yaml"
+    spec = "gpus: {min: none}, resizepolicy: Never, template: {spec: {containers: [{name: t, image: i}]}}"
+    first.write_text("---\n".join([job % ("a", "team", spec), job % ("b", "teem", ""), job % ("c", "team", "gpus: 7")]))
+    second.write_text("kind: Namespace\napiVersion: v1\n")
+    result = charterer_over(steady(), monkeypatch)("plan", "-f", str(first), "-f", str(second))
+    assert result.exit_code == 1
+    for told in (
+        "first.yaml, document 1: TrainingJob a: spec.gpus.min is 'none', and has to be of type integer",
+        "unknown field spec.resizepolicy: did you mean resizePolicy",
+        "first.yaml, document 2: TrainingJob b: no namespace 'teem'",
+        "first.yaml, document 3: TrainingJob c: spec.gpus is 7, and has to be of type object",
+        "second.yaml: Namespace has no metadata.name",
+    ):
+        assert told in result.stderr
+    first.write_text("- 1\n---\n7\n")
+    second.write_text("a: [b")
+    told = charterer_over(steady(), monkeypatch)("plan", "-f", str(first), "-f", str(second)).stderr
+    assert told.count("this is no Kubernetes object") == 2
+    assert "second.yaml is no YAML" in told
+    first.write_text("---\n".join(["7\n"] * 15))
+    assert "; and 5 more" in charterer_over(steady(), monkeypatch)("plan", "-f", str(first)).stderr

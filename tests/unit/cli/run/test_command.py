@@ -86,6 +86,7 @@ def test_without_code_the_manifest_is_one_object(here: Path) -> None:
         (["--gpus", "1", "--volume", "ck:relative", "x"], "'ck:relative': write CLAIM:/PATH"),
         (["--gpus", "1", "--max-cost", "0", "x"], "can never run"),
         (["--gpus", "1", "--max-cost", "twenty", "x"], "'twenty' is no amount of money"),
+        (["--gpus", "1", "--max-cost", "60.000", "x"], "may be meant as thousands: write 60000, or 60.0000"),
         (["--gpus", "1", "--complete-by", "tomorrow", "x"], "write date and time with a zone"),
         (["--gpus", "1", "--complete-by", "2026-12-01T18:00:00", "x"], "has no time zone"),
         (["--gpus", "1", "--resize", "Sometimes", "x"], "'Never', 'Restart', 'InPlace'"),
@@ -110,3 +111,8 @@ def test_a_variable_that_may_be_secret_is_said() -> None:
     assert "Warning: HF_TOKEN, WANDB_API_KEY may be secret" in told.stderr
     plain = ran("--gpus", "1", "--image", "a:1", "--env", "TOKENIZERS_PARALLELISM=x", "--", "python", "t.py")
     assert "secret" not in plain.stderr
+
+
+def test_an_amount_of_three_decimals_is_written_so_that_nobody_takes_it_for_thousands() -> None:
+    asked = ("--gpus", "1", "--image", "a:1", "--max-cost", "12.3450", "--", "python", "train.py")
+    assert job_of(*asked)["spec"]["maxCost"] == "12.3450"

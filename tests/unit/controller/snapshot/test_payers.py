@@ -7,7 +7,7 @@ from dataclasses import replace
 from charterer.api.decode import DecodedNamespace
 from charterer.api.models.base import MESSAGE_LIMIT
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.payers import overlaps_of, payers_of
+from charterer.controller.snapshot.payers import overlaps_of, pay_nowhere, payers_of
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.selector import Selector
@@ -93,3 +93,17 @@ def test_siblings_that_select_one_namespace_still_overlap_without_their_parent()
     }
     assert payers_of(tree, NAMESPACES)["ai"].id == "vision"
     assert overlaps_of(tree, NAMESPACES).keys() == {"vision", "nlp"}
+
+
+def test_a_budget_that_pays_for_no_namespace_is_told_why_unless_it_is_above_others() -> None:
+    found = budgets(
+        company=Selector((("team", "nobody"),), ()),
+        vision=Selector((TEAM,), ()),
+        late=Selector((TEAM,), ()),
+        typo=Selector((("team", "vison"),), ()),
+    )
+    found[ObjectKey("", "vision")] = replace(found[ObjectKey("", "vision")], parent=BudgetId("company"))
+    assert pay_nowhere(found, NAMESPACES) == {
+        "late": "older budgets pay for all namespaces that spec.namespaceSelector selects",
+        "typo": "spec.namespaceSelector selects no namespace",
+    }

@@ -12,7 +12,7 @@ import pytest
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import Mode
-from charterer.domain.ids import ClassId
+from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
 from charterer.domain.selector import EVERYTHING, Selector
@@ -90,6 +90,20 @@ def test_a_budget_without_pools_does_not_say_that_their_prices_are_missing(selec
     shown = next(each for each in status(world)["conditions"] if each["type"] == "PriceDataFresh")
     assert (shown["status"], shown["reason"]) == ("Unknown", "NoPool")
     assert told in shown["message"]
+
+
+def test_a_budget_that_pays_for_no_namespace_is_not_ready() -> None:
+    snapshot = a_world("60000", jobs=0).snapshot()
+    said = {BudgetId("research"): "spec.namespaceSelector selects no namespace"}
+    snapshot = replace(snapshot, pays_nowhere=said)
+    (shown,) = [
+        dump(viewed.make(snapshot))
+        for viewed in viewed_objects(snapshot, plan(snapshot), {})
+        if viewed.kind.name == "GPUBudget"
+    ]
+    (ready,) = [each for each in shown["conditions"] if each["type"] == "Ready"]
+    assert (shown["state"], ready["status"], ready["reason"]) == ("NoNamespace", "False", "NoNamespace")
+    assert ready["message"].startswith("spec.namespaceSelector selects no namespace: nothing is rented; label")
 
 
 def within(world: World) -> Mapping[str, Any]:

@@ -94,3 +94,12 @@ def test_a_running_job_that_no_pool_fits_any_more_says_so_where_it_says_that_it_
         found for found in job_view(one, why, (), snapshot(one)).conditions if found.type == "CapacityAvailable"
     )
     assert (shown.status, shown.message) == ("True", "the job has its GPUs: there is no GPUPool: apply one")
+
+
+@pytest.mark.parametrize("code", [ReasonCode.RIGID, ReasonCode.BUDGET_OPTIMAL, ReasonCode.NO_CURVE])
+def test_how_an_option_was_chosen_is_no_reason_to_wait(code: ReasonCode) -> None:
+    why = Verdict(None, Reason(code, 0.0, ZERO, NoPool()), None)
+    queued, running = job(), placed(run(1, pod()))
+    shown = job_view(queued, why, (), snapshot(queued))
+    assert (shown.state, shown.why) == (JobState.QUEUED, "Placing")
+    assert job_view(running, why, (), snapshot(running)).why == code

@@ -12,6 +12,7 @@ import click
 from charterer.api.names import API_VERSION
 from charterer.cli.shared.files.input_file import read_text
 from charterer.cli.shared.files.yaml_documents import documents
+from charterer.cli.shared.what_ifs.all_faults import AllFaults
 
 _OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool", "GPUPoolSet")
 """Kinds of Charterer's that users write: with another apiVersion they are a mistake."""
@@ -42,14 +43,17 @@ class ManifestSource:
 
 
 def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
-    """The objects of YAML or JSON files, ``-`` for stdin. ClickException names file and document."""
+    """The objects of YAML or JSON files, ``-`` for stdin. ClickException names each file and document that is wrong."""
     sources: list[ManifestSource] = []
+    faults = AllFaults()
     for file in files:
         name = "stdin" if str(file) == "-" else str(file)
-        found = documents(name, read_text(file))
-        for number, document in enumerate(found, start=1):
-            at = f"{name}, document {number}" if len(found) > 1 else name
-            sources += _objects(at, document)
+        with faults.of_one():
+            found = documents(name, read_text(file))
+            for number, document in enumerate(found, start=1):
+                with faults.of_one():
+                    sources += _objects(f"{name}, document {number}" if len(found) > 1 else name, document)
+    faults.tell()
     return tuple(sources)
 
 

@@ -12,6 +12,7 @@ import click
 from charterer.api import decode
 from charterer.api.decode import DecodedNamespace
 from charterer.api.names import API_VERSION
+from charterer.cli.shared.what_ifs.all_faults import AllFaults
 from charterer.cli.shared.what_ifs.manifest_files import ManifestSource
 from charterer.cli.shared.what_ifs.pool_set_files import check_known, pools_of_set, without_removed
 from charterer.cli.shared.what_ifs.schema_faults import schema_faults
@@ -71,7 +72,7 @@ def budget_amount(text: str) -> tuple[BudgetId, Money]:
     try:
         if not name or not separator or dollars.startswith("-"):
             raise ValueError(f"{text!r} is no amount of a budget")
-        return BudgetId(name), Money.parse(dollars.removeprefix("$").replace(",", ""))
+        return BudgetId(name), Money.given(dollars.removeprefix("$").replace(",", ""))
     except ValueError as error:
         raise click.BadParameter(f"{error}; write BUDGET=60000, as spec.amount has it") from error
 
@@ -82,45 +83,53 @@ def budget_amount(text: str) -> tuple[BudgetId, Money]:
 def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namespace: str, now: Instant) -> ClusterState:
     """The state as if the objects had been applied: new objects are added, existing ones have the new spec.
 
-    ``namespace`` is for objects that name none. ClickException names the file, the object and the field.
+    ``namespace`` is for objects that name none. ClickException names file, object and field of all that is wrong.
     """
+    faults = AllFaults()
+    state, objects = _with_namespaces(state, objects, faults)
+    for source in objects:
+        with faults.of_one():
+            state = _with(source, namespace, state, now)
+    faults.tell()
+    return state
+
+
+def _with(source: ManifestSource, namespace: str, state: ClusterState, now: Instant) -> ClusterState:
+    """The state as if one object had been applied, which is no Namespace."""
     jobs, profiles = dict(state.jobs), dict(state.profiles)
     budgets, pools = dict(state.budgets), dict(state.pools)
-    state, objects = _with_namespaces(state, objects)
-    for source in objects:
-        kind, name, key = _identity(source, namespace, state)
-        fault = next(schema_faults(kind, source.field("spec")), None)
-        if fault is not None:
-            raise click.ClickException(f"{source.at}: {kind} {name}: {fault}")
-        raw = _complete(source, kind, key, now)
-        try:
-            match kind:
-                case "TrainingJob":
-                    before = jobs.get(key)
-                    decoded = decode.training_job(raw)
-                    _ordered_widths(source, decoded.job)
-                    job = decoded.job if before is None else _job_of(decoded.job, before.job)
-                    jobs[key] = replace(decoded, job=job)
-                case "SpeedupProfile":
-                    profiles[key] = decode.profile(raw)
-                case "GPUBudget":
-                    budgets[key] = _budget_of(decode.budget(raw), budgets.get(key))
-                case "GPUPool":
-                    pools[key] = _pool_of(source, decode.pool(raw), pools.get(key), pools.values())
-                case "GPUPoolSet":
-                    pools = _with_set(source, raw, key, state, pools, now)
-                case _:
-                    what = "TrainingJob, SpeedupProfile, GPUBudget, GPUPool or GPUPoolSet"
-                    raise click.ClickException(f"{source.at}: {kind} {name} is no {what} of {API_VERSION}")
-        except InvalidObject as error:
-            raise click.ClickException(
-                f"{source.at}: {kind} {name}: {error.problem.field}: {error.problem.message}"
-            ) from error
+    kind, name, key = _identity(source, namespace, state)
+    if faults := list(schema_faults(kind, source.field("spec"))):
+        raise click.ClickException(f"{source.at}: {kind} {name}: {', '.join(faults)}")
+    raw = _complete(source, kind, key, now)
+    try:
+        match kind:
+            case "TrainingJob":
+                before = jobs.get(key)
+                decoded = decode.training_job(raw)
+                _ordered_widths(source, decoded.job)
+                job = decoded.job if before is None else _job_of(decoded.job, before.job)
+                jobs[key] = replace(decoded, job=job)
+            case "SpeedupProfile":
+                profiles[key] = decode.profile(raw)
+            case "GPUBudget":
+                budgets[key] = _budget_of(decode.budget(raw), budgets.get(key))
+            case "GPUPool":
+                pools[key] = _pool_of(source, decode.pool(raw), pools.get(key), pools.values())
+            case "GPUPoolSet":
+                pools = _with_set(source, raw, key, state, pools, now)
+            case _:
+                what = "TrainingJob, SpeedupProfile, GPUBudget, GPUPool or GPUPoolSet"
+                raise click.ClickException(f"{source.at}: {kind} {name} is no {what} of {API_VERSION}")
+    except InvalidObject as error:
+        raise click.ClickException(
+            f"{source.at}: {kind} {name}: {error.problem.field}: {error.problem.message}"
+        ) from error
     return replace(state, jobs=jobs, profiles=profiles, budgets=budgets, pools=pools)
 
 
 def _with_namespaces(
-    state: ClusterState, objects: Iterable[ManifestSource]
+    state: ClusterState, objects: Iterable[ManifestSource], faults: AllFaults
 ) -> tuple[ClusterState, Sequence[ManifestSource]]:
     """The state with the Namespaces among the objects, and the other objects."""
     namespaces, others = dict(state.namespaces), []
@@ -128,18 +137,19 @@ def _with_namespaces(
         if not source.is_namespace:
             others.append(source)
             continue
-        name = _name(source, "Namespace")
-        before = namespaces.get(ObjectKey("", name), DecodedNamespace(name, {"kubernetes.io/metadata.name": name}))
-        namespaces[ObjectKey("", name)] = replace(before, labels={**before.labels, **_labels(source)})
+        with faults.of_one():
+            name = _name(source, "Namespace")
+            before = namespaces.get(ObjectKey("", name), DecodedNamespace(name, {"kubernetes.io/metadata.name": name}))
+            namespaces[ObjectKey("", name)] = replace(before, labels={**before.labels, **_labels(source)})
     return replace(state, namespaces=namespaces), others
 
 
 def written_jobs(
     objects: Iterable[ManifestSource], state: ClusterState, namespace: str, now: Instant
 ) -> Mapping[ObjectKey, Mapping[str, Any]]:
-    """The TrainingJobs among the objects, as the API server would have them. ClickException as ``apply_objects``."""
+    """The TrainingJobs among objects that could be applied, as the API server would have them."""
     jobs: dict[ObjectKey, Mapping[str, Any]] = {}
-    state, objects = _with_namespaces(state, objects)
+    state, objects = _with_namespaces(state, objects, AllFaults())
     for source in objects:
         kind, _, key = _identity(source, namespace, state)
         if kind == "TrainingJob":

@@ -1,0 +1,28 @@
+"""What ``charterer run`` says before and after it creates a job."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from charterer.cli.run.submit import next_line, too_wide
+from tests.worlds import World
+
+
+def test_a_job_that_no_pool_can_ever_hold_is_refused_with_the_largest_pool() -> None:
+    world = World()
+    world.pool("a100", gpus=4, max_nodes=2)
+    h100 = world.pool("h100", gpus=8, max_nodes=4)
+    pools = list(world.pools.values())
+    assert too_wide(pools, 32) == ""
+    assert too_wide(pools, 100_000) == (
+        "no GPUPool has 100,000 GPUs for one job: the largest, h100, has 32 (4 nodes of 8 GPUs): ask for fewer, or "
+        "raise its maxNodes"
+    )
+    assert too_wide([*pools, replace(h100, offering=None)], 100_000) == ""
+    assert too_wide([], 1) == ""
+
+
+def test_a_job_that_nothing_fits_is_told_so_and_where_to_read_why() -> None:
+    told = next_line("team", "sft", {"state": "Queued", "why": "NoOption"})
+    what = "but nothing that can be rented fits it: charterer explain sft -n team says why"
+    assert told == f"TrainingJob team/sft is created, {what}"
