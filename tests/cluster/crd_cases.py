@@ -259,14 +259,14 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "TrainingJob",
-        "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
+        "say how many GPUs: set spec.gpus, or nvidia.com/gpu or the like in the first container's resources.limits",
         {**make("TrainingJob"), "spec": {"template": {"spec": GPU_POD_SPEC}}},
         {**make("TrainingJob"), "spec": {"template": {"spec": POD_SPEC}}},
     ),
     Case(
         "TrainingJob",
-        "spec.gpus and nvidia.com/gpu in the first container's resources.limits disagree: leave nvidia.com/gpu out, "
-        "since each run's pods get the GPUs that spec.gpus allows",
+        "spec.gpus and the GPUs in the first container's resources.limits disagree: leave those out, and set "
+        "spec.resource if they are not nvidia.com/gpu, since each run's pods get the GPUs that spec.gpus allows",
         make("TrainingJob", gpus={"min": 1, "max": 1}, template={"spec": GPU_POD_SPEC}),
         make("TrainingJob", gpus={"min": 1, "max": 4}, template={"spec": GPU_POD_SPEC}),
     ),
@@ -284,7 +284,8 @@ CASES: tuple[Case, ...] = (
     ),
     Case(
         "TrainingJob",
-        "leave resourceClaims out: claimed devices are neither counted nor paid for; GPUs are nvidia.com/gpu",
+        "leave resourceClaims out: claimed devices are neither counted nor paid for; GPUs are nvidia.com/gpu and "
+        "the like",
         _template(resourceClaims=[]),
         _template(resourceClaims=[{"name": "gpu", "resourceClaimName": "mine"}]),
     ),

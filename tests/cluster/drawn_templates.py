@@ -102,7 +102,7 @@ def pinned_pod(name: str, node: str, wanted: Json, gpus: int, tolerations: Seque
     """A pod of a template as a run would make it, kept to the Nodes that are called so."""
     spec = {**wanted["spec"]}
     spec["nodeSelector"] = {**spec.get("nodeSelector", {}), PIN: node}
-    spec["tolerations"] = [*spec["tolerations"], *placing_tolerations(), *tolerations]
+    spec["tolerations"] = [*spec["tolerations"], *placing_tolerations("nvidia.com/gpu"), *tolerations]
     main = spec["containers"][0]
     limits = {**main["resources"]["limits"], "nvidia.com/gpu": str(gpus)}
     spec["containers"] = [{**main, "resources": {**main["resources"], "limits": limits}}]

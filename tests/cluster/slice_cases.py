@@ -39,6 +39,19 @@ SLICE_CASES = (
         make("GPUPool", sharing={"jobsPerGpu": 2}, partition={"profile": "1g.5gb"}),
     ),
     Case(
+        "GPUPool",
+        "partition and sharing are for nvidia.com/gpu: leave them out, or resource",
+        make("GPUPool", resource="amd.com/gpu"),
+        make("GPUPool", resource="amd.com/gpu", sharing={"jobsPerGpu": 2}),
+    ),
+    Case(
+        "GPUPool",
+        "the resource of a pool's GPUs cannot change: create another GPUPool for the other GPUs",
+        make("GPUPool", "rule-resource", maxNodes=7, resource="amd.com/gpu"),
+        make("GPUPool", "rule-resource", maxNodes=7),
+        before=make("GPUPool", "rule-resource", resource="amd.com/gpu"),
+    ),
+    Case(
         "TrainingJob",
         "gpus.shared needs gpus.min 1: a job that shares a GPU has that one only",
         make("TrainingJob", gpus={"min": 1, "max": 8, "shared": {"memory": "6Gi"}}),
@@ -46,6 +59,7 @@ SLICE_CASES = (
     ),
 )
 SLICE_REFUSED = {
+    "a resource that is not counted as GPUs": make("GPUPool", resource="example.com/nic"),
     "one job a GPU": make("GPUPool", sharing={"jobsPerGpu": 1}),
     "an unknown mechanism": make("GPUPool", sharing={"jobsPerGpu": 2, "mechanism": "mps"}),
     "memory without a unit": make("TrainingJob", gpus={"min": 1, "max": 1, "shared": {"memory": "6"}}),

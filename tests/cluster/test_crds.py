@@ -129,7 +129,13 @@ DEFAULTS: dict[str, Json] = {
         "loans": "Never",
         "explorationPercent": 2,
     },
-    "GPUPool": {"capacityType": "OnDemand", "startSeconds": 120, "cooldownSeconds": 60, "learnWaits": True},
+    "GPUPool": {
+        "capacityType": "OnDemand",
+        "resource": "nvidia.com/gpu",
+        "startSeconds": 120,
+        "cooldownSeconds": 60,
+        "learnWaits": True,
+    },
     "GPUPoolSet": {},
     "TrainingJob": {
         "resizePolicy": "Never",

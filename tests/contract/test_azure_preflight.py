@@ -212,6 +212,22 @@ async def test_a_count_that_contradicts_the_table_is_told_and_not_used(
     assert (await wrong(m))["GPUs"].startswith(said)
 
 
+async def test_a_size_with_gpus_of_another_maker_needs_a_pool_that_says_so(
+    azure_market: OpenAzure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = "Standard_ND96isr_MI300X_v5"
+    monkeypatch.setitem(SIZES, size, SIZES[SIZE])
+    cloud = replace(SET, gpu_type="AMD_Instinct_MI300X_VF")
+    m = azure_market("uniform", cloud=cloud)
+    m.scale_set.size = size
+    with pytest.raises(InvalidRequest, match=f"VM size {size} are amd.com/gpu: make the pool anew with that"):
+        await m.survey()
+    m = azure_market("uniform", cloud=cloud, device="amd.com/gpu")
+    m.scale_set.size = size
+    offering = (await m.survey()).offering
+    assert (offering.gpu_type, offering.gpus_per_node) == (cloud.gpu_type, 8)
+
+
 async def test_a_size_that_azure_does_not_know_is_named(azure_market: OpenAzure) -> None:
     m = azure_market("uniform")
     m.scale_set.size = "Standard_ND96"

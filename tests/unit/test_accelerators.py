@@ -141,5 +141,11 @@ def test_a_list_that_contradicts_the_table_is_told() -> None:
     )
 
 
-def test_amds_gpus_are_told_by_the_names_of_their_sizes() -> None:
-    assert {"MI300X", "V620", "V710", "MI25"} <= set(AZURE_OTHER)
+def test_sizes_with_parts_of_gpus_of_other_makers_are_told_by_their_names() -> None:
+    assert {"V620", "V710", "MI25"} <= set(AZURE_OTHER)
+
+
+def test_azures_size_with_amds_gpus_says_how_nodes_name_them_and_who_gives_them_a_label() -> None:
+    sold = azure_gpu("NDisr_MI300X_v5")
+    assert (sold.resource, sold.gpus) == ("amd.com/gpu", {"96": 8})
+    assert "node label amd.com/gpu.product-name of it" in label_advice("it", sold)

@@ -89,11 +89,15 @@ MANAGER_VIEW: Final = "charterer-status"
 """Server-side apply manager of the view: columns and conditions."""
 
 GPU_RESOURCE: Final = option.GPU
+AMD_GPU: Final = option.AMD_GPU
+GPU_RESOURCES: Final = option.GPU_RESOURCES
 SHARED_GPU: Final = option.SHARED_GPU
 MIG_PREFIX: Final = option.MIG_PREFIX
 MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb(-me|[.]gfx)?$"
 """A MIG profile as resources name it, such as 1g.10gb, and 1g.24gb-me and 1g.24gb.gfx of RTX PRO GPUs."""
 GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
+AMD_TYPE_LABEL: Final = "amd.com/gpu.product-name"
+"""The same of AMD's node labeller (github.com/ROCm/k8s-device-plugin)."""
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 MOUNT_PATH: Final = f"/var/run/secrets/{GROUP}"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from charterer.api.metadata import Raw, thousandths
-from charterer.api.names import GPU_RESOURCE, GROUP, MIG_PREFIX, SHARED_GPU
+from charterer.api.names import GPU_RESOURCE, GPU_RESOURCES, GROUP, MIG_PREFIX, SHARED_GPU
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
 from charterer.domain.nodes.demands import (
     NODE_NAME,
@@ -25,7 +25,7 @@ from charterer.domain.nodes.demands import (
 
 LOST_NODE_SECONDS: Final = 30
 """Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""
-_GPUS: Final = (GPU_RESOURCE, MIG_PREFIX, SHARED_GPU)
+_GPUS: Final = (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)
 """How the resources begin that are counted as GPUs."""
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
 _NOWHERE: Final[Term] = (Requirement(NODE_NAME, "In"),)
@@ -39,18 +39,18 @@ _OWN_LABELS: Final = ("kubernetes.io/hostname", RUN_LABEL_PREFIX, f"{GROUP}/")
 """How labels begin that a node has for itself, or while a job is placed there."""
 
 
-def placing_tolerations() -> list[dict[str, Any]]:
-    """What lets a run's pods onto nodes with GPUs, and evicts them soon from a node that is lost."""
+def placing_tolerations(resource: str) -> list[dict[str, Any]]:
+    """What lets a run's pods onto nodes with GPUs of this resource, and evicts them soon from a node that is lost."""
     lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
     return [
-        {"key": GPU_RESOURCE, "operator": "Exists", "effect": "NoSchedule"},
+        {"key": resource, "operator": "Exists", "effect": "NoSchedule"},
         {"key": "node.kubernetes.io/not-ready", **lost_node},
         {"key": "node.kubernetes.io/unreachable", **lost_node},
     ]
 
 
-def node_demands(template: Mapping[str, Any]) -> NodeDemands:
-    """What a pod template asks of its node, with the tolerations that its pods get."""
+def node_demands(template: Mapping[str, Any], resource: str = GPU_RESOURCE) -> NodeDemands:
+    """What a pod template asks of its node, with the tolerations that its pods get; ``resource``: of its GPUs."""
     spec = _mapping(template.get("spec"))
     affinity = _mapping(spec.get("affinity"))
     of_nodes = _mapping(affinity.get("nodeAffinity"))
@@ -78,12 +78,13 @@ def node_demands(template: Mapping[str, Any]) -> NodeDemands:
             ]
         ),
         tolerations=tuple(
-            [_toleration(each) for each in (*_list(spec.get("tolerations"))[:_MOST], *placing_tolerations())]
+            [_toleration(each) for each in (*_list(spec.get("tolerations"))[:_MOST], *placing_tolerations(resource))]
         ),
         asks=_asks(spec),
         unread=(*unread, *_unread(spec, affinity)),
         claims=tuple([str(name) for volume in volumes if (name := _mapping(volume.get(_CLAIM)).get("claimName"))]),
         classes=tuple([str(name) for volume in volumes if (name := _class_of(volume))]),
+        resource=resource,
     )
     return _same(demands)
 

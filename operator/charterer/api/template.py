@@ -18,6 +18,7 @@ from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     ANNOTATION_CA,
     GPU_RESOURCE,
+    GPU_RESOURCES,
     GROUP,
     LABEL_ADOPT,
     LABEL_JOB,
@@ -77,7 +78,9 @@ _PATH: Final = "spec.template.spec"
 
 _NO_NODE = "leave nodeName out: Charterer chooses the nodes, and rents them"
 _NO_SCHEDULER = f"leave schedulerName out: pods are placed by {_DEFAULT_SCHEDULER}, by whose rules GPUs are counted"
-_NO_CLAIMS = f"leave resourceClaims out: claimed devices are neither counted nor paid for; GPUs are {GPU_RESOURCE}"
+_NO_CLAIMS = (
+    f"leave resourceClaims out: claimed devices are neither counted nor paid for; GPUs are {GPU_RESOURCE} and the like"
+)
 _NO_SYSTEM_PRIORITY = "priorityClassName must not begin with system-: those classes are for the cluster's own pods"
 _NO_INIT_GPUS = "leave GPUs out of init containers and sidecars: only the first container has GPUs"
 
@@ -136,7 +139,7 @@ TEMPLATE_SCHEMA: Final[Json] = {
                 ),
                 Rule(
                     "!has(self.initContainers) || self.initContainers.all(c, !has(c.resources) || "
-                    f"!has(c.resources.limits) || !('{GPU_RESOURCE}' in c.resources.limits))",
+                    f"!has(c.resources.limits) || !{list(GPU_RESOURCES)}.exists(gpu, gpu in c.resources.limits))",
                     _NO_INIT_GPUS,
                     ".initContainers",
                 ),
@@ -243,11 +246,18 @@ def _is(words: Sequence[str]) -> str:
     return "is" if len(words) == 1 else "are"
 
 
+def gpu_resource(template: Mapping[str, Any]) -> str:
+    """The extended resource of its GPUs: the one in the limits of its first container; NVIDIA's where it names none."""
+    containers = (template.get("spec") or {}).get("containers") or [{}]
+    asked = dict(_resources(containers[0]))
+    return next((name for name in GPU_RESOURCES if name in asked), GPU_RESOURCE)
+
+
 def trainer_gpus(template: Mapping[str, Any]) -> int:
     """GPUs in the limits of the first container; 0 where there are none or they cannot be read."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     try:
-        count = gpus_of(containers[0], GPU_RESOURCE)
+        count = gpus_of(containers[0], gpu_resource(template))
     except (AttributeError, ValueError):
         return 0
     return count if count <= MOST_GPUS else 0
@@ -276,32 +286,36 @@ def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _bad_gpus(spec: Mapping[str, Any]) -> Iterator[str]:
-    """GPUs elsewhere than in the first container, or not in whole numbers of ``GPU_RESOURCE``."""
+    """GPUs elsewhere than in the first container, of several makers, or not in whole numbers."""
     if not spec.get("containers"):
         yield f"{_PATH}.containers is empty: name the trainer's container"
     for list_name in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(list_name) or ()):
             where = f"{list_name}[{index}].resources"
             for resource, quantity in _resources(container):
-                if resource.startswith(_VENDOR) and resource != GPU_RESOURCE:
+                if resource in GPU_RESOURCES:
+                    yield from _bad_count(list_name, index, resource, quantity)
+                elif resource.startswith(_VENDOR):
                     told = f"GPUs are counted in {GPU_RESOURCE} only; parts of them are asked for in spec.gpus"
                     yield _said(f"{where}[{resource}]", quantity, told)
-                elif resource == GPU_RESOURCE:
-                    yield from _bad_count(list_name, index, where, quantity)
+    named = {name for each in spec.get("containers") or () for name, _ in _resources(each) if name in GPU_RESOURCES}
+    if len(named) > 1:
+        yield f"{_PATH} asks for {names(sorted(named))}: the GPUs of a job are of one maker; leave the others out"
 
 
-def _bad_count(list_name: str, index: int, where: str, quantity: object) -> Iterator[str]:
+def _bad_count(list_name: str, index: int, resource: str, quantity: object) -> Iterator[str]:
+    where = f"{list_name}[{index}].resources"
     try:
         count = whole_quantity(quantity)
     except ValueError:
         count = -1
     if not 0 <= count <= MOST_GPUS:
         wanted = f"a whole number of GPUs from 0 to {MOST_GPUS}"
-        yield f"{_PATH}.{where}: {GPU_RESOURCE} is {quantity!r:.40}; it must be {wanted}"
+        yield f"{_PATH}.{where}: {resource} is {quantity!r:.40}; it must be {wanted}"
     elif count and list_name == "initContainers":
-        yield _said(f"{where}[{GPU_RESOURCE}]", count, _NO_INIT_GPUS)
+        yield _said(f"{where}[{resource}]", count, _NO_INIT_GPUS)
     elif count and index:
-        yield f"{_PATH}.{list_name}[{index}] asks for {count} {GPU_RESOURCE}; only the first container may have GPUs"
+        yield f"{_PATH}.{list_name}[{index}] asks for {count} {resource}; only the first container may have GPUs"
 
 
 def _resources(container: object) -> Iterator[tuple[str, object]]:

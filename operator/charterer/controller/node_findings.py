@@ -9,6 +9,7 @@ from typing import Final
 from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.nodes.demands import NodeTaint, passes
+from charterer.domain.option import GPU
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
@@ -20,8 +21,6 @@ from charterer.sentences import count, names
 
 _PLUGIN_SECONDS: Final = 120.0
 """Seconds after a node is ready until which its device plugin may still be starting."""
-_TOLERATED: Final = ("nvidia.com/gpu", "NoSchedule")
-"""Every training pod tolerates this (``workloads.pod_template``)."""
 _UNTOLERATED: Final = "untolerated taint"
 """Words of the scheduler (kube-scheduler, plugin TaintToleration) about a pod that does not tolerate one."""
 
@@ -72,7 +71,8 @@ def _plugin(pool: Pool, nodes: Sequence[Node]) -> Iterable[PreflightFinding]:
 
 def _advice(pool: Pool) -> str:
     if pool.partition is None:
-        return "install the NVIDIA device plugin there, or let it tolerate their taints"
+        maker = "NVIDIA device plugin" if pool.device == GPU else f"device plugin for {pool.device}"
+        return f"install the {maker} there, or let it tolerate their taints"
     if is_shared(pool.partition.profile):
         return "spec.sharing says that jobs share their GPUs: set up the device plugin's sharing there as it says"
     return (
@@ -84,9 +84,10 @@ def _advice(pool: Pool) -> str:
 def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> PreflightFinding:
     """The taints that a template has to tolerate; wrong where a pod waits because its template does not."""
     found: dict[NodeTaint, list[NodeName]] = {}
+    tolerated = (pool.device, "NoSchedule")  # as every pod of a run does (``workloads.pod_template``)
     for node in came.values():
         for taint in node.taints:
-            if (taint.key, taint.effect) != _TOLERATED and not passes(taint):
+            if (taint.key, taint.effect) != tolerated and not passes(taint):
                 found.setdefault(taint, []).append(node.name)
     declared = pool.cloud.taints
     told = names(f"{taint.text} on {_nodes(sorted(nodes))}" for taint, nodes in found.items())

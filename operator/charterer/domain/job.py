@@ -194,7 +194,7 @@ class Job:
     ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the class's
     reference option, None if nothing is known. ``invalid``: why the Job API or the operator refused the template
     (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read back
-    from status, where intents and outcomes survive a crash. ``pod_gpus``: nvidia.com/gpu in the template's first
+    from status, where intents and outcomes survive a crash. ``pod_gpus``: GPUs in the template's first
     container, 0 if absent. ``replaced``: former allocations (of other runs than ``allocation``) whose runs have not
     been recorded yet; the write that replaces or clears an allocation puts it there. ``has_service``: its headless
     Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is

@@ -11,6 +11,11 @@ from charterer.gpu_types import is_shared
 
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
+AMD_GPU = "amd.com/gpu"
+"""The same, as AMD's device plugin names it."""
+GPU_RESOURCES = (GPU, AMD_GPU, "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi")
+"""The extended resources that are counted as whole GPUs, by their makers' device plugins: NVIDIA's, AMD's, Intel's with
+either of its drivers, and Intel's for Gaudi."""
 SHARED_GPU = "nvidia.com/gpu.shared"
 """The same of GPUs that several jobs use at once, as NVIDIA's device plugin renames them."""
 MIG_PREFIX = "nvidia.com/mig-"
@@ -91,6 +96,11 @@ class Option:
     def shares_gpu(self) -> bool:
         """Whether other jobs may be on the same GPU."""
         return is_shared(self.slice)
+
+    @property
+    def device(self) -> str:
+        """The extended resource of the whole GPUs that its GPUs are, or are parts of: parts are NVIDIA's."""
+        return self.resource if self.resource in GPU_RESOURCES else GPU
 
     @property
     def resources(self) -> Mapping[str, int]:

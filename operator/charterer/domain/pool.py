@@ -31,7 +31,7 @@ class CapacityType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """One node of the pool. ``gpu_type`` as in the label nvidia.com/gpu.product. A slice counts as a GPU of its type.
+    """One node of the pool. ``gpu_type`` as a node label of its maker names it. A slice counts as a GPU of its type.
 
     ``group_id``: the cloud's own name of the group, which no other group of any account has; empty if it gives none.
     ``group_size``: the most nodes that the group takes, where the cloud says it. ``resource``: how the node names its
@@ -173,7 +173,7 @@ class Pool:
     looked at, and what to do, in the words of its status; empty if it was. ``partition``: how its GPUs are cut or
     shared, None where they are whole. ``committed``: who pays for all of its nodes at ``price_override`` and until
     when; None where nobody does, or not any more. ``node_labels`` and ``node_resources``: those that its nodes have,
-    as declared; resources in thousandths.
+    as declared; resources in thousandths. ``device``: the extended resource of its nodes' whole GPUs.
     """
 
     id: PoolId
@@ -214,6 +214,7 @@ class Pool:
     committed: Commitment | None = None
     node_labels: Mapping[str, str] = field(default_factory=dict)
     node_resources: Mapping[str, int] = field(default_factory=dict)
+    device: str = GPU
 
     @property
     def ways(self) -> Sequence[LaunchWay]:
@@ -245,7 +246,7 @@ class Pool:
     @property
     def resource(self) -> str:
         """How its nodes name their GPUs or slices."""
-        return GPU if self.partition is None else self.partition.resource
+        return self.device if self.partition is None else self.partition.resource
 
     @property
     def most_nodes(self) -> str:

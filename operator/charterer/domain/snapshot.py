@@ -43,7 +43,8 @@ class Departure:
 class Node:
     """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
 
-    ``slices``: its MIG slices and places on shared GPUs, by the names of their resources. Both count what pods may use.
+    ``gpus``: NVIDIA's. ``slices``: its MIG slices, places on shared GPUs and other makers' GPUs, by the names of their
+    resources. Both count what pods may use.
     ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
     what others wrote on it of its end. ``taints``: those that keep pods off. ``refused``: the pod of a run that its
     kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods. ``traits``: what

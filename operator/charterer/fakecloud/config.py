@@ -69,10 +69,10 @@ class GroupSpec(Written):
 
     ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
     ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
-    the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and
-    ``lifetime_seconds`` are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs
-    that share each GPU of its Nodes; None: none do. ``labels``, ``taints`` and ``resources``: those that its Nodes have
-    beside what each Node of this cloud has; the answers about the group say them.
+    the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and ``lifetime_seconds``
+    are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs that share each GPU of its Nodes; None:
+    none do. ``resource``: how its Nodes name whole GPUs. ``labels``, ``taints`` and ``resources``: those that its Nodes
+    have beside what each Node of this cloud has; the answers about the group say them.
     """
 
     name: Name
@@ -106,6 +106,7 @@ class GroupSpec(Written):
     taints: tuple[GroupTaint, ...] = ()
     resources: dict[str, str] = Field(default_factory=dict)
     cut: CutGpus | None = None
+    resource: str = "nvidia.com/gpu"
     jobs_per_gpu: Annotated[int, Field(ge=2, le=8)] | None = None
     node_object: Literal["delete", "silent"] = "delete"
     node_deletion_seconds: Seconds = 5.0

@@ -1,4 +1,4 @@
-"""How a Node shows its GPUs: by NVIDIA's device plugin and feature discovery, or by its DRA driver (ResourceSlices)."""
+"""How a Node shows its GPUs: by its maker's device plugin and labels, or by its DRA driver (ResourceSlices)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
     if spec.jobs_per_gpu is not None:
         return {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": str(machine.gpus * spec.jobs_per_gpu)}
     if cut is None:
-        return {"nvidia.com/gpu": str(machine.gpus)}
+        return {spec.resource: str(machine.gpus)}
     slices = str(machine.gpus * cut.slices_per_gpu)
     match cut.published:
         case "single":
@@ -31,7 +31,9 @@ def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 
 def labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
-    """Those of feature discovery: it counts slices as GPUs where they are named so."""
+    """Those of NVIDIA's feature discovery, which counts slices as GPUs where they are named so, or AMD's labeller."""
+    if spec.resource != "nvidia.com/gpu":
+        return {"amd.com/gpu.product-name": machine.gpu_type} if spec.resource == "amd.com/gpu" else {}
     cut, found = spec.cut, {"nvidia.com/gpu.present": "true"}
     if cut is None or cut.published != "single":
         return {**found, "nvidia.com/gpu.product": machine.gpu_type, "nvidia.com/gpu.count": str(machine.gpus)}

@@ -79,7 +79,7 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
         "topology.kubernetes.io/zone": machine.zone,
         **spec.labels,
     }
-    own_taint = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
+    own_taint = {"key": spec.resource, "value": "present", "effect": "NoSchedule"}
     return {
         "apiVersion": "v1",
         "kind": "Node",

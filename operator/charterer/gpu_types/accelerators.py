@@ -11,7 +11,8 @@ in which vendors publish such facts, and says what these name that it lacks.
 - ``aws``: EC2's name and MiB of a GPU. ``gcp``: accelerator types with machine types that always have them, and the
   quota that counts them. ``azure``: series of sizes with the GPUs of each size by its virtual CPUs.
 - ``label``: the node label nvidia.com/gpu.product, which is the driver's name of the GPU with hyphens. ``likely``:
-  where none was seen, what it probably is. ``parts``: sizes that have a part of a GPU.
+  where none was seen, what it probably is. ``resource``: how nodes name GPUs that are not nvidia.com/gpu; their label
+  is that of their maker. ``parts``: sizes that have a part of a GPU.
 """
 
 from __future__ import annotations
@@ -43,12 +44,15 @@ class Model:
 class Sold:
     """GPUs as a cloud sells them. ``label``: empty if nobody has seen it; ``likely``: then, what it may be.
 
+    ``resource``: how nodes name such GPUs; empty: nvidia.com/gpu.
+
     ``gpus``: whole GPUs by size; ``parts``: sizes that have a part of one. Both are empty where a cloud's own list is
     all that says it.
     """
 
     label: str
     likely: str
+    resource: str
     gpus: Mapping[str, int]
     parts: Sequence[str]
 
@@ -82,7 +86,9 @@ MIG: Final[Mapping[tuple[str, int], tuple[int, Mapping[str, int]]]] = {
 
 
 def _sold(row: Mapping[str, Any], sizes: str) -> Sold:
-    return Sold(row.get("label", ""), row.get("likely", ""), row.get(sizes, {}), row.get("parts", ()))
+    return Sold(
+        row.get("label", ""), row.get("likely", ""), row.get("resource", ""), row.get(sizes, {}), row.get("parts", ())
+    )
 
 
 EC2: Final[Mapping[tuple[str, int | None], Sold]] = {
@@ -94,12 +100,12 @@ COMPUTE_ENGINE: Final[Mapping[str, Sold]] = {row["accelerator"]: _sold(row, "siz
 AZURE: Final[Mapping[str, Sold]] = {row["series"].lower(): _sold(row, "gpus") for row in _TABLE["azure"]}
 """By series, in lower case; sizes are known by their virtual CPUs."""
 AZURE_OTHER: Final[Sequence[str]] = tuple(str(each) for each in _TABLE["azureOther"])
-"""Words in the names of Azure's sizes whose GPUs are not NVIDIA's."""
+"""Words in the names of Azure's sizes whose GPUs no pod can have: for graphics, or in parts."""
 QUOTAS: Final[Mapping[str, str]] = {row["accelerator"]: row["quota"] for row in _TABLE["gcp"] if "quota" in row}
 """The quota of Compute Engine that counts an accelerator type."""
 ON_SPOT_ONLY: Final = frozenset(row["accelerator"] for row in _TABLE["gcp"] if row.get("quotaOnSpotOnly"))
 """Accelerator types whose quota Compute Engine tells for spot alone."""
-_UNKNOWN: Final = Sold("", "", {}, ())
+_UNKNOWN: Final = Sold("", "", "", {}, ())
 
 
 def ec2_gpu(name: str, mib: int) -> Sold:
@@ -152,7 +158,8 @@ def has_whole_gpus(machine_type: str) -> bool:
 def label_advice(what: str, sold: Sold) -> str:
     """What to do if nobody knows the label of a GPU."""
     probably = f"; it is probably {sold.likely}, which nobody has seen yet" if sold.likely else ""
-    return f"set it to the node label nvidia.com/gpu.product of {what}, which is not known here{probably}"
+    key = "amd.com/gpu.product-name" if sold.resource == "amd.com/gpu" else "nvidia.com/gpu.product"
+    return f"set it to the node label {key} of {what}, which is not known here{probably}"
 
 
 def part_of_a_gpu(size: str, what: str) -> str:

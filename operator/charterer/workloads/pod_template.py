@@ -16,7 +16,7 @@ from charterer.api.names import (
     ANNOTATION_CA,
     CA_FILE,
     COMPLETION_INDEX,
-    GPU_RESOURCE,
+    GPU_RESOURCES,
     LABEL_JOB,
     LABEL_JOB_UID,
     LABEL_RUN,
@@ -76,7 +76,7 @@ def _with_own_values(
         "restartPolicy": "Never",
         "subdomain": job.name,
         "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value},
-        "tolerations": [*(spec.get("tolerations") or []), *placing_tolerations()],
+        "tolerations": [*(spec.get("tolerations") or []), *placing_tolerations(allocation.option.device)],
         "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
     }
     trainer, *sidecars = spec["containers"]
@@ -136,7 +136,7 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
         "env": [*_without(container.get("env"), *(str(variable["name"]) for variable in own)), *own],
         "resources": resources
         | {
-            name: {key: value for key, value in (resources.get(name) or {}).items() if key != GPU_RESOURCE} | gpus
+            name: {key: value for key, value in (resources.get(name) or {}).items() if key not in GPU_RESOURCES} | gpus
             for name in ("limits", "requests")
         },
         "volumeMounts": [*mounts, {"name": _VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],

@@ -51,6 +51,6 @@ def test_it_is_tried_where_the_known_types_are_full() -> None:
 
 
 def test_if_no_type_is_known_the_cheapest_is_begun_with() -> None:
-    world = world_of((NEW, "10"), ("MI300X", "30"))
+    world = world_of((NEW, "10"), ("Gaudi3", "30"))
     world.job("unknown", gpus=4)
     assert rented(world) == ["p0"]

@@ -34,6 +34,7 @@ CHANGES: dict[str, Any] = {
     "template": [{"spec": {"containers": [{"name": "trainer", "image": "poison"}]}}],
     "profileName": ["poison"],
     "gpuTypes": [["poison"]],
+    "resource": ["amd.com/gpu"],
     "spotPolicy": ["Allowed"],
     "priorityClassName": ["poison"],
     "suspend": [True],

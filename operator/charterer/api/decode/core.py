@@ -16,6 +16,7 @@ from charterer.api.names import (
     ANNOTATION_STOP,
     COMPLETION_INDEX,
     GPU_RESOURCE,
+    GPU_RESOURCES,
     GROUP,
     LABEL_CORDONED,
     LABEL_JOB,
@@ -55,6 +56,11 @@ _PARTS = (MIG_PREFIX, SHARED_GPU)
 """How the resources of parts of GPUs begin."""
 
 
+def _is_beside(name: str) -> bool:
+    """Whether a resource is counted as GPUs beside NVIDIA's whole ones."""
+    return name.startswith(_PARTS) or (name in GPU_RESOURCES and name != GPU_RESOURCE)
+
+
 def node(raw: Raw) -> Node:
     """A Node; ``foreign_gpus`` is 0 until pods are joined."""
     meta = ObjectMeta.of("Node", raw)
@@ -76,7 +82,7 @@ def node(raw: Raw) -> Node:
         unschedulable=bool(spec.get("unschedulable")),
         deleting=meta.deleting,
         gpus=whole_quantity(allocatable.get(GPU_RESOURCE, 0)),
-        slices={name: whole_quantity(number) for name, number in allocatable.items() if name.startswith(_PARTS)},
+        slices={name: whole_quantity(number) for name, number in allocatable.items() if _is_beside(name)},
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
@@ -297,11 +303,12 @@ def pod_gpus(spec: Raw, *, slices: bool = False) -> int:
             gpus = 0
         starting = max(starting, sidecars + gpus)
     together = sidecars + sum(_gpus_of(container, slices) for container in spec.get("containers") or ())
-    return max(together, starting) + whole_quantity((spec.get("overhead") or {}).get(GPU_RESOURCE, 0))
+    overhead = spec.get("overhead") or {}
+    return max(together, starting) + sum(whole_quantity(overhead.get(name, 0)) for name in GPU_RESOURCES)
 
 
 def _gpus_of(container: Raw, slices: bool) -> int:
-    whole = gpus_of(container, GPU_RESOURCE)
+    whole = sum(gpus_of(container, name) for name in GPU_RESOURCES)
     limits = (container.get("resources") or {}).get("limits") or {} if slices else {}
     return whole + sum(gpus_of(container, name) for name in limits if name.startswith(_PARTS))
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from charterer.api.decode.core import optional_instant, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
-from charterer.api.names import GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
+from charterer.api.names import AMD_TYPE_LABEL, GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
 from charterer.api.node_demands import node_demands
+from charterer.api.template import gpu_resource
 from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.nodes.demands import NodeDemands
 from charterer.domain.time import Instant
@@ -100,6 +101,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     template = (spec.get("template") or {}).get("spec") or {}
     parallelism = spec.get("parallelism", 1)
+    selector = template.get("nodeSelector") or {}
     gpus = _gpus(template) * min(parallelism, spec.get("completions") or parallelism)
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
@@ -110,7 +112,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
         namespace=meta.namespace,
         name=meta.name,
         gpus=gpus,
-        gpu_type=(template.get("nodeSelector") or {}).get(GPU_TYPE_LABEL, ""),
+        gpu_type=selector.get(GPU_TYPE_LABEL) or selector.get(AMD_TYPE_LABEL, ""),
         profile=meta.labels.get(LABEL_PROFILE, ""),
         priority_class=template.get("priorityClassName") or "",
         part_of="" if manager == "CronJob" else manager,
@@ -121,7 +123,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
         if complete is None
         else optional_instant(status, "completionTime") or optional_instant(complete, "lastTransitionTime"),
         failed=None if failed is None else optional_instant(failed, "lastTransitionTime"),
-        demands=node_demands({"spec": template}),
+        demands=node_demands({"spec": template}, gpu_resource({"spec": template})),
     )
 
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from charterer.api.names import GPU_RESOURCE, MIG_PREFIX, SHARED_GPU
+from charterer.api.names import GPU_RESOURCES, MIG_PREFIX, SHARED_GPU
 
 _SAID: Final = re.compile(r"0/\d+ nodes are available: (.*?)(?:\. (?:preemption|no new claims)|\.?$)", re.DOTALL)
 _REASON: Final = re.compile(r"\b\d+ (.+?)(?=, \d+ |$)")
@@ -25,7 +25,7 @@ _STRANGERS: Final = (
 """What is said of nodes that the run was not given, and of its own if nothing else is said."""
 _PASSES: Final = (
     "were unschedulable",
-    *[f"{_INSUFFICIENT}{resource}" for resource in (GPU_RESOURCE, MIG_PREFIX, SHARED_GPU)],
+    *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)],
 )
 """What is said of own nodes that are cordoned, or whose GPUs are not there yet: that passes, or is found elsewhere."""
 

@@ -26,7 +26,14 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
 from charterer.api.models.gpus.node_traits import NodeResources, NodeTraitsStatus
-from charterer.api.models.gpus.parts import CUT_ONCE, SHARED_ONCE, PartitionSpec, PoolSharing
+from charterer.api.models.gpus.parts import (
+    CUT_ONCE,
+    RESOURCE_ONCE,
+    SHARED_ONCE,
+    GpuResource,
+    PartitionSpec,
+    PoolSharing,
+)
 from charterer.api.models.gpus.price import PoolPrice
 from charterer.api.models.labels import Labels
 from charterer.api.models.statistics.machine_state import PackedStatistics
@@ -55,6 +62,10 @@ class GPUPoolSpec(CloudChoice):
             "!has(self.partition) || !has(self.sharing)",
             "partition and sharing exclude each other: slices are not shared",
         ),
+        Rule(
+            f"self.resource == '{GPU_RESOURCE}' || (!has(self.partition) && !has(self.sharing))",
+            f"partition and sharing are for {GPU_RESOURCE}: leave them out, or resource",
+        ),
     )
 
     max_nodes: Annotated[int, Field(ge=0, le=10_000)]
@@ -70,6 +81,9 @@ class GPUPoolSpec(CloudChoice):
     ] = CapacityType.ON_DEMAND
     """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
     Allowed run on them."""
+    resource: Annotated[GpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, RESOURCE_ONCE)))] = GPU_RESOURCE
+    """Name of the GPUs in a node's resources, by the device plugin of their maker, such as amd.com/gpu. Only jobs whose
+    GPUs are of this name run there."""
     partition: PartitionSpec | None = None
     """How the nodes' GPUs are cut into MIG slices when they come: all of them alike, by the node pool's own settings.
     Jobs that name the profile in spec.gpus.slices run on a slice each. Absent: GPUs are whole."""
@@ -79,7 +93,8 @@ class GPUPoolSpec(CloudChoice):
     price: PoolPrice | None = None
     """Price of a node. Absent: the cloud's list price."""
     labels: Labels = Field(default_factory=dict)
-    """Labels of the nodes, beside those that their cloud tells and those of NVIDIA's feature discovery. A job whose
+    """Labels of the nodes, beside those that their cloud tells and those that NVIDIA's feature discovery or AMD's node
+    labeller writes. A job whose
     template selects nodes by a label runs in pools whose nodes are known to have it. Karpenter gives them to its nodes;
     elsewhere the node pool has to. Absent: none."""
     resources: NodeResources = Field(default_factory=dict)
@@ -128,6 +143,7 @@ class GPUPoolSpec(CloudChoice):
             partition=None if (cut := self.partition or self.sharing) is None else cut.to_domain(),
             node_labels=self.labels,
             node_resources={name: thousandths(amount) for name, amount in self.resources.items()},
+            device=self.resource,
         )
 
 

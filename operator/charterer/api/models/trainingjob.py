@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 from pydantic import Field
 
@@ -21,17 +21,18 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.models.gpus.parts import SharedGpuSpec
+from charterer.api.models.gpus.parts import GpuResource, SharedGpuSpec
 from charterer.api.models.jobs.interactive_spec import InteractiveSpec
 from charterer.api.models.jobs.target_ref_spec import TargetRefSpec
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
-from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCE, MIG_PROFILE
+from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCES, MIG_PROFILE
 from charterer.api.node_demands import node_demands
 from charterer.api.template import (
     MOST_GPUS,
     TEMPLATE_SCHEMA,
     digest,
     digest_of_content,
+    gpu_resource,
     grace_seconds,
     template_problem,
     trainer_gpus,
@@ -163,6 +164,10 @@ class DecodedJob:
     held_up: tuple[ToldBottleneck, ...] = ()
 
 
+_RESOURCES: Final = list(GPU_RESOURCES)
+"""As CEL writes them, too."""
+
+
 class TrainingJobSpec(ApiModel):
     """The job as its owner wants it to run."""
 
@@ -170,17 +175,17 @@ class TrainingJobSpec(ApiModel):
         Rule(
             "has(self.gpus) || (has(self.template.spec.containers[0].resources) && "
             "has(self.template.spec.containers[0].resources.limits) && "
-            "'nvidia.com/gpu' in self.template.spec.containers[0].resources.limits)",
-            "say how many GPUs: set spec.gpus, or nvidia.com/gpu in the first container's resources.limits",
+            f"{_RESOURCES}.exists(gpu, gpu in self.template.spec.containers[0].resources.limits))",
+            "say how many GPUs: set spec.gpus, or nvidia.com/gpu or the like in the first container's resources.limits",
         ),
         Rule(
             "has(self.targetRef) || !has(self.gpus) || !has(self.template.spec.containers[0].resources) || "
             "!has(self.template.spec.containers[0].resources.limits) || "
-            "!('nvidia.com/gpu' in self.template.spec.containers[0].resources.limits) || (self.gpus.min == "
-            "self.gpus.max && string(self.template.spec.containers[0].resources.limits['nvidia.com/gpu']) == "
-            "string(self.gpus.min))",
-            "spec.gpus and nvidia.com/gpu in the first container's resources.limits disagree: leave nvidia.com/gpu "
-            "out, since each run's pods get the GPUs that spec.gpus allows",
+            f"{_RESOURCES}.all(gpu, !(gpu in self.template.spec.containers[0].resources.limits) || (self.gpus.min == "
+            "self.gpus.max && string(self.template.spec.containers[0].resources.limits[gpu]) == "
+            "string(self.gpus.min)))",
+            "spec.gpus and the GPUs in the first container's resources.limits disagree: leave those out, and set "
+            "spec.resource if they are not nvidia.com/gpu, since each run's pods get the GPUs that spec.gpus allows",
         ),
         Rule(
             "!has(self.maxCost) || type(self.maxCost) != string || !isQuantity(self.maxCost) || "
@@ -209,8 +214,11 @@ class TrainingJobSpec(ApiModel):
     )
 
     gpus: GpuRange | None = None
-    """The numbers of GPUs that the job can use. Absent: exactly the nvidia.com/gpu of the template's first
-    container."""
+    """The numbers of GPUs that the job can use. Absent: exactly those in the limits of the template's first
+    container, such as nvidia.com/gpu."""
+    resource: GpuResource | None = None
+    """Name of its GPUs in a node's resources, such as amd.com/gpu: it runs in pools with the same spec.resource.
+    Absent: the one in the limits of the template's first container, otherwise nvidia.com/gpu."""
     resize_policy: ResizePolicy = ResizePolicy.NEVER
     """How the number of GPUs may change while the job runs. Never: it does not change (for jobs without checkpoints).
     Restart: the job is stopped with SIGTERM and continues from its checkpoint. InPlace: pods are added and removed
@@ -227,7 +235,8 @@ class TrainingJobSpec(ApiModel):
         tuple[Annotated[str, Field(min_length=1, max_length=63)], ...],
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ()
-    """GPU types that the job can run on, as in the node label nvidia.com/gpu.product. Absent: any."""
+    """GPU types that the job can run on, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
+    Absent: any."""
     spot_policy: SpotPolicy = SpotPolicy.NEVER
     """Whether the job may run on spot nodes, which the cloud can take back: Never or Allowed."""
     priority_class_name: ObjectName | None = None
@@ -334,7 +343,7 @@ class TrainingJobSpec(ApiModel):
             labels=meta.labels,
             user=meta.annotations.get(ANNOTATION_CREATED_BY, ""),
             target=None if self.target_ref is None else self.target_ref.to_domain(),
-            demands=NO_DEMANDS if problem else node_demands(self.template),
+            demands=NO_DEMANDS if problem else node_demands(self.template, self._resource),
         )
         variables = "" if problem else self._variables()
         return DecodedJob(job, self.priority_class_name or "", self.profile_name or "", variables=variables)
@@ -344,20 +353,27 @@ class TrainingJobSpec(ApiModel):
         in_place = None if self.target_ref is not None else self.resize_policy is ResizePolicy.IN_PLACE
         return wrong_variables(self.template, [each.name for item in self.variants for each in item.env], in_place)
 
+    @property
+    def _resource(self) -> str:
+        """The extended resource of its GPUs."""
+        return self.resource or gpu_resource(self.template)
+
     def _problem(self) -> str:
         """Why the job cannot be run as it is written, empty if it can."""
         problem = template_problem(self.template)
         pod_gpus = trainer_gpus(self.template)
-        where = f"{GPU_RESOURCE} in the limits of spec.template.spec.containers[0]"
+        where = f"{self._resource} in the limits of spec.template.spec.containers[0]"
         if problem:
             return problem
+        if pod_gpus and self._resource != (named := gpu_resource(self.template)):
+            return f"spec.resource is {self._resource}, and its first container asks for {named}: leave one of them out"
         if self.target_ref is not None and self.gpus is not None:
             return "" if pod_gpus else f"no GPUs: {where} must be at least 1"
         if self.gpus is None:
             return "" if pod_gpus >= 1 else f"no GPUs: set spec.gpus, or {where}, to at least 1"
         if pod_gpus and not self.gpus.min == self.gpus.max == pod_gpus:
             return (
-                f"{where} is {pod_gpus}, and spec.gpus says {self.gpus.min} to {self.gpus.max}: leave {GPU_RESOURCE} "
+                f"{where} is {pod_gpus}, and spec.gpus says {self.gpus.min} to {self.gpus.max}: leave {self._resource} "
                 "out, since each run's pods get the GPUs that spec.gpus allows"
             )
         return ""

@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal, NamedTuple, TypeAlias
 
 from charterer.domain.ids import PoolId
+from charterer.domain.option import GPU
 
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
@@ -53,14 +54,15 @@ NO_TRAITS = NodeTraits()
 class OfferedNode(NamedTuple):
     """A node that a pool would give, as far as it is known before it comes. ``labels``: the values that each may have.
 
-    ``gpus``: its GPUs or slices. A label, or a resource that not every node has, that is not named is taken to be
-    missing: nobody has said that its nodes have it.
+    ``gpus``: its GPUs or slices; ``resource``: the extended resource of whole ones. A label, or a resource that not
+    every node has, that is not named is taken to be missing: nobody has said that its nodes have it.
     """
 
     labels: tuple[tuple[str, tuple[str, ...]], ...]
     taints: tuple[NodeTaint, ...]
     room: Amounts
     gpus: int
+    resource: str = GPU
 
 
 class Requirement(NamedTuple):
@@ -143,6 +145,7 @@ class NodeDemands:
     node affinity); empty: none is asked. ``preferred``: terms with their weights. ``asks``: resources of a pod beside
     GPUs. ``unread``: fields that only the scheduler judges, such as pod affinity. ``claims``: names of the
     PersistentVolumeClaims of its volumes; ``classes``: of the StorageClasses of those that are made with a pod.
+    ``resource``: the extended resource of its GPUs.
     """
 
     every: Term = ()
@@ -153,10 +156,11 @@ class NodeDemands:
     unread: tuple[str, ...] = ()
     claims: tuple[str, ...] = ()
     classes: tuple[str, ...] = ()
+    resource: str = GPU
 
     @cached_property
     def _hash(self) -> int:
-        return hash((self.every, self.terms, self.preferred, self.tolerations, self.asks, self.unread))
+        return hash((self.every, self.terms, self.preferred, self.tolerations, self.asks, self.unread, self.resource))
 
     def __hash__(self) -> int:
         """Computed once: plans look demands up again and again."""
@@ -196,7 +200,15 @@ class LackingRoom:
     there: int
 
 
-Misfit: TypeAlias = UnmetLabel | UntoleratedTaint | LackingRoom
+@dataclass(frozen=True, slots=True)
+class OtherResource:
+    """The GPUs of a pool's nodes are of another extended resource than those that the template asks for."""
+
+    asked: str
+    there: str
+
+
+Misfit: TypeAlias = OtherResource | UnmetLabel | UntoleratedTaint | LackingRoom
 """Why the scheduler would not put a pod on a pool's nodes."""
 
 _EVERYWHERE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
@@ -228,7 +240,8 @@ def misfits(demands: NodeDemands, node: OfferedNode) -> tuple[Misfit, ...]:
         for resource, asked in demands.asks
         if asked > room.get(resource, asked if resource in _EVERYWHERE else 0)
     ]
-    return (*unmet, *taints, *lacking)
+    other = [] if node.resource == demands.resource else [OtherResource(demands.resource, node.resource)]
+    return (*other, *unmet, *taints, *lacking)
 
 
 def _unmet(term: Term, labels: Mapping[str, tuple[str, ...]]) -> list[UnmetLabel]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from charterer.domain.nodes.demands import Amounts, NodeTaint, OfferedNode
+from charterer.domain.option import AMD_GPU, GPU
 from charterer.domain.pool import Offering, Pool
 from charterer.gpu_types import SHARED_SUFFIX, data_sheet, gigabytes, slice_profile, whole_type
 
@@ -19,20 +20,24 @@ _SOME_NAME: Final = ""
 def offered_node(pool: Pool) -> OfferedNode | None:
     """A node of the pool; None where nobody knows what one is.
 
-    Labels are those that every node of Kubernetes has, those of NVIDIA's feature discovery, the vendor's and the
-    declared ones. Once a node of the pool was there, it has those that it had, and of the others only those that differ
-    from node to node.
+    Labels are those that every node of Kubernetes has, those of NVIDIA's feature discovery or AMD's node labeller, the
+    vendor's and the declared ones. Once a node of the pool was there, it has those that it had, and of the others only
+    those that differ from node to node.
     """
     offering = pool.offering
     if offering is None:
         return None
-    labels: dict[str, tuple[str, ...]] = {**_usual(offering), **pool.cloud.place_labels(offering)}
+    labels: dict[str, tuple[str, ...]] = {
+        **_usual(offering),
+        **_found(pool.device, offering),
+        **pool.cloud.place_labels(offering),
+    }
     given = {**pool.cloud.node_labels(offering, pool.capacity_type), **pool.node_labels}
     labels |= {key: (value,) for key, value in given.items()}
     if offering.traits_seen:
         labels = {key: values for key, values in labels.items() if len(values) > 1}
     labels |= {key: (value,) for key, value in offering.traits.labels}
-    return OfferedNode(tuple(sorted(labels.items())), _taints(pool), _room(pool), offering.gpus_per_node)
+    return OfferedNode(tuple(sorted(labels.items())), _taints(pool), _room(pool), offering.gpus_per_node, pool.device)
 
 
 def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
@@ -40,8 +45,6 @@ def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
     sheet = data_sheet(offering.gpu_type)
     arch = ("arm64",) if sheet is not None and sheet.arm else ("amd64",)
     system = ("linux",)
-    memory = gigabytes(offering.gpu_type)
-    of_memory = {} if memory is None else {"nvidia.com/gpu.memory": _mebibytes(memory)}
     return {
         "node.kubernetes.io/instance-type": types,
         "beta.kubernetes.io/instance-type": types,
@@ -50,6 +53,18 @@ def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
         "kubernetes.io/os": system,
         "kubernetes.io/hostname": (_SOME_NAME,),
         "beta.kubernetes.io/os": system,
+    }
+
+
+def _found(device: str, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+    """What the maker's own program writes of a node's GPUs."""
+    if device == AMD_GPU:
+        return {"amd.com/gpu.product-name": (offering.gpu_type,)}
+    if device != GPU:
+        return {}
+    memory = gigabytes(offering.gpu_type)
+    of_memory = {} if memory is None else {"nvidia.com/gpu.memory": _mebibytes(memory)}
+    return {
         "nvidia.com/gpu.present": ("true",),
         "nvidia.com/gpu.product": (_product(offering),),
         "nvidia.com/gpu.count": (str(offering.machine_gpus),),
@@ -62,7 +77,7 @@ def _product(offering: Offering) -> str:
     profile = slice_profile(offering.gpu_type)
     if not profile:
         return offering.gpu_type
-    whole, counted_as_gpus = whole_type(offering.gpu_type), offering.resource == "nvidia.com/gpu"
+    whole, counted_as_gpus = whole_type(offering.gpu_type), offering.resource == GPU
     if not counted_as_gpus:
         return whole
     return f"{whole}{SHARED_SUFFIX}" if profile.startswith(("shared", "mps")) else offering.gpu_type

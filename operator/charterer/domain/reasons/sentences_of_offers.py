@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from charterer.domain.nodes.demands import LackingRoom, Misfit, UnmetLabel, UntoleratedTaint
+from charterer.domain.nodes.demands import LackingRoom, Misfit, OtherResource, UnmetLabel, UntoleratedTaint
 from charterer.domain.reasons import facts_of_offers as of
 from charterer.domain.reasons.phrases import amount
 from charterer.domain.reasons.room import tell
@@ -77,6 +77,11 @@ def misfits_in_words(misfits: Sequence[Misfit]) -> str:
 
 def _misfit(misfit: Misfit) -> str:
     match misfit:
+        case OtherResource(asked, there):
+            return (
+                f"the GPUs of its nodes are {there}, and the job's are {asked}: add a GPUPool with spec.resource "
+                f"{asked}, or correct spec.resource of the job or the limits of its first container"
+            )
         case UntoleratedTaint(taint):
             return f"nodes have the taint {taint.text}: let spec.template tolerate it, or choose another pool"
         case LackingRoom(resource, asked, there):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from charterer.clouds.azure import cpus_of, series_of
+from charterer.domain.option import GPU
 from charterer.domain.pool import Offering, Pool
 from charterer.gpu_types.accelerators import AZURE_OTHER, azure_gpu, counted_otherwise, label_advice, part_of_a_gpu
 from charterer.providers.azure.calls import Calls
@@ -59,8 +60,11 @@ class AzureHardware:
         if cpus in sold.parts:
             raise InvalidRequest(pool.id, "spec.azure", "InvalidSpec", part_of_a_gpu(f"VM size {size.name}", "a GPU"))
         if not size.gpus or any(name in size.name for name in AZURE_OTHER):
-            message = f"VM size {size.name} has no GPU that a pod could have: take one with whole NVIDIA GPUs"
+            message = f"VM size {size.name} has no GPU that a pod could have: take one with whole GPUs"
             raise InvalidRequest(pool.id, "spec.azure", "InvalidSpec", message)
+        if (sold.resource or GPU) != pool.device and cpus in sold.gpus:
+            message = f"the GPUs of VM size {size.name} are {sold.resource or GPU}: make the pool anew with that"
+            raise InvalidRequest(pool.id, "spec.resource", "InvalidSpec", message)
         product = said or sold.label
         if not product:
             raise InvalidRequest(pool.id, "spec.azure.gpuType", "InvalidSpec", label_advice(size.name, sold))

@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Any, Final
 
 from charterer.api.metadata import ObjectMeta
-from charterer.api.names import FINALIZER_BILL, GPU_RESOURCE, LABEL_ORDER, LABEL_POOL, LABEL_RENTAL
+from charterer.api.names import FINALIZER_BILL, GPU_RESOURCES, LABEL_ORDER, LABEL_POOL, LABEL_RENTAL
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.order import Order
@@ -57,8 +57,8 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
         "expireAfter": "Never" if cloud.abandon_seconds is None else f"{cloud.abandon_seconds}s",
         "terminationGracePeriod": f"{_DRAIN_SECONDS}s",
     }
-    if pool.resource == GPU_RESOURCE:  # Karpenter waits for a resource that it was asked for
-        spec["resources"] = {"requests": {GPU_RESOURCE: str(gpus)}}
+    if pool.resource in GPU_RESOURCES:  # Karpenter waits for a resource that it was asked for
+        spec["resources"] = {"requests": {pool.resource: str(gpus)}}
     if cloud.taints:
         spec["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in cloud.taints]
     return {
@@ -125,7 +125,7 @@ class Claim:
             failure=(str(launched["reason"]), str(launched.get("message", ""))) if failed else None,
             terminated=parse_instant(ending["lastTransitionTime"]) if ending.get("status") == "True" else None,
             expires=_expires(meta.created, str((raw.get("spec") or {}).get("expireAfter") or "")),
-            gpus=_whole((status.get("capacity") or {}).get(GPU_RESOURCE)),
+            gpus=sum(_whole((status.get("capacity") or {}).get(name)) for name in GPU_RESOURCES),
         )
 
     @property

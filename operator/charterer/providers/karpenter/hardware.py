@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from charterer.api.names import GPU_RESOURCE, GPU_TYPE_LABEL
+from charterer.api.names import AMD_TYPE_LABEL, GPU_RESOURCES, GPU_TYPE_LABEL
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.pool import Offering
 from charterer.gpu_types import SHARED_SUFFIX, slice_profile
@@ -46,15 +46,18 @@ async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
 
 
 def _of_node(node: Json) -> Hardware | None:
-    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery; None where it shows slices instead.
+    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery or AMD's node labeller.
+
+    None where it shows slices instead.
 
     Where jobs share GPUs, the product may end with -SHARED, and the Node counts places: its label has the GPUs
     (https://github.com/NVIDIA/k8s-device-plugin, internal/lm/resource.go).
     """
     labels = node["metadata"].get("labels") or {}
-    gpu_type = str(labels.get(GPU_TYPE_LABEL) or "").removesuffix(SHARED_SUFFIX)
-    shared = str(labels.get(_REPLICAS) or "1") not in ("0", "1") or str(labels.get(GPU_TYPE_LABEL)) != gpu_type
-    capacity = ((node.get("status") or {}).get("capacity") or {}).get(GPU_RESOURCE, "")
-    gpus = str(labels.get(_COUNT, "") if shared else capacity)
+    named = str(labels.get(GPU_TYPE_LABEL) or labels.get(AMD_TYPE_LABEL) or "")
+    gpu_type = named.removesuffix(SHARED_SUFFIX)
+    shared = str(labels.get(_REPLICAS) or "1") not in ("0", "1") or named != gpu_type
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    gpus = str(labels.get(_COUNT, "") if shared else next((capacity[r] for r in GPU_RESOURCES if r in capacity), ""))
     whole = gpu_type and not slice_profile(gpu_type)
     return Hardware(gpu_type, int(gpus), seen=True) if whole and gpus.isdigit() and int(gpus) > 0 else None

@@ -84,8 +84,8 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
     each = trainer_gpus(template)
     if not each:
         raise NotAdoptable(
-            f"no GPUs: the first container of spec.template has no {GPU_RESOURCE} in its limits, and Charterer pays "
-            "for jobs with GPUs only; take the label off, or set it"
+            f"no GPUs: the first container of spec.template has no {GPU_RESOURCE} or the like in its limits, and "
+            "Charterer pays for jobs with GPUs only; take the label off, or set it"
         )
     spec: Json = {"template": template}
     wrong: list[str] = []

@@ -269,7 +269,7 @@ def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
             "name": item["name"],
             "labels": run_labels(job, run),
             "nodeSelector": {job.run_label: f"r{run}"},
-            "tolerations": placing_tolerations(),
+            "tolerations": placing_tolerations(job.demands.resource),
         }
         for item in gpu_pod_sets(raw)
     ]

@@ -16,7 +16,7 @@ from charterer.api.names import (
     ANNOTATION_KEPT_RUNNING,
     ANNOTATION_ORIGINAL,
     ANNOTATION_SUSPEND,
-    GPU_RESOURCE,
+    GPU_RESOURCES,
     LABEL_JOB_UID,
     LABEL_RUN,
 )
@@ -171,7 +171,8 @@ def asks_for_gpus(template: Mapping[str, Any]) -> bool:
     """Whether a container of the template asks for GPUs, in whatever number."""
     spec = template["spec"]
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
-    return any(GPU_RESOURCE in ((each.get("resources") or {}).get("limits") or {}) for each in containers)
+    limits = [(each.get("resources") or {}).get("limits") or {} for each in containers]
+    return any(name in each for each in limits for name in GPU_RESOURCES)
 
 
 def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controller: str) -> None:

@@ -47,7 +47,8 @@ def placed_template(template: Mapping[str, Any], job: Job, allocation: Allocatio
     metadata["annotations"] = (metadata.get("annotations") or {}) | noted
     spec["nodeSelector"] = (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value}
     tolerations = spec.get("tolerations") or []
-    spec["tolerations"] = [*tolerations, *[each for each in placing_tolerations() if each not in tolerations]]
+    own = placing_tolerations(allocation.option.device)
+    spec["tolerations"] = [*tolerations, *[each for each in own if each not in tolerations]]
     return placed
 
 

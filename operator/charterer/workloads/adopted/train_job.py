@@ -12,7 +12,8 @@ from typing import Any, Final
 from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import GPU_RESOURCE, GROUP
+from charterer.api.names import GROUP
+from charterer.api.template import gpu_resource
 from charterer.cluster.paths import Resource
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
@@ -104,13 +105,14 @@ class AdoptedTrainJob(LabelledKind):
         refuse_other_owners(meta, spec, _OWN_CONTROLLER)
         trainer = spec.get("trainer") or {}
         resources, nodes = trainer.get("resourcesPerNode") or {}, trainer.get("numNodes")
+        resource = gpu_resource({"spec": {"containers": [{"resources": resources}]}})
         try:
-            gpus = gpus_of({"resources": resources}, GPU_RESOURCE)
+            gpus = gpus_of({"resources": resources}, resource)
         except ValueError as error:
-            raise NotAdoptable(f"spec.trainer.resourcesPerNode.limits[{GPU_RESOURCE}]: {error}") from None
+            raise NotAdoptable(f"spec.trainer.resourcesPerNode.limits[{resource}]: {error}") from None
         if not gpus or not nodes:
             raise NotAdoptable(
-                f"spec.trainer.numNodes is {nodes} and spec.trainer.resourcesPerNode.limits[{GPU_RESOURCE}] {gpus}: "
+                f"spec.trainer.numNodes is {nodes} and spec.trainer.resourcesPerNode.limits[{resource}] {gpus}: "
                 "write both into the TrainJob; what its runtime says is not looked at"
             )
         container = {

@@ -31,9 +31,9 @@ def test_a_type_without_a_data_sheet_is_named_with_what_its_speed_is_guessed_fro
 
 
 def test_if_no_type_has_a_data_sheet_it_says_that_they_count_as_equal() -> None:
-    equal = dict.fromkeys((NEW, "MI300X"), RelativeSpeed(1.0, 0.0, 1.0))
+    equal = dict.fromkeys((NEW, "Gaudi3"), RelativeSpeed(1.0, 0.0, 1.0))
     assert assumed_speeds_sentence(equal) == (
-        f"Nothing is measured yet, and Charterer knows no data sheet of MI300X, {NEW}: "
+        f"Nothing is measured yet, and Charterer knows no data sheet of Gaudi3, {NEW}: "
         "whole GPUs count as equally fast."
     )
 

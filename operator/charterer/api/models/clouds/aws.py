@@ -62,7 +62,8 @@ class AwsNodes(ApiModel):
     auto_scaling_group: _Name | None = None
     """Name of an Auto Scaling group of size 0 that nobody else changes."""
     gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)] | None = None
-    """GPU type, as in the node label nvidia.com/gpu.product. Absent: as Charterer knows it of the instance type."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
+    Absent: as Charterer knows it of the instance type."""
     capacity_reservation: Annotated[str, Field(pattern=r"^cr-[0-9a-z]{1,32}$", max_length=40)] | None = None
     """Id of the capacity reservation or Capacity Block that all nodes are launched in."""
     placement_group: _Name | None = None

@@ -41,7 +41,8 @@ class AzureNodes(ApiModel):
     aks: AksNodePool | None = None
     """The node pool, where the scale set belongs to AKS."""
     gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)] | None = None
-    """GPU type, as in the node label nvidia.com/gpu.product. Absent: as Charterer knows it of the VM size."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
+    Absent: as Charterer knows it of the VM size."""
     tenant_id: Annotated[str, Field(pattern=_UUID, max_length=36)] | None = None
     """Id of the tenant of the identity. Absent: that of the environment."""
     client_id: Annotated[str, Field(pattern=_UUID, max_length=36)] | None = None

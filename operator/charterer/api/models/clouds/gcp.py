@@ -41,7 +41,8 @@ class GcpNodes(ApiModel):
     ) = None
     """Instance template from which nodes are made in no group: the name of a global one, or REGION/NAME."""
     gpu_type: Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$", max_length=63)] | None = None
-    """GPU type, as in the node label nvidia.com/gpu.product. Absent: as Charterer knows it of the machine type."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
+    Absent: as Charterer knows it of the machine type."""
     reservation: _Name | None = None
     """Name of the reservation in which all nodes are made, and nowhere else."""
     run_seconds: Annotated[int, Field(ge=600, le=604_800)] | None = None

@@ -8,10 +8,13 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from charterer.api.models.base import IMMUTABLE, ApiModel, Rule, rules
-from charterer.api.names import GPU_RESOURCE, MIG_PROFILE, SHARED_GPU
+from charterer.api.names import GPU_RESOURCE, GPU_RESOURCES, MIG_PROFILE, SHARED_GPU
 from charterer.domain.jobs.widths import LEAST_KEPT
 from charterer.domain.nodes.partition import MigStrategy, Partition, SharingMechanism
 
+RESOURCE_ONCE: Final = "the resource of a pool's GPUs cannot change: create another GPUPool for the other GPUs"
+GpuResource = Annotated[str, Field(max_length=253, json_schema_extra={"enum": list(GPU_RESOURCES)})]
+"""The extended resource of whole GPUs, as the device plugin of their maker names it."""
 CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
 
 

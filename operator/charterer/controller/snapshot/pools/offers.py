@@ -50,6 +50,8 @@ def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) 
         quote = _paid(pool, listed)
     if offering is not None and pool.partition is not None:
         offering = offering.cut(pool.partition)
+    elif offering is not None and offering.resource != pool.device:
+        offering = replace(offering, resource=pool.device)
     offering = _with_traits(offering, seen, pool)
     recorded = offering == pool.offering and (listed is None or _quoted_alike(quote, pool.quote))
     group_size = None if offering is None else offering.group_size
