@@ -17,6 +17,17 @@ MONEY_ACCEPTED: dict[str, Json] = {
 }
 _RESERVED = {"until": "2027-01-01T00:00:00Z", "budget": "research"}
 MONEY_REFUSED: dict[str, Json] = {
+    "a negative amount": make("GPUBudget", amount="-1"),
+    "an amount that is no number": make("GPUBudget", amount="lots"),
+    "an amount below a micro-dollar": make("GPUBudget", amount="0.0000001"),
+    "a time zone that the database has not": make("GPUBudget", timeZone="Europe/Atlantis"),
+    "an offset in place of a time zone": make("GPUBudget", timeZone="+01:00"),
+    "a weight of zero": make("GPUBudget", weights=[{"priorityClassName": "high", "weight": 0}]),
+    "two weights of one class": make("GPUBudget", weights=[{"priorityClassName": "a", "weight": 1}] * 2),
+    "more carried over than there is": make("GPUBudget", carryOverPercent=101),
+    "a negative exploration": make("GPUBudget", explorationPercent=-1),
+    "a negative number of moves": make("GPUBudget", moves={"maxPerJobPerDay": -1}),
+    "a negative cost": make("TrainingJob", maxCost="-5"),
     "a commitment for ever": make("GPUPool", price={"hourly": "9.80", "committed": {"budget": "research"}}),
     "a commitment that nobody pays": make(
         "GPUPool", price={"hourly": "9.80", "committed": {"until": "2027-01-01T00:00:00Z"}}

@@ -7,11 +7,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from charterer.fakecloud.base import Written, problems
+from charterer.fakecloud.base import Written, problems, read_yaml
 from charterer.fakecloud.bill import millionths, scaled
 from charterer.fakecloud.faults import FaultSpec
 from charterer.fakecloud.startup import MEASURED
-from charterer.fakecloud.yaml_file import read_yaml
 
 
 def _decimal(text: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 
 import aiohttp
 
-from charterer.fakecloud.yaml_file import read_yaml
+from charterer.fakecloud.base import read_yaml
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT = aiohttp.ClientTimeout(total=10)

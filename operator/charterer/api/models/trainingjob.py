@@ -9,7 +9,6 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
-    ATOMIC,
     ApiModel,
     ObjectName,
     PrinterColumn,
@@ -19,16 +18,15 @@ from charterer.api.models.base import (
     Time,
     keyed_by,
     ruled,
-    rules,
 )
-from charterer.api.models.gpus.parts import GpuResource, SharedGpuSpec
+from charterer.api.models.gpus.parts import GpuResource
 from charterer.api.models.jobs.interactive_spec import InteractiveSpec
 from charterer.api.models.jobs.target_ref_spec import TargetRefSpec
+from charterer.api.models.jobs.width_specs import GpuRange, ProfileName, VariantSpec
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
-from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCES, MIG_PROFILE
+from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCES
 from charterer.api.node_demands import node_demands
 from charterer.api.template import (
-    MOST_GPUS,
     TEMPLATE_SCHEMA,
     digest,
     digest_of_content,
@@ -40,102 +38,9 @@ from charterer.api.template import (
 )
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy
-from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO
 from charterer.domain.nodes.demands import NO_DEMANDS
-
-_Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
-_ProfileName = Annotated[
-    ObjectName,
-    Field(
-        json_schema_extra=rules(
-            Rule(
-                "self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",
-                "profileName must be a name that a SpeedupProfile can have: lower-case letters, digits, '-' and '.'",
-            )
-        )
-    ),
-]
-
-
-class GpuRange(ApiModel):
-    """How many GPUs the job can use."""
-
-    model_config = ruled(
-        Rule("self.min <= self.max", "gpus.min must not exceed gpus.max"),
-        Rule(
-            "!has(self.preferred) || (self.min <= self.preferred && self.preferred <= self.max)",
-            "gpus.preferred must lie between gpus.min and gpus.max",
-        ),
-        Rule(
-            "!has(self.slices) || self.slices.size() == 0 || self.min == 1",
-            "gpus.slices needs gpus.min 1: slices cannot train together, so a job gets one of them or whole GPUs",
-            ".slices",
-        ),
-        Rule(
-            "!has(self.shared) || self.min == 1",
-            "gpus.shared needs gpus.min 1: a job that shares a GPU has that one only",
-            ".shared",
-        ),
-    )
-
-    min: _Gpus
-    """Minimum number of GPUs."""
-    preferred: _Gpus | None = None
-    """Number of GPUs to use while nothing is known about the job's speed. Absent: min."""
-    max: _Gpus
-    """Maximum number of GPUs."""
-    slices: Annotated[
-        tuple[Annotated[str, Field(pattern=MIG_PROFILE, max_length=16)], ...],
-        Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
-    ] = ()
-    """MIG profiles of the slices that the job can use instead of a GPU, such as 1g.10gb: those whose memory it fits
-    into. It gets one slice at most. Absent: none."""
-    shared: SharedGpuSpec | None = None
-    """The job can use a GPU at the same time as other jobs, for a part of the price, in pools with spec.sharing. It
-    gets one such GPU at most. Absent: it shares none."""
-
-    def to_domain(self) -> Widths:
-        """The numbers, and what the job takes instead of a GPU."""
-        preferred = self.min if self.preferred is None else self.preferred
-        shared = () if self.shared is None else (self.shared.mib, self.shared.least_speed)
-        return Widths(self.min, preferred, self.max, self.slices, *shared)
-
-
-class VariantVariable(ApiModel):
-    """An environment variable of a variant."""
-
-    name: Annotated[str, Field(max_length=253, json_schema_extra={"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})]
-    """Name of the variable."""
-    value: Annotated[str, Field(max_length=2048)] = ""
-    """Its value; $(NAME) stands for a variable before it."""
-
-
-class VariantSpec(ApiModel):
-    """Another way to do the same training."""
-
-    name: Annotated[str, Field(max_length=32, json_schema_extra={"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})]
-    """Name of the variant, as the trainer finds it in CHARTERER_VARIANT."""
-    env: Annotated[tuple[VariantVariable, ...], Field(max_length=32, json_schema_extra=keyed_by("name"))] = ()
-    """Environment variables of the trainer's container, beside those of the template or in their place. Those that
-    Charterer sets stay as they are."""
-    args: (
-        Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64, json_schema_extra=ATOMIC)]
-        | None
-    ) = None
-    """Arguments of the trainer's container, in the place of the template's. Absent: the template's."""
-    gpus: GpuRange | None = None
-    """The numbers of GPUs that the variant can use. Absent: those of the job."""
-    profile_name: _ProfileName | None = None
-    """Name of the SpeedupProfile that says how fast the variant is. Absent: the job's profileName, a dot, and the name
-    of the variant."""
-
-    def to_domain(self, template: ClassId, widths: Widths) -> Variant:
-        """The variant. ``template``: the job's class; ``widths``: the job's."""
-        gpus = widths if self.gpus is None else self.gpus.to_domain()
-        name = self.profile_name or f"{template.name}.{self.name}"
-        return gpus.variant(self.name, ClassId(template.namespace, name))
 
 
 class ToldBottleneck(NamedTuple):
@@ -228,7 +133,7 @@ class TrainingJobSpec(ApiModel):
     torchrun reads. A trainer that is stopped must exit with 143, never with 0. A change takes effect with the job's
     next run. nodeName, schedulerName, resourceClaims, a priorityClassName that begins with system- and GPUs in other
     containers are refused. Whoever writes a template needs the right to create pods."""
-    profile_name: _ProfileName | None = None
+    profile_name: ProfileName | None = None
     """Name of the SpeedupProfile, in the same namespace, that describes the class of this job. Charterer creates it
     when the jobs report their speed. Absent: nothing is learned of the job's speed."""
     gpu_types: Annotated[

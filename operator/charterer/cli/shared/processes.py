@@ -47,10 +47,13 @@ def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = N
                     results[at] = task(lambda part, at=at: progress.show((at + part) / len(tasks), at))  # type: ignore[misc]
                     progress.show((at + 1) / len(tasks), at + 1)
             else:
-                with ProcessPoolExecutor(workers, initializer=_begin, initargs=(shared,)) as pool, _ended_at_once(pool):
+                begun = ProcessPoolExecutor(workers, initializer=_begin, initargs=(shared,))
+                with _interrupts_noted() as interrupts, begun as pool, _ended_at_once(pool):
                     waiting: dict[Future[T], int] = {pool.submit(_run, task, at): at for at, task in enumerate(tasks)}
                     while len(results) < len(tasks):
                         ended, _ = wait(waiting, _LOOK_SECONDS, FIRST_COMPLETED)
+                        if interrupts:
+                            raise KeyboardInterrupt
                         for future in ended:
                             results[at := waiting.pop(future)] = future.result()
                             shared[at] = 1.0
@@ -101,6 +104,17 @@ class _Progress:
             self._said = now
             left = f", about {(now - self._begun) * (1 - part) / part / 60:.0f} min left" if part > 0 else ""
             click.echo(f"simulating: {part:.0%}, {done} of {self._tasks} done{left}", err=True)
+
+
+@contextmanager
+def _interrupts_noted() -> Iterator[Sequence[int]]:
+    """The interrupts that came: one that is raised where it comes may break the locks of the pool."""
+    came: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    try:
+        yield came
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
