@@ -105,7 +105,7 @@ focus: $(READY) ## Install the validator of FOCUS, for the test of `charterer co
 training-torch: $(READY) ## Install torch, and what trains by it, for tests (once per machine, 2 GB)
 	@$(MADE) training-torch
 
-check: $(READY) ## Lint and all tests that need nothing but Python, in three and a half minutes on two cores
+check: $(READY) ## Lint and all tests that need nothing but Python, in three minutes on two cores
 	@$(BESIDE) $(MAKE) $(LINT) check-unit check-outside check-others
 
 # Each file of tests is imported by one process: with workers of pytest-xdist, all of them import each. With -k there may be no test.
