@@ -31,16 +31,8 @@ def problems(error: ValidationError) -> str:
 
 
 _MOST_BYTES: Final = 4 * 1024 * 1024
-
-
-class _WithoutAliases(yaml.SafeLoader):
-    """Without aliases: a few lines of them may mean more than any memory has, or have no end."""
-
-    def compose_node(self, parent: Any, index: Any) -> Any:
-        if self.check_event(yaml.AliasEvent):
-            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(None, None, "write it out, an alias (*name) is not read here", mark)
-        return super().compose_node(parent, index)
+_MOST_VALUES: Final = 1_000_000
+"""Most values of a file with all its aliases (*name): a few lines of them may mean more than any memory has."""
 
 
 def read_yaml(path: Path) -> Any:
@@ -50,10 +42,22 @@ def read_yaml(path: Path) -> Any:
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{path} has more than {_MOST_BYTES:,} bytes: give a smaller file")
     try:
-        return yaml.load(path.read_text("utf-8-sig"), Loader=_WithoutAliases)
+        value = yaml.safe_load(path.read_text("utf-8-sig"))
+        _after(value, _MOST_VALUES)
+        return value
     except yaml.YAMLError as error:
         raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
     except RecursionError as error:
         raise ValueError(f"{path} is nested too deeply") from error
     except (ValueError, TypeError, OverflowError) as error:
         raise ValueError(f"{path} cannot be used: {error}") from error
+
+
+def _after(value: Any, left: int) -> int:
+    """How many of the values that a file may have are left after this one; ValueError if none is."""
+    left -= 1
+    if left < 0:
+        raise ValueError(f"with its aliases it has more than {_MOST_VALUES:,} values")
+    for part in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        left = _after(part, left)
+    return left

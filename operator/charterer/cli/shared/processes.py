@@ -38,7 +38,6 @@ class Interrupted(KeyboardInterrupt):
 def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = None) -> list[T]:
     """The results of picklable tasks, in their order. ``processes``: None for one per core. Interrupted."""
     workers = min(processes or os.cpu_count() or 1, len(tasks))
-    shared = Array("d", max(len(tasks), 1), lock=False)
     results: dict[int, T] = {}
     with _Progress(len(tasks)) as progress:
         try:
@@ -47,6 +46,7 @@ def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = N
                     results[at] = task(lambda part, at=at: progress.show((at + part) / len(tasks), at))  # type: ignore[misc]
                     progress.show((at + 1) / len(tasks), at + 1)
             else:
+                shared = Array("d", len(tasks), lock=False)
                 begun = ProcessPoolExecutor(workers, initializer=_begin, initargs=(shared,))
                 with _interrupts_noted() as interrupts, begun as pool, _ended_at_once(pool):
                     waiting: dict[Future[T], int] = {pool.submit(_run, task, at): at for at, task in enumerate(tasks)}
