@@ -35,6 +35,20 @@ _MOST_VALUES: Final = 1_000_000
 """Most values of a file with all its aliases (*name): a few lines of them may mean more than any memory has."""
 
 
+class _CountedLoader(yaml.SafeLoader):
+    """With an end of merges."""
+
+    _merged = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """As in YAML, but merges (<<) of merges are counted: each line of them may multiply those before it."""
+        super().flatten_mapping(node)
+        self._merged += len(node.value)
+        if self._merged > _MOST_VALUES:
+            text = f"with its merges (<<) it has more than {_MOST_VALUES:,} values"
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+
+
 def read_yaml(path: Path) -> Any:
     """What the file says; ValueError names the file and says why it cannot be read."""
     if not path.is_file():
@@ -42,7 +56,7 @@ def read_yaml(path: Path) -> Any:
     if path.stat().st_size > _MOST_BYTES:
         raise ValueError(f"{path} has more than {_MOST_BYTES:,} bytes: give a smaller file")
     try:
-        value = yaml.safe_load(path.read_text("utf-8-sig"))
+        value = yaml.load(path.read_text("utf-8-sig"), Loader=_CountedLoader)
         _after(value, _MOST_VALUES)
         return value
     except yaml.YAMLError as error:

@@ -8,12 +8,15 @@ import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli.main import main
-from charterer.cli.shared.files import input_file
+from charterer.cli.shared.files import input_file, yaml_documents
 from charterer.cli.shared.files.yaml_documents import documents
+from charterer.fakecloud import base as fakecloud_base
+from charterer.fakecloud.base import read_yaml
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 
@@ -141,3 +144,21 @@ def test_yaml_is_read_as_kubectl_reads_it() -> None:
         {"a": {"b": [1]}, "c": {"b": [1]}},
         [1.5, -0.5, "12:30:45.5"],
     ]
+
+
+def _manifest(file: Path) -> object:
+    return documents(file.name, file.read_text())
+
+
+@pytest.mark.parametrize("read", [read_yaml, _manifest])
+def test_merges_of_merges_are_counted(
+    read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (fakecloud_base, yaml_documents):
+        monkeypatch.setattr(module, "_MOST_VALUES", 20)
+    file = tmp_path / "file.yaml"
+    file.write_text("a: &a {x: 1}\nb: &b\n  <<: [*a, *a]\n")
+    read(file)
+    file.write_text("a: &a {x: 1}\nb: &b\n  <<: [*a, *a, *a, *a]\nc:\n  <<: [*b, *b, *b, *b]\n")
+    with pytest.raises((click.ClickException, ValueError), match="more than 20 values"):
+        read(file)

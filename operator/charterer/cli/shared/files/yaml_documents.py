@@ -22,6 +22,16 @@ _NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 class _Loader(yaml.SafeLoader):
     """Without YAML 1.1's dates and numbers of base 60, such as 22:00; with 1e3."""
 
+    _merged = 0
+
+    def flatten_mapping(self, node: yaml.MappingNode) -> None:
+        """As in YAML, but merges (<<) of merges are counted: each line of them may multiply those before it."""
+        super().flatten_mapping(node)
+        self._merged += len(node.value)
+        if self._merged > _MOST_VALUES:
+            text = f"with its merges (<<) it has more than {_MOST_VALUES:,} values"
+            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
+
 
 _Loader.yaml_implicit_resolvers = {
     first: [(tag, pattern) for tag, pattern in resolvers if tag != _TIMESTAMP and tag not in _NUMBERS]
