@@ -40,7 +40,7 @@ _OWN_LABELS: Final = ("kubernetes.io/hostname", RUN_LABEL_PREFIX, f"{GROUP}/")
 
 
 def placing_tolerations(resource: str) -> list[dict[str, Any]]:
-    """What lets a run's pods onto nodes with GPUs of this resource, and evicts them soon from a node that is lost."""
+    """Tolerations that let a run's pods onto nodes with GPUs of this resource, and keep them short on a lost node."""
     lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
     return [
         {"key": resource, "operator": "Exists", "effect": "NoSchedule"},

@@ -51,7 +51,7 @@ _TIMED: Final = f"""CASE
 
 
 _NULLS: Final = ("", "NULL", "null", "Null")
-"""What means that there is no value: published samples of FOCUS write the word."""
+"""Cells without a value: published samples of FOCUS write the word."""
 _ONE_CHARGE: Final = """vendor, key, started, ended, usage_type, meter, meter_category, operation, description, unit,
     priced_unit, commitment, line_type, billing_period, charge_class, category"""
 

@@ -120,5 +120,5 @@ class Templates:
 
 
 def _version(job: Job) -> tuple[int, int]:
-    """What an answer holds for: the generation of the job's spec, and how many of its runs never started."""
+    """The generation of the job's spec and the number of its runs that never started: an answer holds for these."""
     return job.generation, job.start_failures

@@ -173,7 +173,7 @@ def _check(fields: Mapping[str, Any], kind: type, names: Iterable[str]) -> None:
 
 
 _TOO_LARGE: Final = 10**15
-"""No count of a row is as large: so many GPU-seconds are a million GPUs for thirty years."""
+"""No count of a row is as large: it is the GPU-seconds of a million GPUs in thirty years."""
 _KINDS: Final[Mapping[type, str]] = {str: "text", int: "whole number", bool: "true or false", dict: "object"}
 
 

@@ -177,7 +177,7 @@ async def unless_too_wide(client: Client, least: int) -> None:
 
 
 def too_wide(pools: Collection[Pool], least: int) -> str:
-    """That no pool has so many GPUs; empty if one has, or may have: what a node of it is, nobody knows yet."""
+    """That no pool has this many GPUs; empty if one has, or if the nodes of one are not known yet."""
     sizes = {pool.id: pool.max_nodes * pool.gpus_per_node for pool in pools}
     if not sizes or not all(pool.gpus_per_node for pool in pools) or least <= max(sizes.values()):
         return ""

@@ -64,7 +64,7 @@ def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = N
 
 
 def _begin(shared: Any) -> None:
-    """What a process of the pool begins with: an interrupt is the parent's to act on."""
+    """Prepare a process of the pool. It leaves an interrupt to the process that waits for it."""
     global _done
     _done = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,4 +1,4 @@
-"""What is wrong in files, told all at once: a person corrects a file once, and not once for each mistake."""
+"""All mistakes in files are told at once, so that a person corrects a file once."""
 
 from __future__ import annotations
 
