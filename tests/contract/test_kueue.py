@@ -58,9 +58,15 @@ async def answer(bed: KueueBed, workload: RawObject, state: str, pool: str = "",
 
 
 def asked(bed: KueueBed, name: str, width: int) -> RawObject | None:
-    """The newest Workload of the Job, if it has quota for so many pods and its check is Pending."""
+    """The newest Workload of the Job, if it has quota for so many pods and its check is Pending.
+
+    A Workload that is being stopped has both too: its check is Pending again before its quota is taken, and with the
+    quota goes whatever was answered in between.
+    """
     found = [raw for raw in bed.workloads(name) if not holds(raw, "Finished")]
-    if not found or not holds(found[-1], "QuotaReserved") or bed.check(name).get("state") != "Pending":
+    if not found or holds(found[-1], "Evicted") or not holds(found[-1], "QuotaReserved"):
+        return None
+    if bed.check(name).get("state") != "Pending":
         return None
     counts = [item["count"] for item in found[-1]["status"]["admission"]["podSetAssignments"]]
     return found[-1] if counts == [width] == [item["count"] for item in found[-1]["spec"]["podSets"]] else None
