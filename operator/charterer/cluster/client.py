@@ -338,7 +338,7 @@ def parsed_object(method: str, path: str, status: int, answer: bytes) -> RawObje
     """The JSON object of an answer. ApiError where it is none, as from a proxy that answers in the server's place."""
     try:
         parsed = json.loads(answer)
-    except ValueError:
+    except (ValueError, RecursionError):
         parsed = None
     if not isinstance(parsed, dict):
         raise ApiError(method, path, status, "NotAnObject", "the answer is not a JSON object")

@@ -15,7 +15,7 @@ import ssl
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +29,8 @@ from kubernetes.client.rest import should_bypass_proxies
 from kubernetes.config import load_kube_config
 from kubernetes.config.incluster_config import InClusterConfigLoader
 from kubernetes.config.kube_config import KubeConfigMerger
+
+from charterer import bounded_yaml
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_AGE: Final = 60.0
@@ -267,6 +269,7 @@ def from_kubeconfig(
     source = "kubeconfig " + ", ".join(map(str, paths))
     files = os.pathsep.join(map(str, paths))
     with _explained(source):
+        _check(paths)
         merged = _merged(files)
         # The library takes the last file's current context, kubectl the first one's.
         currents = (_merged(path).get("current-context") for path in files.split(os.pathsep) if Path(path).exists())
@@ -283,6 +286,7 @@ def from_kubeconfig(
     asked = ", ".join(key for key in ("auth-provider", "tokenFile", "exec") if user.get(key))
 
     def fill(configuration: Configuration, keys: str) -> None:
+        _check(paths)
         load_kube_config(files, chosen, configuration, temp_file_path=keys)
         # A plug-in that fails, or an empty file, is logged at most, and the loader goes on without any identity.
         if asked and not configuration.api_key and not configuration.cert_file:
@@ -305,6 +309,13 @@ def _impersonation(user: Mapping[str, Any]) -> Impersonation:
         user.get("as-uid") or "",
         user.get("as-user-extra") or {},
     )
+
+
+def _check(paths: Iterable[Path]) -> None:
+    """The library's loader has no end for a file whose aliases contain themselves, or are too many."""
+    for path in paths:
+        if path.exists():
+            bounded_yaml.read(path)
 
 
 def _merged(files: str) -> Mapping[str, Any]:

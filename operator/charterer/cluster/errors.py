@@ -132,7 +132,7 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 def _status_object(body: bytes) -> Mapping[str, Any]:
     try:
         answer = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return answer if isinstance(answer, dict) and answer.get("kind") == "Status" else {}
 

@@ -242,7 +242,7 @@ async def _object(request: web.Request) -> dict[str, Any]:
     try:
         text = await request.text()
         value = json.loads(text) if text else {}
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise invalid(f"the body is not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise invalid(f"the body is {type(value).__name__}, not a JSON object")

@@ -12,10 +12,10 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
+from charterer import bounded_yaml
 from charterer.cli.main import main
-from charterer.cli.shared.files import input_file, yaml_documents
+from charterer.cli.shared.files import input_file
 from charterer.cli.shared.files.yaml_documents import documents
-from charterer.fakecloud import base as fakecloud_base
 from charterer.fakecloud.base import read_yaml
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
@@ -35,6 +35,9 @@ HOSTILE: Mapping[str, bytes] = {
     "infinite": (_OBJECT + "spec: {gpus: .inf}\n").encode(),
     "other types": b"apiVersion: [1]\nkind: {a: 1}\nmetadata: [x]\nspec: 7\n",
     "types within": (_OBJECT + "spec: {gpus: [1], template: 7, maxCost: {a: 1}, variants: true}\n").encode(),
+    "a date that is none in quotes": (_OBJECT + "spec: {maxRestarts: '2026-99-99'}\n").encode(),
+    "a long number in quotes": (_OBJECT + f"spec: {{maxRestarts: '{'9' * 6000}'}}\n").encode(),
+    "depth in quotes": (_OBJECT + f"spec: {{gpus: '{'[' * 5000}'}}\n").encode(),
     "keys": b"? [1, 2]\n: x\n",
     "code": b"a: !!python/object/apply:os.system ['id']\n",
     "binary": b"apiVersion: v1\nkind: !!binary aGFsbG8=\n",
@@ -154,8 +157,7 @@ def _manifest(file: Path) -> object:
 def test_merges_of_merges_are_counted(
     read: Callable[[Path], object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (fakecloud_base, yaml_documents):
-        monkeypatch.setattr(module, "_MOST_VALUES", 20)
+    monkeypatch.setattr(bounded_yaml, "MOST_VALUES", 20)
     file = tmp_path / "file.yaml"
     file.write_text("a: &a {x: 1}\nb: &b\n  <<: [*a, *a]\n")
     read(file)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import json
 import logging
+import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,22 @@ def encoded(text: str) -> str:
 
 def authorities(access: Access) -> list[str]:
     return [entry["subject"][0][0][1] for entry in access.tls.get_ca_certs()]
+
+
+BOMB = b"a0: &a0 [x,x,x,x,x,x,x,x,x,x]\n" + b"".join(
+    b"a%d: &a%d [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 10)) for n in range(1, 10)
+)
+MERGES = b"a0: &a0 {x: 1}\n" + b"".join(
+    b"a%d: &a%d\n  <<: [%s]\n" % (n, n, b",".join([b"*a%d" % (n - 1)] * 99)) for n in range(1, 9)
+)
+TOO_MUCH = {
+    "a list in itself": (b"clusters: &a\n- *a\n", "an alias in it names what it stands in"),
+    "a user in itself": (b"users: &a {user: *a}\n", "an alias in it names what it stands in"),
+    "aliases of aliases": (BOMB, "with its aliases it has more than 1,000,000 values"),
+    "merges of merges": (MERGES, "with its merges (<<) it has more than 1,000,000 values"),
+    "deep": (b"[" * 20_000, "it is nested too deeply"),
+    "large": (b"#" * (16 * 1024 * 1024 + 1), "it has more than 16,777,216 bytes: give a smaller file"),
+}
 
 
 class TestKubeconfig:
@@ -97,6 +115,27 @@ class TestKubeconfig:
         with pytest.raises(NoAccess) as said:
             credentials.load(tmp_path / "config")
         assert str(said.value) == f"kubeconfig {tmp_path / 'config'} cannot be read: {words}"
+
+    @pytest.mark.parametrize(("text", "words"), TOO_MUCH.values(), ids=TOO_MUCH)
+    def test_a_kubeconfig_that_means_too_much_is_told_before_the_loader_sees_it(
+        self, tmp_path: Path, text: bytes, words: str
+    ) -> None:
+        (tmp_path / "config").write_bytes(text)
+        with pytest.raises(NoAccess, match=f"config cannot be read: .*{re.escape(words)}$"):
+            credentials.load(tmp_path / "config")
+
+    def test_a_kubeconfig_that_is_read_anew_is_checked_anew(self, tmp_path: Path) -> None:
+        config = kubeconfig(tmp_path / "config", {"token": "abc"})
+        access = credentials.load(config)
+        config.write_text("clusters: &a\n- *a\n")
+        access.refused(access.credential())
+        with pytest.raises(NoAccess, match="an alias in it names what it stands in"):
+            access.credential()
+
+    def test_a_pipe_as_kubeconfig_is_refused(self, tmp_path: Path) -> None:
+        os.mkfifo(tmp_path / "pipe")
+        with pytest.raises(NoAccess, match="pipe cannot be read: it is no regular file: save it as one first"):
+            credentials.load(tmp_path / "pipe")
 
     def test_a_kubeconfig_with_data_that_is_not_base64_says_so(self, tmp_path: Path) -> None:
         file = kubeconfig(tmp_path / "config", {"client-certificate-data": "%", "client-key-data": "x"})

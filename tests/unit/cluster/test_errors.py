@@ -40,6 +40,10 @@ def test_each_status_has_its_class(status: int, reason: str, expected: type[ApiE
     assert (error.status, error.reason) == (status, reason)
 
 
+def test_an_answer_that_is_nested_too_deeply_is_one_without_words() -> None:
+    assert type(classify("GET", "/path", 404, {}, b"[" * 20_000)) is errors.NotFound
+
+
 def test_an_object_that_is_too_large_is_told_from_a_server_that_failed() -> None:
     assert type(answer(500, "", "etcdserver: request is too large")) is errors.TooLarge
     assert type(answer(413, "RequestEntityTooLarge")) is errors.TooLarge

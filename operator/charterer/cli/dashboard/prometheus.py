@@ -80,7 +80,7 @@ class PrometheusHistory:
             raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
         try:
             answer: Any = json.loads(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ValueError(f"HTTP {response.status}, and the answer is no JSON") from None
         if not isinstance(answer, dict) or answer.get("status") != "success":
             said = answer.get("error") if isinstance(answer, dict) else None

@@ -64,6 +64,7 @@ async def test_series_come_by_budget(session: aiohttp.ClientSession) -> None:
     ("answer", "said"),
     [
         (lambda _: web.Response(status=502, text="<h1>bad gateway"), "HTTP 502, and the answer is no JSON"),
+        (lambda _: web.Response(text="[" * 20_000), "HTTP 200, and the answer is no JSON"),
         (lambda _: web.json_response({"status": "error", "error": "parse error"}, status=400), "HTTP 400: parse error"),
         (lambda _: web.json_response([1]), "HTTP 200: no success"),
         (lambda _: web.json_response({"status": "success", "data": None}), ""),

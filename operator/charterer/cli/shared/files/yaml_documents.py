@@ -1,7 +1,4 @@
-"""YAML as kubectl reads it (sigs.k8s.io/yaml): what JSON has, without dates and numbers of base 60.
-
-An alias stands for a copy of what it names, so that a few lines may mean more than any memory has: that is refused.
-"""
+"""YAML as kubectl reads it (sigs.k8s.io/yaml): what JSON has, without dates and numbers of base 60."""
 
 from __future__ import annotations
 
@@ -13,24 +10,14 @@ from typing import Any, Final
 import click
 import yaml
 
-_MOST_VALUES: Final = 1_000_000
-"""Most values of one file with all its aliases: an object of the API server has 1.5 MB at most."""
+from charterer.bounded_yaml import BoundedLoader, UnboundedYAML, check
+
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 _NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(BoundedLoader):
     """Without YAML 1.1's dates and numbers of base 60, such as 22:00; with 1e3."""
-
-    _merged = 0
-
-    def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """As in YAML, but merges (<<) of merges are counted: each line of them may multiply those before it."""
-        super().flatten_mapping(node)
-        self._merged += len(node.value)
-        if self._merged > _MOST_VALUES:
-            text = f"with its merges (<<) it has more than {_MOST_VALUES:,} values"
-            raise yaml.constructor.ConstructorError(None, None, text, node.start_mark)
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -54,8 +41,10 @@ _Loader.add_implicit_resolver(
 def documents(name: str, text: str) -> Sequence[Any]:
     """The documents of a file as JSON has them. ClickException names the file and says why they cannot be read."""
     try:
-        return [_Plain().of(found) for found in yaml.load_all(text, Loader=_Loader)]
-    except _Unusable as error:
+        found = list(yaml.load_all(text, Loader=_Loader))
+        check(found)
+        return [_plain(each) for each in found]
+    except (_Unusable, UnboundedYAML) as error:
         raise click.ClickException(f"{name} cannot be used: {error}") from error
     except RecursionError as error:
         raise click.ClickException(f"{name} cannot be used: it is nested too deeply") from error
@@ -69,33 +58,17 @@ class _Unusable(Exception):
     """The sentence's end says why."""
 
 
-class _Plain:
-    """Values without aliases, counted."""
-
-    def __init__(self) -> None:
-        self._left = _MOST_VALUES
-        self._around: set[int] = set()
-
-    def of(self, value: Any) -> Any:
-        """The value with a copy in place of each alias."""
-        self._left -= 1
-        if self._left < 0:
-            raise _Unusable(f"with its aliases it has more than {_MOST_VALUES:,} values")
-        if isinstance(value, dict | list):
-            if id(value) in self._around:
-                raise _Unusable("an alias in it names what it stands in")
-            self._around.add(id(value))
-            try:
-                if isinstance(value, list):
-                    return [self.of(each) for each in value]
-                return {_key(key): self.of(each) for key, each in value.items()}
-            finally:
-                self._around.discard(id(value))
-        if isinstance(value, float) and not math.isfinite(value):
-            raise _Unusable(f"{value} is no number that an object can have")
-        if value is None or isinstance(value, str | int | float):
-            return value
-        raise _Unusable(f"a {type(value).__name__} is nothing that an object can have")
+def _plain(value: Any) -> Any:
+    """The value with a copy in place of each alias."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if isinstance(value, dict):
+        return {_key(key): _plain(each) for key, each in value.items()}
+    if isinstance(value, float) and not math.isfinite(value):
+        raise _Unusable(f"{value} is no number that an object can have")
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise _Unusable(f"a {type(value).__name__} is nothing that an object can have")
 
 
 def _key(key: Any) -> str:

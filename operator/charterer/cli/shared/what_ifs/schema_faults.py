@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-import yaml
+import click
 
 from charterer.api.models.base import Json
 from charterer.api.models.kinds import KINDS
 from charterer.api.structural import structural
+from charterer.cli.shared.files.yaml_documents import documents
 from charterer.sentences import similar_names
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -58,8 +59,8 @@ def _quotes(value: object, wanted: str) -> str:
     if wanted == "string":
         return "" if isinstance(value, dict | list) else ": put it in quotes"
     try:
-        needless = isinstance(value, str) and _fits(yaml.safe_load(value), wanted)
-    except yaml.YAMLError:
+        needless = isinstance(value, str) and [_fits(each, wanted) for each in documents("", value)] == [True]
+    except click.ClickException:
         needless = False
     return ": leave the quotes out" if needless else ""
 
