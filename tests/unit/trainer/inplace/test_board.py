@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -107,22 +108,45 @@ def test_a_wait_is_bounded() -> None:
         server.close()
 
 
-def test_more_connections_than_threads_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("charterer_trainer.inplace.board._MOST_CONNECTIONS", 1)
+def test_strangers_who_say_nothing_keep_no_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("charterer_trainer.inplace.board._MOST_STRANGERS", 4)
     server = BoardServer(Board(), 0, lambda: KEY)
+    strangers = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) for _ in range(12)]
     try:
-        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as first:
-            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as second:
-                assert second.recv(100) == b""
-            first.sendall(b"x" * 100)
-            with suppress(ConnectionResetError):
-                assert first.recv(100) == b""
-        until(lambda: answers(server.port))
+        assert ask(f"127.0.0.1:{server.port}", KEY, generation=1, word="ping") == {"values": {}}
+        assert [stranger.recv(100) for stranger in strangers[:8]] == [b""] * 8
     finally:
+        server.close()
+        for stranger in strangers:
+            stranger.close()
+
+
+def test_more_members_than_threads_are_not_answered(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("charterer_trainer.inplace.board._MOST_CONNECTIONS", 1)
+    waits, goes_on = threading.Event(), threading.Event()
+
+    class Waiting(Board):
+        def hear(self, generation: int, word: str, count: int, seconds: float) -> dict[int, object]:
+            if word == "wait":
+                waits.set()
+                goes_on.wait(PATIENCE)
+            return {}
+
+    server = BoardServer(Waiting(), 0, lambda: KEY)
+    first = threading.Thread(target=answers, args=(server.port, "wait"))
+    try:
+        first.start()
+        assert waits.wait(PATIENCE)
+        assert not answers(server.port, "ping")
+        goes_on.set()
+        until(lambda: answers(server.port, "ping"))
+    finally:
+        goes_on.set()
+        first.join()
         server.close()
 
 
-def answers(port: int) -> bool:
+def answers(port: int, word: str) -> bool:
     with suppress(OSError):
-        return bool(ask(f"127.0.0.1:{port}", KEY, generation=1, word="ping") == {"values": {}})
+        return bool(ask(f"127.0.0.1:{port}", KEY, generation=1, word=word) == {"values": {}})
     return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -19,6 +20,7 @@ from cryptography.x509.oid import NameOID
 from charterer_trainer.jupyter.listener import Listener
 from charterer_trainer.jupyter.wire import Link, LinkError, Message, tls_context
 from tests.cluster.notebooks import write_keys
+from tests.patience import PATIENCE
 
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
@@ -143,6 +145,19 @@ class _Signed:
         self.key_pem = self.key.private_bytes(serialization.Encoding.PEM, *plain)
 
 
+async def test_strangers_who_say_nothing_keep_no_place(keys: Path) -> None:
+    """More of them than a worker has places for, whose connections are ended again; the kernel's is not."""
+    listener = Listener(0, keys, lambda: None, lambda: None)
+    strangers = [socket.create_connection(("127.0.0.1", listener.port), timeout=PATIENCE) for _ in range(300)]
+    link = await Link.dial("127.0.0.1", listener.port, tls_context(keys, server=False))
+    assert (await link.receive()).kind == "hello"
+    ended = sum([await asyncio.to_thread(stranger.recv, 1) == b"" for stranger in strangers[:200]])
+    assert ended == 200
+    await link.close()
+    for stranger in strangers:
+        stranger.close()
+
+
 async def test_a_second_kernel_is_told_that_the_worker_is_taken(keys: Path) -> None:
     lost = threading.Event()
     listener = Listener(0, keys, lambda: None, lost.set)
@@ -168,6 +183,8 @@ async def test_a_second_kernel_is_told_that_the_worker_is_taken(keys: Path) -> N
         (b'{"kind": "run", "parts": []}\n', "no message"),
         (b'{"kind": "run", "parts": [3]}\n[1,', "no message"),
         (b"[]\n", "no message"),
+        (b"[" * 20_000 + b"\n", "no message"),
+        (b'{"kind": "run", "parts": [20000]}\n' + b"[" * 20_000, "no message"),
         (b"GET / HTTP/1.1\n", "no message"),
         (b'{"kind": "run", "parts": [100, 2000000]}\n', "is longer than 1000000"),
     ],

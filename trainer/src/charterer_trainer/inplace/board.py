@@ -7,6 +7,7 @@ answer, without a key. Whoever has not the key is not listened to; what he could
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import os
@@ -14,7 +15,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 PORT_VARIABLE = "CHARTERER_GROUP_PORT"
 DEFAULT_PORT = 29_600
@@ -23,7 +24,9 @@ _CONNECT_SECONDS = 5.0
 """Within which a board answers. On a busy machine a process needs some; one that has ended refuses at once."""
 _KEPT_GENERATIONS = 4
 _MOST_CONNECTIONS = 4_096
-"""At once: each has a thread, and a member has one open while it waits for the others."""
+"""Members' at once: each has a thread, and a member has one open while it waits for the others."""
+_MOST_STRANGERS = 1_024
+"""At once, that have not shown the key yet; of more, the oldest is ended. A member shows it within milliseconds."""
 _MOST_BYTES = 64 * 1024 * 1024
 """That a board keeps in all."""
 _LONGEST_WAIT_SECONDS = 600.0
@@ -98,6 +101,8 @@ class BoardServer:
         self._board = board
         self._key = key
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
+        self._strangers: dict[socket.socket, None] = {}
+        self._meeting = threading.Lock()
         dual = socket.has_dualstack_ipv6()
         family = socket.AF_INET6 if dual else socket.AF_INET
         self._socket = socket.create_server(("", port), family=family, backlog=1_024, dualstack_ipv6=dual)
@@ -119,26 +124,38 @@ class BoardServer:
                     return
                 time.sleep(0.05)  # out of files, or the peer was gone before it was accepted
                 continue
-            if self._places.acquire(blocking=False):
-                threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-            else:
-                connection.close()
+            with self._meeting:
+                if len(self._strangers) >= _MOST_STRANGERS:
+                    oldest = next(iter(self._strangers))
+                    del self._strangers[oldest]
+                    with contextlib.suppress(OSError):
+                        oldest.shutdown(socket.SHUT_RDWR)
+                self._strangers[connection] = None
+            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
 
     def _answer(self, connection: socket.socket) -> None:
         try:
             with connection, connection.makefile("rb") as lines:
                 connection.settimeout(_CONNECT_SECONDS)
-                key = self._key()
-                if key is None:
-                    return
-                begins = f"{key} ".encode()
-                if hmac.compare_digest(lines.read(len(begins)), begins):
-                    asked = json.loads(lines.readline(_MAX_LINE_BYTES))
-                    connection.sendall(json.dumps(self._reply(asked)).encode() + b"\n")
+                if self._shows_the_key(connection, lines) and self._places.acquire(blocking=False):
+                    try:
+                        asked = json.loads(lines.readline(_MAX_LINE_BYTES))
+                        connection.sendall(json.dumps(self._reply(asked)).encode() + b"\n")
+                    finally:
+                        self._places.release()
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
             return  # the peer is gone, or that was no request
+
+    def _shows_the_key(self, connection: socket.socket, lines: BinaryIO) -> bool:
+        try:
+            key = self._key()
+            if key is None:
+                return False
+            begins = f"{key} ".encode()
+            return hmac.compare_digest(lines.read(len(begins)), begins)
         finally:
-            self._places.release()
+            with self._meeting:
+                self._strangers.pop(connection, None)
 
     def _reply(self, asked: Mapping[str, Any]) -> dict[str, object]:
         generation, word, awaited = _number(asked["generation"]), _word(asked["word"]), _word(asked["awaited"])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import collections
+import contextlib
 import platform
 import queue
 import socket
@@ -14,6 +15,9 @@ from pathlib import Path
 
 from charterer_trainer.jupyter.wire import Link, LinkError, Message, tls_context
 
+_MOST_HANDSHAKES = 64
+"""At once; of more, the oldest is ended. The kernel's takes milliseconds: who says nothing keeps no place."""
+_HANDSHAKE_SECONDS = 5.0
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
 """A cell that writes faster than the network takes it waits while that much is waiting."""
 
@@ -66,14 +70,36 @@ class Listener:
 
     async def _listen(self, port: int) -> None:
         try:
-            server = await asyncio.start_server(self._connected, None, port, ssl=self._tls)
+            dual = socket.has_dualstack_ipv6()
+            family = socket.AF_INET6 if dual else socket.AF_INET
+            server = socket.create_server(("", port), family=family, backlog=1_024, dualstack_ipv6=dual)
         except BaseException as error:
             self._listening.put(error)
             return
-        own = [each.getsockname()[1] for each in server.sockets if each.family == socket.AF_INET]
-        self._listening.put(own[0] if own else server.sockets[0].getsockname()[1])
-        async with server:
-            await server.serve_forever()
+        server.setblocking(False)
+        self._listening.put(server.getsockname()[1])
+        shaking: dict[asyncio.Task[None], socket.socket] = {}
+        while True:
+            try:
+                peer, _ = await self._loop.sock_accept(server)
+            except OSError:  # out of files, or the peer was gone before it was accepted
+                await asyncio.sleep(0.05)
+                continue
+            if len(shaking) >= _MOST_HANDSHAKES:
+                _end(shaking.pop(next(iter(shaking))))
+            task = self._loop.create_task(self._shake_hands(peer))
+            shaking[task] = peer
+            task.add_done_callback(lambda done: shaking.pop(done, None))
+
+    async def _shake_hands(self, peer: socket.socket) -> None:
+        reader = asyncio.StreamReader(loop=self._loop)
+        protocol = asyncio.StreamReaderProtocol(reader, self._connected, loop=self._loop)
+        try:
+            await self._loop.connect_accepted_socket(
+                lambda: protocol, peer, ssl=self._tls, ssl_handshake_timeout=_HANDSHAKE_SECONDS
+            )
+        except OSError:  # it has not the key, says nothing, or is gone
+            _end(peer)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         link = Link(reader, writer)
@@ -127,6 +153,11 @@ class Listener:
         if len(text) < 2:
             return first
         return Message("output", {**first.fields, "content": {**first.fields["content"], "text": "".join(text)}})
+
+
+def _end(peer: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        peer.shutdown(socket.SHUT_RDWR)
 
 
 def _is_text(message: Message) -> bool:

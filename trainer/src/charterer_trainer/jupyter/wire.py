@@ -106,14 +106,14 @@ class Link:
                 raise ValueError(lengths)
         except (OSError, asyncio.IncompleteReadError) as error:
             raise LinkError("the connection was lost") from error
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
             raise LinkError(f"what came is no message: {error!r}") from error
         if sum(lengths) > self._longest_parts:
             raise LinkError(f"a message of {sum(lengths)} bytes is longer than {self._longest_parts}")
         fields, *parts = [await self._part(length) for length in lengths]
         try:
             return Message(kind, json.loads(fields), parts)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise LinkError(f"what came is no message: {error!r}") from error
 
     async def close(self) -> None:
