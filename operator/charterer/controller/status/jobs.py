@@ -110,14 +110,18 @@ def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> 
     code = verdict.reason.code
     if code is ReasonCode.NO_CURVE and (of_profile := [each.reason for each in problems if each.field == PROFILE_NAME]):
         return of_profile[0]  # why there is no curve says more
-    # How an option was chosen says nothing of a job that has none yet: it would look like a reason to wait.
+    return _word(job, code)
+
+
+def _word(job: Job, code: ReasonCode) -> str:
+    """How an option was chosen says nothing of a job that has none yet: it would look like a reason to wait."""
     return (ReasonCode.PLACING if code in _CHOSEN and job.allocation is None else code).value
 
 
 def _conditions(
     job: Job, state: JobState, verdict: Verdict | None, problems: Sequence[Problem], now: Instant
 ) -> tuple[Condition, ...]:
-    why = "" if verdict is None else verdict.reason.code.value
+    why = "" if verdict is None else _word(job, verdict.reason.code)
     message = "" if verdict is None else verdict.reason.message
     limited = verdict is not None and verdict.reason.code in _LIMITED
     placed = job.allocation is not None

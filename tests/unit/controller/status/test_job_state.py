@@ -102,4 +102,6 @@ def test_how_an_option_was_chosen_is_no_reason_to_wait(code: ReasonCode) -> None
     queued, running = job(), placed(run(1, pod()))
     shown = job_view(queued, why, (), snapshot(queued))
     assert (shown.state, shown.why) == (JobState.QUEUED, "Placing")
+    capacity = next(found for found in shown.conditions if found.type == "CapacityAvailable")
+    assert (capacity.status, capacity.reason) == ("False", "Placing")
     assert job_view(running, why, (), snapshot(running)).why == code
