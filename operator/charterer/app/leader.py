@@ -31,6 +31,7 @@ from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.execute import (
+    BalanceWriter,
     CloudWriter,
     ClusterExecutor,
     CostWriter,
@@ -159,9 +160,11 @@ class Leader:
         self._profiles = ProfileWriter(self._collector, client, store, self._recorder, settings.learning)
 
         # Acting and publishing
+        decided, objects = DecidedObjects(store, source.last), ObjectWriter(client, store)
         context = ExecutionContext(
-            decided=DecidedObjects(store, source.last),
-            objects=ObjectWriter(client, store),
+            decided=decided,
+            objects=objects,
+            balances=BalanceWriter(decided.budget, objects.record_budget),
             clouds=CloudWriter(self._accounts, self._surveys),
             costs=costs,
             client=client,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 from charterer.cluster.client import Client
+from charterer.controller.execute.balance_writer import BalanceWriter
 from charterer.controller.execute.cloud_writer import CloudWriter
 from charterer.controller.execute.cost_writer import CostWriter
 from charterer.controller.execute.decided import DecidedObjects
@@ -20,17 +21,16 @@ from charterer.workloads import RunEnvironment, Workload
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """``client`` is for uncached reads before a mutation; writes go through ``objects``, ``clouds`` and
+    """``client`` is for uncached reads before a mutation; writes go through ``objects``, ``balances``, ``clouds`` and
     ``costs``.
 
-    ``unwritten`` is told of a job whose record the API server refuses. ``ledger`` is held while a balance is written:
-    several rentals often end together, and each write must be made from the balance that the one before it left.
-    ``matching`` is held from the look whether a rental names a machine until one does: two pools of one group may match
-    the same machine at once.
+    ``unwritten`` is told of a job whose record the API server refuses. ``matching`` is held from the look whether a
+    rental names a machine until one does: two pools of one group may match the same machine at once.
     """
 
     decided: DecidedObjects
     objects: ObjectWriter
+    balances: BalanceWriter
     clouds: CloudWriter
     costs: CostWriter
     client: Client
@@ -38,7 +38,6 @@ class ExecutionContext:
     environment: RunEnvironment
     now: Callable[[], Instant]
     unwritten: Callable[[JobId, str], None]
-    ledger: asyncio.Lock = field(default_factory=asyncio.Lock)
     matching: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 

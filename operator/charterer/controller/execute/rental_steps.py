@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 
@@ -12,6 +12,7 @@ from charterer.cluster import kinds
 from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
 from charterer.cluster.paths import GPU_RENTALS
 from charterer.cluster.store import ObjectKey
+from charterer.controller.execute.balance_writer import Change
 from charterer.controller.execute.context import ExecutionContext, Handler
 from charterer.controller.execute.decided import Stale
 from charterer.controller.outcome import ActionOutcome
@@ -301,13 +302,8 @@ async def prune_folded(context: ExecutionContext, step: PruneFolded) -> ActionOu
     return await _record(context, step.budget, lambda before: balance.apply_prune_folded(_opened(before), step))
 
 
-async def _record(
-    context: ExecutionContext, name: BudgetId, change: Callable[[Balance | None], Balance]
-) -> ActionOutcome:
-    """Change a budget's balance in one conditional write, after all that were begun before."""
-    async with context.ledger:
-        budget = context.decided.budget(name)
-        await context.objects.record_budget(replace(budget, balance=change(budget.balance)))
+async def _record(context: ExecutionContext, name: BudgetId, change: Change) -> ActionOutcome:
+    await context.balances.change(name, change)
     return ActionOutcome.DONE
 
 
