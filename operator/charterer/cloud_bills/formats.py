@@ -20,12 +20,23 @@ line is. A line SavingsPlanCoveredUsage carries the on-demand cost, which a line
 lines EdpDiscount, PrivateRateDiscount and the like lower the price of others; resource_tags is a map whose keys are
 like ``user_charterer_dev_pool``, and tags, which an export may have instead, one whose keys are like
 ``resourceTags/charterer.dev:pool``.
+
+Azure's cost details, exported as actual or as amortized cost
+(learn.microsoft.com/azure/cost-management-billing/automate/understand-usage-details-fields, and dataset-schema there
+for each agreement; what they mean by FOCUS: learn.microsoft.com/cloud-computing/finops/focus/convert): the case of
+names, and a few names, differ by agreement; Date is a day, month first; Quantity is what was used, in hours also where
+a unit is 100 Hours; Tags may lack their braces; AdditionalInfo tells the VM of a scale set. Use that a reservation or
+savings plan pays for costs nothing in one, and in the other what it took of that: neither is on the invoice.
+
+Google Cloud's detailed export to BigQuery
+(docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/detailed-usage): cost is before credits;
+resource.global_name is the full resource name. The standard export has no resources.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -51,11 +62,12 @@ class Conclusion:
 @dataclass(frozen=True, slots=True)
 class BillFormat:
     """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
-    ``conclusions``: what is unknown without some of the optional ones.
+    ``conclusions``: what is unknown without some of the optional ones. ``spellings``: other names of a column, the one
+    that counts first; with any of them, the case of letters does not matter.
 
     Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, discount (of what
     was used at another price), credit, adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with
-    these names.
+    these names. ``rewritten``: what a column becomes before anything else looks at it.
     """
 
     name: str
@@ -67,11 +79,26 @@ class BillFormat:
     amounts: Mapping[str, str]
     conclusions: Sequence[Conclusion]
     hint: str
+    spellings: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    rewritten: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def columns(self) -> Mapping[str, str]:
         """Column of the file by its name here, needed ones first."""
         return {**self.needed, **self.optional}
+
+    def spelled(self, columns: Iterable[str]) -> Mapping[str, str]:
+        """The file's own name of each column that it has, among these."""
+        there = {name: name for name in columns}
+        if not self.spellings:
+            return there
+        lower = {name.lower(): name for name in reversed(list(there))}
+        found = {}
+        for column in self.columns.values():
+            names = [lower.get(name.lower()) for name in (column, *self.spellings.get(column, ()))]
+            if (own := next(filter(None, names), None)) is not None:
+                found[column] = own
+        return found
 
     def unknown(self, columns: Collection[str]) -> Sequence[str]:
         """What a file with these columns cannot show, each with the columns that it lacks."""
@@ -202,8 +229,128 @@ CUR: Final = BillFormat(
     hint="export it with INCLUDE_RESOURCES = TRUE and all of these columns",
 )
 
-FORMATS: Final[Sequence[BillFormat]] = (FOCUS, CUR)
-DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity"})
+_DAYS: Final = "['%m/%d/%Y', '%Y-%m-%d', '%Y-%m-%d %H:%M:%S', '%Y-%m-%dT%H:%M:%S', '%Y-%m-%dT%H:%M:%SZ']"
+
+
+def _day(name: str, days: int) -> str:
+    """The beginning of a day, so many days later; the text itself, which is no time, where that is not certain.
+
+    A billing period's end has a day above 12, and so tells whether the month comes first.
+    """
+    certain = f"try_strptime(billing_end, {_DAYS}) IS NOT NULL"
+    day = f"try_strptime({name}, {_DAYS}) + INTERVAL {days} DAY"
+    written = f"coalesce(strftime({day}, '%Y-%m-%dT00:00:00Z'), {name})"
+    return f"CASE WHEN {certain} THEN {written} ELSE 'day or month first: ' || {name} END"
+
+
+def _priced(price: str) -> str:
+    """What the quantity costs at a price for one unit, which may be many hours."""
+    block = "greatest(coalesce(try_cast(regexp_extract(priced_unit, '^[0-9]+') AS DOUBLE), 1), 1)"
+    return f"try_cast(try_cast({price} AS DOUBLE) * try_cast(quantity AS DOUBLE) / {block} AS DECIMAL(38, 12))"
+
+
+AZURE: Final = BillFormat(
+    name="Azure cost details",
+    needed={
+        "resource": "ResourceId",
+        "started": "Date",
+        "ended": "Date",
+        "currency": "BillingCurrency",
+        "category": "ChargeType",
+        "billed": "CostInBillingCurrency",
+        "line_type": "PricingModel",
+        "billing_end": "BillingPeriodEndDate",
+    },
+    optional={
+        "resource_name": "ResourceName",
+        "billing_period": "BillingPeriodStartDate",
+        "tags": "Tags",
+        "details": "AdditionalInfo",
+        "listed": "PaygCostInBillingCurrency",
+        "list_price": "PayGPrice",
+        "unit_price": "UnitPrice",
+        "commitment": "BenefitId",
+        "quantity": "Quantity",
+        "unit": "UnitOfMeasure",
+        "priced_unit": "UnitOfMeasure",
+        "meter": "MeterName",
+        "meter_category": "MeterCategory",
+        "description": "ProductName",
+    },
+    vendor="'microsoft'",
+    charge="""CASE lower(category) WHEN 'usage' THEN 'usage' WHEN 'purchase' THEN 'purchase' WHEN 'credit' THEN 'credit'
+        WHEN 'tax' THEN 'tax' WHEN 'unusedreservation' THEN 'purchase' WHEN 'unusedsavingsplan' THEN 'purchase'
+        ELSE 'adjustment' END""",
+    committed="lower(replace(line_type, ' ', '')) IN ('reservation', 'savingsplan')",
+    amounts={
+        "billed": "CASE WHEN committed AND charge = 'usage' THEN 0 ELSE billed END",
+        "effective": "billed",
+        "contracted": f"CASE WHEN committed THEN {_priced('unit_price')} ELSE billed END",
+        "listed": f"coalesce(listed, {_priced('list_price')})",
+    },
+    conclusions=(
+        Conclusion(("tags",), _STRAYS),
+        Conclusion(("quantity",), _HOURS),
+        Conclusion(("unit",), _HOURS),
+        Conclusion(("meter", "meter_category", "description"), _PURPOSES),
+        Conclusion(("unit_price",), "what a commitment makes cheaper"),
+        Conclusion(("listed", "list_price"), "what the list prices are"),
+    ),
+    hint="export all of its columns",
+    spellings={
+        "BillingCurrency": ("BillingCurrencyCode", "Currency"),
+        "CostInBillingCurrency": ("Cost",),
+        "BenefitId": ("ReservationId",),
+        "ProductName": ("Product",),
+    },
+    rewritten={
+        "started": _day("started", 0),
+        "ended": _day("ended", 1),
+        "tags": "CASE WHEN starts_with(tags, '\"') THEN '{' || tags || '}' ELSE tags END",
+        "unit": "regexp_replace(unit, '^[0-9]+ ', '')",
+    },
+)
+
+GOOGLE: Final = BillFormat(
+    name="Google Cloud's detailed export",
+    needed={
+        "resource": "resource.global_name",
+        "started": "usage_start_time",
+        "ended": "usage_end_time",
+        "currency": "currency",
+        "category": "cost_type",
+        "billed": "cost",
+    },
+    optional={
+        "resource_name": "resource.name",
+        "billing_period": "invoice.month",
+        "labels": "labels",
+        "credits": "credits",
+        "listed": "cost_at_list",
+        "quantity": "usage.amount",
+        "unit": "usage.unit",
+        "priced_quantity": "usage.amount_in_pricing_units",
+        "priced_unit": "usage.pricing_unit",
+        "meter_category": "service.description",
+        "description": "sku.description",
+    },
+    vendor="'google'",
+    charge="CASE category WHEN 'regular' THEN 'usage' WHEN 'tax' THEN 'tax' ELSE 'adjustment' END",
+    committed="false",
+    amounts={"billed": "billed", "effective": "billed", "contracted": "billed", "listed": "listed"},
+    conclusions=(
+        Conclusion(("labels",), _STRAYS),
+        Conclusion(("quantity", "priced_quantity"), _HOURS),
+        Conclusion(("unit", "priced_unit"), _HOURS),
+        Conclusion(("description",), _PURPOSES),
+        Conclusion(("credits",), "what a commitment pays for"),
+        Conclusion(("listed",), "what the list prices are"),
+    ),
+    hint="export all columns of the detailed table as Parquet; the standard export has no resources",
+)
+
+FORMATS: Final[Sequence[BillFormat]] = (FOCUS, CUR, AZURE, GOOGLE)
+DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity", "unit_price", "list_price"})
 """Names here of columns that hold numbers."""
 
 
@@ -211,12 +358,9 @@ _OTHERS: Final = {
     "lineItem/UsageStartDate": "this is a legacy CUR: export CUR 2.0 or FOCUS with AWS Data Exports",
     "line_item_usage_start_date": "this is a legacy CUR: export CUR 2.0 or FOCUS with AWS Data Exports",
     **dict.fromkeys(
-        ("MeterCategory", "meterCategory", "ServiceFamily", "serviceFamily"),
-        "this is Azure's export of actual or amortized cost: export cost and usage details (FOCUS) instead",
-    ),
-    **dict.fromkeys(
         ("usage_start_time", "cost_at_list", "sku.description", "sku"),
-        "this is Google Cloud's standard or detailed export: take the FOCUS export to BigQuery instead",
+        "this is an export of Google Cloud's without resources, or not as Parquet: take the detailed export (table "
+        "gcp_billing_export_resource_v1_…) as Parquet, or the FOCUS export",
     ),
 }
 """What a file is that Charterer does not read, by a column of it."""
@@ -225,7 +369,8 @@ _OTHERS: Final = {
 def format_of(path: Path, columns: Collection[str]) -> BillFormat:
     """The format with these columns. UnreadableBill where there is none, with what is lacking."""
     for each in FORMATS:
-        lacking = [column for column in each.needed.values() if column not in columns]
+        there = each.spelled(columns)
+        lacking = list(dict.fromkeys(column for column in each.needed.values() if column not in there))
         if not lacking:
             return each
         if len(lacking) < len(each.needed) / 2:
@@ -238,5 +383,7 @@ def format_of(path: Path, columns: Collection[str]) -> BillFormat:
         raise UnreadableBill(path, f"this FOCUS file has no column {', '.join(lacking)}: {FOCUS.hint}")
     shown = ", ".join(sorted(columns)[:5])
     raise UnreadableBill(
-        path, f"neither FOCUS 1.0 to 1.4 nor AWS CUR 2.0: its columns are {shown}… Give the cloud's own export"
+        path,
+        "neither FOCUS 1.0 to 1.4 nor AWS CUR 2.0, Azure's cost details or Google Cloud's detailed export: its columns "
+        f"are {shown}… Give the cloud's own export",
     )

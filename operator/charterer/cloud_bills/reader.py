@@ -15,7 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 from charterer.cloud_bills.errors import UnreadableBill
 from charterer.cloud_bills.files import BillFile, Packing, line_ends_differ, recognised
 from charterer.cloud_bills.formats import BillFormat, format_of
-from charterer.cloud_bills.sql import bad_values, charged, contradictions, line_number, named, ours, scan
+from charterer.cloud_bills.sql import (
+    FileColumn,
+    bad_values,
+    charged,
+    contradictions,
+    line_number,
+    named,
+    ours,
+    quoted,
+    scan,
+)
 from charterer.cloud_bills.tags import our_tags
 from charterer.domain.money import Money
 from charterer.domain.time import Instant, instant
@@ -160,16 +170,29 @@ class Bills:
         link.symlink_to(path.resolve())
         source = scan(file, str(link))
         with _explained(file):
-            described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
-        types = {column: kind for column, kind, *_ in described}
-        format = format_of(path, types)
-        lines = named(source, types, format)
+            columns = self._columns(source)
+        format = format_of(path, columns)
+        lines = named(source, columns, format)
         with _explained(file):
             query = ours(lines, format, number)
             self._connection.execute(f"{'INSERT INTO our_lines' if number else 'CREATE TABLE our_lines AS'} {query}")
         self.formats.append(format)
-        self.unknown.append(format.unknown(types))
+        self.unknown.append(format.unknown(format.spelled(columns)))
         self._refuse_bad_values(file, lines, format, number)
+
+    def _columns(self, source: str) -> Mapping[str, FileColumn]:
+        """The file's columns, and as ``column.field`` the fields of those that have some."""
+        own = {name: FileColumn(quoted(name), kind) for name, kind in self._described(f"* FROM {source}")}
+        fields = {
+            f"{name}.{field}": FileColumn(f"{column.expression}.{quoted(field)}", kind)
+            for name, column in own.items()
+            if column.has_fields
+            for field, kind in self._described(f"{column.expression}.* FROM {source}")
+        }
+        return fields | own
+
+    def _described(self, selected: str) -> Sequence[tuple[str, str]]:
+        return [(name, kind) for name, kind, *_ in self._connection.execute(f"DESCRIBE SELECT {selected}").fetchall()]
 
     def _refuse_bad_values(self, file: BillFile, lines: str, format: BillFormat, number: int) -> None:
         conditions = bad_values(format)
@@ -289,7 +312,7 @@ def _advice(name: str, value: str | None) -> str:
     if name == "credits":
         return "this is no array of credits in JSON: export x_Credits with TO_JSON_STRING"
     if name in ("started", "ended"):
-        return "this is no time: it should be like 2026-10-01T00:00:00Z"
+        return "this is no time: it should be like 2026-10-01T00:00:00Z, or as Azure writes days, 10/31/2026"
     return "this is no amount: it should be a decimal number below 10^26, like -12.345678"
 
 

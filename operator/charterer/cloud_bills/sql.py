@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from charterer.cloud_bills.files import BillFile, Packing
 from charterer.cloud_bills.formats import AMOUNTS, DECIMALS, FORMATS, TIMES, BillFormat
@@ -74,19 +74,35 @@ def scan(file: BillFile, link: str) -> str:
     )
 
 
-def named(source: str, types: Mapping[str, str], format: BillFormat) -> str:
-    """A query of the format's columns as text, under their names here. ``types``: those of the file's columns."""
-    columns = [f"{_text(format.columns.get(name, ''), types)} AS {name}" for name in _NAMES]
-    return f"SELECT {', '.join(columns)} FROM {source}"
+class FileColumn(NamedTuple):
+    """A column of a file, or a field of one that has fields: how a query names it, and its type."""
+
+    expression: str
+    kind: str
+
+    @property
+    def has_fields(self) -> bool:
+        """Whether it is one value with fields, as BigQuery's records are."""
+        return self.kind.startswith("STRUCT") and not self.kind.endswith("]")
 
 
-def _text(column: str, types: Mapping[str, str]) -> str:
-    kind = types.get(column)
-    if kind is None:
+def named(source: str, columns: Mapping[str, FileColumn], format: BillFormat) -> str:
+    """A query of the format's columns as text, under their names here. ``columns``: the file's, by their names."""
+    there = {column: columns[own] for column, own in format.spelled(columns).items()}
+    texts = [f"{_text(there.get(format.columns.get(name, '')))} AS {name}" for name in _NAMES]
+    query = f"SELECT {', '.join(texts)} FROM {source}"
+    if not format.rewritten:
+        return query
+    rewritten = ", ".join(f"{expression} AS {name}" for name, expression in format.rewritten.items())
+    return f"SELECT * REPLACE ({rewritten}) FROM ({query})"
+
+
+def _text(column: FileColumn | None) -> str:
+    if column is None:
         return "NULL::VARCHAR"
-    nested = kind.startswith(("MAP", "STRUCT", "LIST", "JSON")) or kind.endswith("[]")
-    inner = f"to_json({quoted(column)})" if nested else quoted(column)
-    text = inner if kind == "VARCHAR" else f"CAST({inner} AS VARCHAR)"
+    nested = column.kind.startswith(("MAP", "STRUCT", "LIST", "JSON")) or column.kind.endswith("[]")
+    inner = f"to_json({column.expression})" if nested else column.expression
+    text = inner if column.kind == "VARCHAR" else f"CAST({inner} AS VARCHAR)"
     return f"CASE WHEN {text} NOT IN ({_texts(_NULLS)}) THEN {text} END"
 
 

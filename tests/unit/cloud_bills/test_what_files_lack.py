@@ -149,9 +149,15 @@ def test_a_correction_in_the_next_month_is_no_contradiction(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("Date,MeterCategory,Quantity,Cost,ResourceId,BillingCurrency,ChargeType", "Azure's export of actual or"),
-        ("date,meterCategory,quantity,costInBillingCurrency,ResourceId", "Azure's export of actual or"),
-        ("billing_account_id,service,sku,usage_start_time,usage_end_time,cost", "Google Cloud's standard or detailed"),
+        (
+            "Date,MeterCategory,Quantity,Cost,ResourceId,BillingCurrency,ChargeType",
+            "details file has no column Pricing",
+        ),
+        (
+            "date,meterCategory,chargeType,costInBillingCurrency,ResourceId",
+            "no column BillingCurrency, PricingModel, Bil",
+        ),
+        ("billing_account_id,service,sku,usage_start_time,usage_end_time,cost", "Google Cloud's without resources"),
         ("BilledCost,ChargePeriodStart", "this FOCUS file has no column ResourceId, ChargePeriodEnd"),
     ],
     ids=["azure-mca", "azure-camel", "google", "focus"],

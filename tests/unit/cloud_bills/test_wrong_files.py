@@ -76,7 +76,7 @@ def test_what_is_wrong_with_lines_of_other_things_stops_nothing(tmp_path: Path, 
         ("bill.parquet", b"PAR1 and then nothing", "this Parquet file is damaged or ends in its middle"),
         ("bill.csv", "BilledCost\n".encode("utf-16"), "this is UTF-16: save it as UTF-8"),
         ("bill.csv", "Kosten,Währung\n".encode("latin-1"), "its first line is not in UTF-8"),
-        ("bill.csv", b"a;b;c\n1;2;3\n", "neither FOCUS 1.0 to 1.4 nor AWS CUR 2.0: its columns are a;b;c"),
+        ("bill.csv", b"a;b;c\n1;2;3\n", "Google Cloud's detailed export: its columns are a;b;c"),
         ("bill.csv", b"\x00\x01\x02\n\n\n", "neither FOCUS 1.0 to 1.4 nor AWS CUR 2.0"),
         ("bill.csv", b"lineItem/UsageStartDate,x\n", "this is a legacy CUR: export CUR 2.0 or FOCUS"),
         (

@@ -41,8 +41,8 @@ def _groupings(context: click.Context, parameter: click.Parameter, value: str) -
 def bill(files: tuple[Path, ...], record: str, months: tuple[str, ...], by: Sequence[Grouping], output: str) -> None:
     """Compare what clouds bill with the record of costs. Changes nothing, and needs no cluster.
 
-    FILES are what clouds export, as CSV, gzipped CSV or Parquet: FOCUS 1.0 to 1.4 of AWS, Google Cloud or Azure, or
-    AWS CUR 2.0, with resources. All amounts must be in USD.
+    FILES are what clouds export, as CSV, gzipped CSV or Parquet: FOCUS 1.0 to 1.4 of AWS, Google Cloud or Azure, AWS
+    CUR 2.0, Azure's actual or amortized cost, or Google Cloud's detailed export. All amounts must be in USD.
 
     \b
       charterer bill focus-2026-10.csv.gz --record s3://finance/charterer
