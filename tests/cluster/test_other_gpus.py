@@ -13,6 +13,7 @@ from tests.testbed.bed import Bed, group
 
 AMD = "amd.com/gpu"
 MI300X = "AMD_Instinct_MI300X_VF"
+NEURON = "aws.amazon.com/neuron"
 
 
 def _asks(pod: RawObject) -> RawObject:
@@ -21,12 +22,15 @@ def _asks(pod: RawObject) -> RawObject:
 
 
 @pytest.mark.groups(
-    group("a100", hourlyPrice="1"), group("mi300x", hourlyPrice="50", gpuType=MI300X, resource=AMD, gpusPerInstance=8)
+    group("a100", hourlyPrice="1"),
+    group("mi300x", hourlyPrice="50", gpuType=MI300X, resource=AMD, gpusPerInstance=8),
+    group("trn2", hourlyPrice="40", gpuType="Trainium2", resource=NEURON, gpusPerInstance=16),
 )
 async def test_jobs_run_on_gpus_of_the_maker_that_they_ask_for(bed: Bed) -> None:
     bed.operator()
     await bed.pool("a100")
     await bed.pool("mi300x", resource=AMD)
+    await bed.pool("trn2", resource=NEURON)
     await bed.budget()
     adopted = plain_job("adopted")
     adopted["spec"]["template"]["spec"]["containers"][0]["resources"] = {"limits": {AMD: 4}}
@@ -35,19 +39,22 @@ async def test_jobs_run_on_gpus_of_the_maker_that_they_ask_for(bed: Bed) -> None
     await bed.create("TrainingJob", "rigid", {"template": template})
     await bed.job("elastic", {"min": 1, "max": 8}, resource=AMD)
     await bed.job("cuda")
+    await bed.job("neuron", resource=NEURON)
     await create(bed, adopted)
-    await bed.running("rigid", "elastic", "cuda")
+    await bed.running("rigid", "elastic", "cuda", "neuron")
     (own,) = await bed.until(lambda: running(bed, "adopted"))
     pools = {rental["status"]["node"]: rental["spec"]["pool"] for rental in bed.rentals() if "node" in rental["status"]}
-    placed = {name: pod for name in ("rigid", "elastic", "cuda") for pod in bed.pods(name)} | {"adopted": own}
+    placed = {name: pod for name in ("rigid", "elastic", "cuda", "neuron") for pod in bed.pods(name)} | {"adopted": own}
     assert {name: pools[pod["spec"]["nodeName"]] for name, pod in placed.items()} == {
         "rigid": "mi300x",
         "elastic": "mi300x",
         "adopted": "mi300x",
         "cuda": "a100",
+        "neuron": "trn2",
     }
     assert _asks(placed["rigid"]) == _asks(placed["adopted"]) == {AMD: "4"}
     assert set(_asks(placed["elastic"])) == {AMD}
     assert set(_asks(placed["cuda"])) == {"nvidia.com/gpu"}
+    assert set(_asks(placed["neuron"])) == {NEURON}
     await end_pods(bed, "adopted")
     await bed.until(lambda: ended(bed, "adopted") == "Complete")

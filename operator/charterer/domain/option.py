@@ -13,9 +13,19 @@ GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
 AMD_GPU = "amd.com/gpu"
 """The same, as AMD's device plugin names it."""
-GPU_RESOURCES = (GPU, AMD_GPU, "gpu.intel.com/i915", "gpu.intel.com/xe", "habana.ai/gaudi")
+GPU_RESOURCES = (
+    GPU,
+    AMD_GPU,
+    "gpu.intel.com/i915",
+    "gpu.intel.com/xe",
+    "habana.ai/gaudi",
+    "aws.amazon.com/neuron",
+    "google.com/tpu",
+    "huawei.com/Ascend910",
+    "qualcomm.com/qaic",
+)
 """The extended resources that are counted as whole GPUs, by their makers' device plugins: NVIDIA's, AMD's, Intel's with
-either of its drivers, and Intel's for Gaudi."""
+either of its drivers and for Gaudi, AWS' Trainium and Inferentia, Google's TPUs, Huawei's Ascend, Qualcomm's AI 100."""
 SHARED_GPU = "nvidia.com/gpu.shared"
 """The same of GPUs that several jobs use at once, as NVIDIA's device plugin renames them."""
 MIG_PREFIX = "nvidia.com/mig-"

@@ -11,6 +11,7 @@ from charterer.api.decode.core import pod_gpus
 from charterer.api.node_demands import node_demands
 from charterer.api.template import gpu_resource, template_problem, trainer_gpus
 from charterer.domain.nodes.demands import OfferedNode, OtherResource, misfits
+from charterer.domain.option import GPU_RESOURCES
 from charterer.domain.reasons.sentences_of_offers import misfits_in_words
 from tests.unit.api import values
 
@@ -27,6 +28,23 @@ def test_the_gpus_of_a_template_are_those_that_it_names_and_nvidias_where_it_nam
     assert (gpu_resource(template(amd_com=4)), trainer_gpus(template(amd_com=4))) == (AMD, 4)
     assert (gpu_resource(template()), trainer_gpus(template())) == (CUDA, 0)
     assert pod_gpus(template(amd_com=4)["spec"]) == 4
+
+
+@pytest.mark.parametrize("resource", GPU_RESOURCES)
+def test_each_maker_is_counted_in_templates_pods_and_nodes_and_kept_to_its_pools(resource: str) -> None:
+    asked = {"spec": {"containers": [{"name": "trainer", "image": "train:1", "resources": {"limits": {resource: 4}}}]}}
+    assert template_problem(asked) == ""
+    assert (gpu_resource(asked), trainer_gpus(asked), pod_gpus(asked["spec"])) == (resource, 4, 4)
+    raw = values.raw_job(template=asked)
+    del raw["spec"]["gpus"]
+    job = decode.training_job(raw).job
+    assert (job.invalid, job.demands.resource) == ("", resource)
+    assert resource not in dict(job.demands.asks)
+    assert misfits(job.demands, OfferedNode((), (), (), 8, resource)) == ()
+    others = [each for each in GPU_RESOURCES if each != resource]
+    assert [misfits(job.demands, OfferedNode((), (), (), 8, each)) for each in others] == [
+        (OtherResource(resource, each),) for each in others
+    ]
 
 
 def test_gpus_of_two_makers_in_one_template_are_refused() -> None:
