@@ -23,6 +23,8 @@ SURVEY_WAIT_SECONDS = 600
 
 _MANY_FORGOTTEN = FOLDED_KEPT // 4
 """Rentals that are gone at which the list of folded ones is shortened first, however many jobs are to be counted."""
+_FORGOTTEN_TOGETHER = 50
+"""Rentals that are gone at which the list is shortened although money is spent: a write for each would be too many."""
 _COSTS_SECONDS = 60
 """Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
 
@@ -43,7 +45,9 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
         return CountJobs(budget.id, tuple(_counted(job, budget, view) for job in jobs))
     if few and (added := _costs(budget, budget.balance, view)) is not None:
         return added
-    return PruneFolded(budget.id, tuple(sorted(forgotten))) if forgotten else None
+    if forgotten and (len(forgotten) >= _FORGOTTEN_TOGETHER or not _costs_are_recent(budget.balance, now)):
+        return PruneFolded(budget.id, tuple(sorted(forgotten)))
+    return None
 
 
 def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> OpenPeriod | Wait:
@@ -73,11 +77,14 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
     """The spend since the last addition, once a minute, and at once when a rental was folded."""
-    through = balance.costs.through
-    recent = through is not None and view.snapshot.now < after(through, _COSTS_SECONDS)
-    if recent and balance.costs.lifetime == balance.lifetime:
+    if _costs_are_recent(balance, view.snapshot.now) and balance.costs.lifetime == balance.lifetime:
         return None
     return next_costs(budget, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
+
+
+def _costs_are_recent(balance: Balance, now: Instant) -> bool:
+    through = balance.costs.through
+    return through is not None and now < after(through, _COSTS_SECONDS)
 
 
 def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from charterer.domain.budget import FOLDED_KEPT, Budget, Mode
+from charterer.domain.budget import FOLDED_KEPT, Budget, Costs, Mode
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.jobs.finish import Finish, FinishKind
@@ -197,6 +197,18 @@ def test_uids_of_rentals_that_are_gone_are_dropped() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED)
     books = budget(balance=balance(folded=frozenset({over.uid, "uid-b", "uid-a"})))
     assert step(snapshot(over, books)) == PruneFolded(TEAM, ("uid-a", "uid-b"))
+
+
+def test_while_money_is_spent_rentals_that_are_gone_are_dropped_many_at_a_time() -> None:
+    spending = Costs(through=at(0))
+
+    def after_a_minute(seconds: float, gone: int) -> object:
+        uids = frozenset(f"uid-{number}" for number in range(gone))
+        return step(snapshot(budget(balance=balance(folded=uids, costs=spending)), now=at(seconds)))
+
+    assert after_a_minute(59, 49) is None
+    assert isinstance(after_a_minute(59, 50), PruneFolded)
+    assert isinstance(after_a_minute(60, 1), PruneFolded)
 
 
 def test_many_rentals_that_are_gone_are_dropped_before_jobs_are_counted() -> None:
