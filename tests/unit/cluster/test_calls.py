@@ -214,7 +214,9 @@ def test_what_was_not_sent_was_not_done(tmp_path: Path, call: Caller) -> None:
 
 
 @both
-@pytest.mark.parametrize("answer", [b"<html>please log in</html>", b"", b"[1, 2]"])
+@pytest.mark.parametrize(
+    "answer", [b"<html>please log in</html>", b"", b"[1, 2]", b"[" * 20_000], ids=["html", "empty", "array", "deep"]
+)
 def test_an_answer_that_is_no_object_is_an_error_of_the_call(tmp_path: Path, call: Caller, answer: bytes) -> None:
     tls, _ = server_tls(tmp_path)
     with serving(lambda _: True, tls, answer) as url:

@@ -54,11 +54,12 @@ def test_the_calls_in_the_help_succeed() -> None:
     assert asyncio.run(statuses(calls)) == [200] * 4
 
 
-def test_a_body_that_is_no_text_is_a_bad_request() -> None:
+@pytest.mark.parametrize("body", [b"\xff\xfe{}", b"[" * 20_000], ids=["no text", "deep"])
+def test_a_body_that_is_no_json_is_a_bad_request(body: bytes) -> None:
     async def put() -> int:
         cloud = FakeAccount(State(None, lambda: None), lambda: 0, load_config(EXAMPLE))
         async with TestClient(TestServer(Api(cloud, Faults(0), None).application())) as client:
-            return (await client.put("/v1/groups/a100-on-demand/target", data=b"\xff\xfe{}")).status
+            return (await client.put("/v1/groups/a100-on-demand/target", data=body)).status
 
     assert asyncio.run(put()) == 400
 
