@@ -173,13 +173,14 @@ def test_a_forged_note_in_the_right_form_changes_the_scheduling_fields_of_its_ow
 
 
 def test_what_its_author_asks_for_is_read() -> None:
-    asks = {"gpus": "4..16", "resize": "InPlace", "spot": "Allowed", "max-cost": "250.50"}
+    asks = {"gpus": "4..16", "resize": "InPlace", "spot": "Allowed", "max-cost": "250.50", "suspend": "true"}
     named = {f"charterer.dev/{key}": value for key, value in asks.items()}
     shadow = ADOPTED_JOB.shadow(raw_job(named, {"charterer.dev/profile": "sft"}))
     assert shadow["gpus"] == {"min": 4, "preferred": 8, "max": 16}
     assert (shadow["resizePolicy"], shadow["spotPolicy"], shadow["maxCost"]) == ("InPlace", "Allowed", "250.50")
-    assert shadow["profileName"] == "sft"
-    assert ADOPTED_JOB.shadow(raw_job())["gpus"] == {"min": 8, "preferred": 8, "max": 8}
+    assert (shadow["profileName"], shadow["suspend"]) == ("sft", True)
+    plain = ADOPTED_JOB.shadow(raw_job())
+    assert (plain["gpus"], plain.get("suspend", False)) == ({"min": 8, "preferred": 8, "max": 8}, False)
 
 
 @pytest.mark.parametrize(

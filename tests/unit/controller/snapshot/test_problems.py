@@ -25,7 +25,7 @@ from tests.worlds import NAMESPACE, World
         ("urgnet", (), False),
     ],
 )
-def test_a_job_is_told_when_its_priority_class_has_no_weight(
+def test_a_job_has_the_weight_of_its_priority_class_and_is_told_when_that_has_none(
     priority_class: str, weights: tuple[tuple[str, float], ...], told: bool
 ) -> None:
     world = World()
@@ -33,9 +33,10 @@ def test_a_job_is_told_when_its_priority_class_has_no_weight(
     world.budgets[budget.id] = replace(budget, weights=weights)
     job = world.job("train", gpus=4)
     state = replace(seen_of(world), jobs={ObjectKey(NAMESPACE, "train"): DecodedJob(job, priority_class, "")})
-    problems = observe(state, world.now).problems
-    assert [problem.field for problem in problems] == (["spec.priorityClassName"] if told else [])
-    assert all("has no weight in GPUBudget research" in problem.message for problem in problems)
+    seen = observe(state, world.now)
+    assert [problem.field for problem in seen.problems] == (["spec.priorityClassName"] if told else [])
+    assert seen.jobs[job.id].weight == dict(weights).get(priority_class, 1.0)
+    assert all("has no weight in GPUBudget research" in problem.message for problem in seen.problems)
 
 
 def test_a_job_is_told_which_variables_of_its_template_are_misleading() -> None:
