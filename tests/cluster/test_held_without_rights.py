@@ -1,4 +1,7 @@
-"""An object that is held, and that the operator may not adopt, says so itself, in every place where one looks."""
+"""An object that is held, and that the operator may not adopt, says so itself.
+
+What ``charterer doctor`` says of it half a minute later is in tests/unit/cli/doctor.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +58,7 @@ async def test_an_object_without_the_right_to_its_record_is_told_of_within_secon
 
         await bed.until(words, 30)
         refused = "AdoptTarget failed: Forbidden"
-        await bed.until(lambda: operator.log.read_text().count(refused) > 3, 60)  # it goes on trying
+        await bed.until(lambda: operator.log.read_text().count(refused) > 1)  # it goes on trying
         assert words() == [("Warning", "NotAdopted")]
         (note,) = [each["note"] for each in told() if each["reason"] == "NotAdopted"]
         assert 'cannot create resource "trainingjobs"' in note
@@ -65,11 +68,6 @@ async def test_an_object_without_the_right_to_its_record_is_told_of_within_secon
         assert explained.code == 1
         assert "The operator said: its TrainingJob cannot be made" in explained.err
         assert 'cannot create resource "trainingjobs"' in explained.err
-        doctor = await charterer(bed.plane.kubeconfig, "doctor", "-n", bed.namespace)
-        while f"Job {bed.namespace}/whisper is held, and no TrainingJob was made for it" not in doctor.out:
-            doctor = await charterer(bed.plane.kubeconfig, "doctor", "-n", bed.namespace)  # 30 s after its creation
-        assert doctor.code == 1
-        assert "All is well" not in doctor.out
         assert job(bed, "whisper")["spec"]["suspend"] is True
         assert not bed.rentals()
     await bed.running("whisper", seconds=60)

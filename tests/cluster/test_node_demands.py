@@ -21,12 +21,12 @@ from charterer.domain.nodes.offered_node import offered_node
 from charterer.domain.nodes.packing import pods_on_node
 from charterer.domain.pool import Offering, Pool
 from charterer.fakecloud.nodes import HEARTBEAT
-from tests import factory
+from tests import factory, lanes
 from tests.cluster import drawn_templates
 from tests.cluster.drawn_templates import DECLARED, EFA, GPUS, PIN, Json, judged, pinned_pod
 from tests.testbed.controlplane import ControlPlane
 
-_DRAWS: Final = 300
+_DRAWS: Final = lanes.examples(300)
 _TOGETHER: Final = 50
 """Draws whose pods are looked at at once."""
 _NAMESPACE: Final = "node-demands"

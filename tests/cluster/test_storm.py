@@ -17,10 +17,10 @@ from tests.testbed.operators import OperatorProcess
 from tests.testbed.storm import Fate, StormProxy
 
 SEED = int(os.environ.get("CHARTERER_STORM_SEED", "1"))
-SECONDS = 20.0
+SECONDS = 10.0
 SHARE = 0.6
 MOST_REQUESTS = 4.0
-"""Requests in a storm of 20 seconds ÷ requests while three jobs were started without one."""
+"""Requests in the storm ÷ requests while three jobs were started without one."""
 
 
 @pytest.fixture
@@ -67,6 +67,7 @@ async def test_a_storm_of_refusals_and_lost_answers_costs_nothing_but_time(proxy
     assert operator.pid == began
 
 
+@pytest.mark.repeats  # test_watch.py; the storm: above
 async def test_an_operator_that_starts_in_a_storm_waits_for_its_end(proxy: StormProxy, bed: Bed) -> None:
     await bed.pool()
     await bed.budget()

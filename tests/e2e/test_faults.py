@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from charterer.cluster.paths import TRAINING_JOBS
+from charterer.controller.outcome import Executor
 from charterer.domain.reports.bottleneck import BottleneckKind
+from charterer.estimate.bottlenecks import run_reports
 from tests.e2e.support import REAL_NODES, Training, parts_pod
 from tests.testbed.node_host import small_disk
 from tests.testbed.nodes import RealNode
@@ -17,8 +20,10 @@ from tests.testbed.real_bed import RealBed
 
 pytestmark = REAL_NODES
 FOUND_SECONDS = 720
-REPORT_SECONDS = 2
+REPORT_SECONDS = 1
 """For a finding it takes 28 reports, which at the usual pace is five minutes. A step takes half a second."""
+SAVE_EVERY = "10"
+"""Steps, of which each takes more than a second on a slow network; two checkpoints show that they are too long."""
 PRICE = re.compile(r"\$\d+\.\d\d an hour")
 
 
@@ -34,18 +39,27 @@ def held_up(bed: RealBed, job: str) -> Mapping[str, str]:
     return {kind: found["message"] for kind in BottleneckKind if (found := bed.condition(raw, kind)).get("message")}
 
 
+@dataclass(frozen=True, slots=True)
+class EachReportCounts:
+    """In the operator's process all reports are evidence, however soon after the one before they come."""
+
+    def around(self, executor: Executor) -> Executor:
+        """The executor as it is."""
+        setattr(run_reports, "_LEAST_SECONDS", 0.0)  # noqa: B010 - it is Final
+        return executor
+
+
 async def test_a_throttled_node_is_replaced_and_a_slow_network_and_disk_are_told_with_their_price(
     real_bed: RealBed, tmp_path: Path
 ) -> None:
-    real_bed.operator(report_seconds=REPORT_SECONDS)
+    real_bed.operator(report_seconds=REPORT_SECONDS, killer=EachReportCounts())
     await real_bed.pool(maxNodes=5)
     await real_bed.budget()
     throttled = await Training.submit(
         real_bed, "throttled", parts_pod(tmp_path / "throttled"), gpus=2, resizePolicy="Restart"
     )
-    waits = await Training.submit(
-        real_bed, "waits", parts_pod(tmp_path / "waits", grace_seconds=1), gpus=2, resizePolicy="Restart"
-    )
+    pod = parts_pod(tmp_path / "waits", grace_seconds=1, SAVE_EVERY=SAVE_EVERY)
+    waits = await Training.submit(real_bed, "waits", pod, gpus=2, resizePolicy="Restart")
     for job in (throttled, waits):
         await job.noted("trained", 2)
     slow, far = node_of(real_bed, "throttled", 1), node_of(real_bed, "waits", 0)
@@ -103,6 +117,7 @@ async def test_a_sum_that_one_rank_never_enters_ends_the_run_and_the_next_goes_o
     assert (real_bed.tj("hangs")["restarts"], real_bed.tj("hangs").get("failures", 0)) == (1, 0)
 
 
+@pytest.mark.repeats  # tests/unit/trainer/test_checkpoints.py; tests/cluster/test_faults.py
 async def test_a_disk_that_is_full_costs_the_steps_since_the_last_checkpoint_and_says_so(
     real_bed: RealBed, tmp_path: Path
 ) -> None:

@@ -259,8 +259,7 @@ class Bed:
 
     async def launched(self) -> int:
         """Number of machines ever launched."""
-        lines, _ = await self.cloud.bill()
-        return len(lines)
+        return len((await self.cloud.bill())[0])
 
     async def until(self, look: Callable[[], T], seconds: float = OPERATORS_PATIENCE) -> T:
         """Wait for a state of the cluster."""
@@ -307,6 +306,8 @@ class Bed:
 
     async def close(self) -> None:
         """Delete everything and check that nothing is left and that every cent is accounted for."""
+        if not self.operators:  # nothing was rented, and no finalizer holds an object
+            return
         self.gate.open()
         for operator in self.operators:
             operator.thaw()
@@ -334,8 +335,7 @@ class Bed:
     async def settle(self) -> None:
         """When all machines have ended, the cloud stops listing them; otherwise it would list each for some seconds."""
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
-        machines = (await self.cloud.admin("GET", "/instances"))["instances"]
-        for name in {machine["group"] for machine in machines}:
+        for name in {machine["group"] for machine in (await self.cloud.admin("GET", "/instances"))["instances"]}:
             await self.cloud.admin("PUT", f"/groups/{name}", {"listedSeconds": 0})
 
     def most_above_bill(self) -> int:
