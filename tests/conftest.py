@@ -90,6 +90,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = [item for item in items if lanes.belongs(item, lanes.chosen())]
     items.sort(key=lambda item: bool(awaited.needs(item)))  # what is still being made, last of its kind
     long = [item for item in items if item.get_closest_marker("long")]
+    long.sort(key=_begins_later)
     rest = [item for item in items if not item.get_closest_marker("long")]
     waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
     computing = [item for item in rest if "control_plane" not in getattr(item, "fixturenames", ())]
@@ -97,6 +98,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     items[:] = long + [item for _, item in sorted(places, key=lambda entry: entry[0])]
     for item in items:
         awaited.give_time(item, float(config.getini("timeout")))
+
+
+def _begins_later(item: pytest.Item) -> tuple[bool, bool]:
+    """The place among long tests: those on real nodes are one after the other, and take longest together."""
+    return bool(awaited.needs(item)), item.get_closest_marker("real_nodes") is None
 
 
 @pytest.hookimpl(wrapper=True)
