@@ -32,6 +32,7 @@ from tests.cluster.adopted_jobs import (
     unusual_job,
 )
 from tests.cluster.test_own_jobs import engineer
+from tests.lanes import repeats
 from tests.testbed.bed import API, SYSTEM, Bed
 
 
@@ -61,6 +62,7 @@ async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(
     assert job(bed, "whisper")["metadata"]["labels"].keys() >= {"team"}
 
 
+@pytest.mark.repeats  # test_adoption_faults.py, with kills
 async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_taken_away(bed: Bed) -> None:
     await bed.budget()
     await once_held(bed)
@@ -77,6 +79,7 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     assert as_written(job(bed, "whisper")) == written
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_adopted.py; the move: test_adopted_kinds.py
 async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controllers_matter(bed: Bed) -> None:
     await bed.budget()
     await once_held(bed)
@@ -99,7 +102,7 @@ async def test_a_lost_node_moves_the_job_and_its_own_failures_are_its_controller
     await bed.complete("whisper")
 
 
-@pytest.mark.parametrize("asked", ["Fail", "GiveBack"])
+@pytest.mark.parametrize("asked", ["GiveBack", *repeats("Fail")])  # Fail: test_adoption_faults.py, with kills
 async def test_a_job_that_is_given_up_has_an_end_that_those_who_wait_for_it_see_or_is_given_back(
     bed: Bed, asked: str
 ) -> None:
@@ -129,7 +132,7 @@ _FORCED = ("--server-side", "--field-manager=gitops", "--force-conflicts")
     ("what", "flags"),
     [
         pytest.param("suspend", _FORCED, id="suspend-server"),
-        pytest.param("tolerations", (), id="tolerations-client"),
+        pytest.param("tolerations", (), id="tolerations-client", marks=pytest.mark.repeats),
         pytest.param("suspend", (), id="suspend-client", marks=pytest.mark.repeats),
         pytest.param("tolerations", _FORCED, id="tolerations-server", marks=pytest.mark.repeats),
     ],
@@ -164,6 +167,7 @@ def _tolerations(bed: Bed) -> list[RawObject]:
     return found
 
 
+@pytest.mark.repeats  # tests/unit/workloads/test_adopted_job.py; test_rules_runs.py
 async def test_its_author_stops_it_by_an_annotation_and_lets_it_go_on(bed: Bed) -> None:
     await bed.budget()
     await once_held(bed)
@@ -243,6 +247,7 @@ async def test_what_its_author_asks_for_later_moves_it_and_changes_its_width_in_
     assert (bed.run("whisper"), job(bed, "whisper")["spec"]["completions"]) == (2, 1)
 
 
+@pytest.mark.repeats  # test_adoption_faults.py; test_observe_first.py
 async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_to_all_is_given_back(bed: Bed) -> None:
     await bed.budget(mode="Observe")
     free = await create(bed, plain_job("free"))

@@ -15,7 +15,10 @@ from tests.testbed.aws_bed import GPU_TYPE, KEY, TYPE, AwsBed, node_name, open_a
 from tests.testbed.call_killer import CallKiller, around
 from tests.testbed.controlplane import ControlPlane
 
-_FLEET_OR_GROUP = pytest.mark.parametrize("group", [False, True], ids=["fleet", "group"])
+_FLEET_OR_GROUP = pytest.mark.parametrize(
+    "group", [False, pytest.param(True, marks=pytest.mark.repeats)], ids=["fleet", "group"]
+)
+"""A group: tests/contract/test_aws_group.py."""
 
 
 @_FLEET_OR_GROUP
@@ -87,6 +90,7 @@ _BLOCK_BEHIND = 900.0
 """By how much the account's clock is behind: EC2 is not asked for a node in a block that ends in ten minutes."""
 
 
+@pytest.mark.repeats  # tests/contract/test_aws_notices.py; the move: test_faults.py
 async def test_a_job_leaves_a_capacity_block_in_time_to_save_its_work(installed: ControlPlane, tmp_path: Path) -> None:
     """It goes on in another pool before EC2 would end its node."""
     async with open_aws_bed(installed, tmp_path, behind_seconds=_BLOCK_BEHIND) as bed:
@@ -127,7 +131,7 @@ _CALLS = {
 
 @pytest.mark.long
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("group", [False, pytest.param(True, marks=pytest.mark.repeats)], ids=["fleet", "group"])
+@_FLEET_OR_GROUP
 async def test_killed_around_every_call_each_of_two_machines_is_launched_once(aws_bed: AwsBed, group: bool) -> None:
     """Lists lag, so that the next operator asks again for what the one before was given."""
     bed, here = aws_bed, aws_bed.account

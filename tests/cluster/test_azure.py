@@ -10,10 +10,8 @@ from tests.lanes import repeats
 from tests.testbed.azure_bed import GPU_TYPE, SIZE, AzureBed
 from tests.testbed.call_killer import CallKiller, around
 
-every_kind = pytest.mark.parametrize("kind", ["uniform", "flexible", "aks"])
 
-
-@every_kind
+@pytest.mark.parametrize("kind", ["flexible", *repeats("uniform", "aks")])  # uniform, aks: below
 async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_for(azure_bed: AzureBed, kind: str) -> None:
     bed, sub = azure_bed, azure_bed.subscription
     bed.operator()

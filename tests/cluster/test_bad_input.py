@@ -11,6 +11,8 @@ import time
 from collections.abc import Mapping
 from contextlib import closing
 
+import pytest
+
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, NAMESPACES, SPEEDUP_PROFILES, TRAINING_JOBS, Resource
 from charterer.domain.time import parse_instant
@@ -98,6 +100,7 @@ async def test_templates_that_no_pod_could_have_are_refused_before_money_is_spen
     assert await bed.launched() == 1
 
 
+@pytest.mark.repeats  # as the next test
 async def test_a_corrected_template_is_admitted_and_runs(bed: Bed) -> None:
     await _ground(bed)
     await _job_of(bed, "bad", {"spec": {"containers": [_container(imagePullPolicy="Sometimes")]}})
@@ -121,6 +124,7 @@ async def test_a_template_that_turns_bad_under_a_running_job_does_not_stop_the_r
     await bed.until(lambda: bed.tj("train").get("gpus") == 2 and bed.state("train") == "Running")
 
 
+@pytest.mark.repeats  # test_stuck.py
 async def test_a_job_whose_pods_no_node_takes_is_withdrawn_and_says_so(bed: Bed) -> None:
     await _ground(bed)
     picky = {"spec": {"containers": [_container()], "affinity": BESIDE_NOBODY}}
@@ -147,6 +151,7 @@ async def _profile(bed: Bed, name: str, points: list[tuple[int, float]]) -> None
     await bed.kube.post(SPEEDUP_PROFILES.all(bed.namespace), body)
 
 
+@pytest.mark.repeats  # tests/unit/api/test_decode_own.py; tests/unit/controller/status
 async def test_a_profile_whose_curve_falls_is_not_used_and_both_it_and_its_job_say_why(bed: Bed) -> None:
     await _ground(bed)
     await _profile(bed, "falls", [(4, 100.0), (8, 90.0)])
@@ -162,6 +167,7 @@ async def test_a_profile_whose_curve_falls_is_not_used_and_both_it_and_its_job_s
     await bed.complete("train")
 
 
+@pytest.mark.repeats  # tests/unit/controller/status/test_publisher.py
 async def test_a_profile_that_does_not_exist_leaves_its_job_at_preferred_until_it_does(bed: Bed) -> None:
     await _ground(bed)
     gpus = {"min": 1, "preferred": 4, "max": 8}
@@ -180,6 +186,7 @@ async def test_a_profile_that_does_not_exist_leaves_its_job_at_preferred_until_i
 # --- widths, budgets --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.repeats  # test_selectors.py; the words: tests/scenarios
 async def test_jobs_that_fit_nowhere_say_what_to_widen_and_rent_nothing(bed: Bed) -> None:
     await _ground(bed)
     await bed.until(lambda: bed.condition(bed.mirror.one(GPU_POOLS, "a100", ""), "Ready").get("status") == "True")
@@ -233,6 +240,7 @@ async def test_a_namespace_without_a_budget_queues_its_jobs_until_it_has_one(bed
     await bed.kube.delete(TRAINING_JOBS.one("train", town))
 
 
+@pytest.mark.repeats  # tests/unit/controller/status; tests/scenarios
 async def test_a_budget_of_nothing_runs_nothing_and_says_so(bed: Bed) -> None:
     await _ground(bed)
     town = await _town(bed, "broke")
@@ -246,6 +254,7 @@ async def test_a_budget_of_nothing_runs_nothing_and_says_so(bed: Bed) -> None:
     await bed.kube.delete(TRAINING_JOBS.one("train", town))
 
 
+@pytest.mark.repeats  # tests/unit/api/test_decode_own.py
 async def test_a_time_zone_that_only_the_api_server_knows_stops_one_budget_and_no_other(bed: Bed) -> None:
     await _ground(bed)
     town = await _town(bed, "odd")
@@ -261,6 +270,7 @@ async def test_a_time_zone_that_only_the_api_server_knows_stops_one_budget_and_n
     await bed.kube.delete(TRAINING_JOBS.one("train", town))
 
 
+@pytest.mark.repeats  # tests/unit/controller/snapshot
 async def test_of_two_budgets_that_select_a_namespace_the_oldest_pays(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

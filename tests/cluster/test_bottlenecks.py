@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import pytest
+
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.commands import charterer
 from tests.cluster.test_cli import person
@@ -13,6 +15,7 @@ from tests.cluster.test_stuck import warned
 from tests.testbed.bed import Bed
 
 
+@pytest.mark.repeats  # tests/e2e/test_faults.py
 async def test_a_checkpoint_that_a_stop_would_cut_off_is_a_condition_an_event_and_a_line_of_explain(
     bed: Bed, tmp_path: Path
 ) -> None:
@@ -39,6 +42,7 @@ async def test_a_checkpoint_that_a_stop_would_cut_off_is_a_condition_an_event_an
     assert f"CheckpointTooLong: {told()['message'][:40]}" in explained.out
 
 
+@pytest.mark.repeats  # tests/scenarios/policy/test_lying_progress.py
 async def test_progress_that_lies_ends_no_run_and_no_node_and_the_last_report_is_the_one_that_counts(
     bed: Bed, tmp_path: Path
 ) -> None:

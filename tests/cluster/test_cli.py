@@ -14,6 +14,7 @@ import yaml
 from charterer.cluster.paths import JOBS
 from charterer.domain.snapshot import OperatorLimits
 from tests.cluster.commands import charterer
+from tests.lanes import repeats
 from tests.testbed.bed import Bed, group
 
 
@@ -27,7 +28,7 @@ def person(bed: Bed, *, role: str | None = "charterer-view") -> Path:
     return bed.plane.service_account_kubeconfig(bed.namespace, name)
 
 
-@pytest.mark.parametrize("role", ["charterer-view", "view"])
+@pytest.mark.parametrize("role", ["charterer-view", *repeats("view")])
 async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_what_it_has(
     bed: Bed, role: str, tmp_path: Path
 ) -> None:
@@ -63,6 +64,7 @@ async def test_who_may_view_sees_that_nothing_is_left_to_do_and_why_the_job_has_
     assert found["checkpointSeconds"] == pytest.approx(7.6, abs=0.1)
 
 
+@pytest.mark.repeats  # tests/unit/cli/plan
 @pytest.mark.groups(group("a100"), group("other"))
 async def test_what_ifs_show_what_another_job_and_another_price_would_change(bed: Bed, tmp_path: Path) -> None:
     bed.operator()
@@ -116,6 +118,7 @@ async def test_a_template_that_the_api_server_refuses_is_no_plan_before_an_opera
     assert seen.err == ""
 
 
+@pytest.mark.repeats  # test_main_job.py; tests/unit/cli/plan
 async def test_a_budget_that_only_observes_has_a_plan_with_a_detailed_exit_code_2(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

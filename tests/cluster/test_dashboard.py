@@ -82,6 +82,7 @@ async def test_the_page_shows_jobs_decisions_and_costs_as_they_come(bed: Bed, tm
         assert float(ended[0]["dollars"]) > 0
 
 
+@pytest.mark.repeats  # tests/unit/cli/dashboard; test_own_jobs.py
 async def test_who_may_read_one_namespace_sees_a_page_of_its_jobs_and_nothing_of_others(
     bed: Bed, tmp_path: Path
 ) -> None:

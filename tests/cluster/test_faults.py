@@ -11,6 +11,7 @@ from charterer.cluster.paths import GPU_POOLS as POOLS
 from charterer.cluster.paths import NODES, PODS, TRAINING_JOBS
 from charterer.controller.outcome import Executor
 from charterer.domain.time import parse_instant, seconds_between
+from tests.lanes import repeats
 from tests.testbed.bed import HASTY, PATIENT, Bed, group
 from tests.testbed.controlplane import SILENT_LABEL
 
@@ -25,6 +26,7 @@ async def test_a_lost_answer_to_raising_the_target_rents_nothing_twice(bed: Bed)
     assert await bed.launched() == 1
 
 
+@pytest.mark.repeats  # test_crash.py, after Terminate; every cloud: tests/contract
 async def test_a_lost_answer_to_ending_an_instance_ends_only_that_one(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -39,6 +41,7 @@ async def test_a_lost_answer_to_ending_an_instance_ends_only_that_one(bed: Bed) 
     assert await bed.launched() == 2
 
 
+@pytest.mark.repeats  # test_crash.py, around Cool; its reason: test_azure.py
 @pytest.mark.groups(group("cheap", stock=0, hourlyPrice="8.00"), group("dear"))
 async def test_a_stock_out_cools_the_pool_and_the_next_one_is_tried(bed: Bed) -> None:
     bed.operator()
@@ -83,6 +86,7 @@ async def test_a_job_goes_on_elsewhere_when_its_node_object_is_deleted(bed: Bed)
     assert bed.tj("train").get("failures", 0) == 0
 
 
+@pytest.mark.repeats  # test_rules_runs.py, of pods that hang on a silent node
 async def test_a_job_goes_on_elsewhere_when_its_node_falls_silent(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -95,6 +99,7 @@ async def test_a_job_goes_on_elsewhere_when_its_node_falls_silent(bed: Bed) -> N
     assert bed.tj("train")["runs"][0]["outcome"] == "Interrupted"
 
 
+@pytest.mark.repeats  # test_rules_runs.py, of a dead machine and of evictions
 async def test_an_instance_that_dies_costs_no_try_of_the_job(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -135,6 +140,7 @@ async def test_the_api_server_away_until_the_lead_is_lost_loses_nothing(bed: Bed
     await bed.until(lambda: not bed.rentals())
 
 
+@pytest.mark.repeats  # the watch: test_watch.py
 async def test_a_deletion_that_the_watch_missed_frees_the_nodes(bed: Bed) -> None:
     bed.operator(resync_seconds=2.0)
     await bed.pool()
@@ -191,6 +197,7 @@ async def test_a_cloud_that_throttles_and_errs_and_lags_is_worked_with(bed: Bed)
     await bed.complete("one")
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_rental.py; tests/property/lifecycle
 async def test_an_empty_list_of_machines_once_ends_no_rental(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -208,6 +215,7 @@ async def test_an_empty_list_of_machines_once_ends_no_rental(bed: Bed) -> None:
     assert await bed.launched() == 2
 
 
+@pytest.mark.repeats  # tests/unit/workloads/test_indexed_job.py
 async def test_pods_hold_nothing_that_kueue_or_an_autoscaler_would_act_on(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -233,7 +241,7 @@ class WrongClock:
         return executor
 
 
-@pytest.mark.parametrize("minutes", [-7, 7])
+@pytest.mark.parametrize("minutes", [-7, *repeats(7)])
 async def test_an_operator_whose_clock_is_minutes_off_pays_to_the_cent_and_says_so(bed: Bed, minutes: int) -> None:
     operator = bed.operator(killer=WrongClock(60 * minutes))
     await bed.pool()

@@ -10,7 +10,9 @@ from tests.testbed.call_killer import CallKiller, around
 from tests.testbed.gcp_bed import GPU_TYPE, TYPE, GcpBed, provider_id
 
 
-@pytest.mark.parametrize("group", [False, True], ids=["template", "group"])
+@pytest.mark.parametrize(
+    "group", [pytest.param(False, marks=pytest.mark.repeats), True], ids=["template", "group"]
+)  # a template: tests/contract/test_gcp_bulk.py
 async def test_a_job_runs_on_two_machines_that_are_ended_after_it_and_paid_to_the_second(
     gcp_bed: GcpBed, group: bool
 ) -> None:

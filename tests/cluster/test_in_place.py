@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import aiohttp
+import pytest
 
 from charterer.api.names import ANNOTATION_ALLOCATION, token_audience
 from charterer.cluster.client import RawObject
@@ -145,6 +146,7 @@ async def _there_and_back(bed: Bed, pods: Pods) -> None:
     assert (bed.run("train"), bed.tj("train").get("runs", [])) == (1, [])
 
 
+@pytest.mark.repeats  # the next test, with kills
 async def test_a_run_is_widened_and_narrowed_in_place_and_its_width_counts_when_the_leader_says_so(bed: Bed) -> None:
     operator = bed.operator()
     pods = await _ground(bed, operator)
@@ -163,6 +165,7 @@ async def test_killed_around_each_step_in_place_the_operator_goes_on_where_it_wa
     assert set(journal.read_text().splitlines()) == {f"{when} {kind}" for when in ("before", "after") for kind in steps}
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_group.py; tests/scenarios/policy/test_in_place.py
 async def test_pods_that_are_not_ready_in_time_are_taken_away_and_training_goes_on(bed: Bed) -> None:
     operator = bed.operator()
     pods = await _ground(bed, operator)
@@ -180,6 +183,7 @@ async def test_pods_that_are_not_ready_in_time_are_taken_away_and_training_goes_
     assert status.get("runs", []) == []
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_group.py; tests/contract/test_workload.py
 async def test_a_pod_that_joins_and_fails_ends_neither_the_run_nor_its_training(bed: Bed) -> None:
     operator = bed.operator()
     pods = await _ground(bed, operator)
@@ -196,6 +200,7 @@ async def test_a_pod_that_joins_and_fails_ends_neither_the_run_nor_its_training(
     assert (bed.run("train"), bed.tj("train").get("failures", 0)) == (1, 0)
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_group.py; tests/contract/test_workload.py
 async def test_a_trainer_that_cannot_form_its_group_is_restarted_as_after_an_interruption(bed: Bed) -> None:
     operator = bed.operator()
     await _ground(bed, operator, backoffLimit=0)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.test_in_place import Pods
@@ -57,6 +59,7 @@ async def _two_sessions(bed: Bed, operator: OperatorProcess) -> None:
     assert "finish" not in bed.tj("nb")
 
 
+@pytest.mark.repeats  # as the next test, which kills the operator
 async def test_a_gpu_is_given_when_asked_for_and_given_back_when_no_cell_runs(bed: Bed) -> None:
     operator = bed.operator()
     await _ground(bed)
@@ -78,6 +81,7 @@ async def test_killed_around_each_step_a_session_is_neither_lost_nor_given_twice
     assert set(journal.read_text().splitlines()) == {f"{when} {kind}" for when in ("before", "after") for kind in steps}
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_session_ends.py
 async def test_a_worker_that_ends_by_itself_ends_the_session_and_not_the_job(bed: Bed) -> None:
     bed.operator()
     await _ground(bed)

@@ -67,6 +67,7 @@ async def test_what_is_out_of_stock_in_one_zone_is_rented_in_another(karpenter_b
     assert {claim["metadata"]["labels"]["charterer.dev/pool"] for claim in bed.claims()} == {"b"}
 
 
+@pytest.mark.repeats  # test_gangs.py
 async def test_a_machine_alone_of_the_two_that_a_job_needs_is_given_back_and_its_cost_named(
     karpenter_bed: KarpenterBed,
 ) -> None:
@@ -88,6 +89,7 @@ async def test_a_machine_alone_of_the_two_that_a_job_needs_is_given_back_and_its
     await bed.until(lambda: in_vain().micros == bill)
 
 
+@pytest.mark.repeats  # tests/unit/providers/test_karpenter_answers.py
 async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: KarpenterBed) -> None:
     """Karpenter itself would try for five minutes."""
     bed = karpenter_bed
@@ -102,6 +104,7 @@ async def test_a_launch_that_fails_for_ever_is_given_up_at_once(karpenter_bed: K
     await bed.until(lambda: not bed.claims() and not bed.rentals())
 
 
+@pytest.mark.repeats  # tests/unit/providers/test_karpenter.py
 async def test_a_node_class_that_does_not_exist_is_named_in_the_pools_status(karpenter_bed: KarpenterBed) -> None:
     bed = karpenter_bed
     bed.operator()
@@ -157,6 +160,7 @@ async def test_what_nobody_ends_ends_itself_while_the_operator_is_away(karpenter
     await bed.until(lambda: not bed.claims())
 
 
+@pytest.mark.repeats  # test_faults.py, of a Node that is deleted
 async def test_a_claim_that_somebody_deletes_takes_its_job_to_another_machine(karpenter_bed: KarpenterBed) -> None:
     bed = karpenter_bed
     bed.operator()

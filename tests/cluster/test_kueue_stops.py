@@ -90,6 +90,7 @@ async def test_a_stop_of_a_moment_is_a_stop(kueue_bed: KueueBed) -> None:
     assert bed.outcomes("llm") == ["Stopped", "Complete"]
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_evictions.py
 async def test_it_runs_again_after_it_was_stopped_for_longer_than_it_may_take_to_start(kueue_bed: KueueBed) -> None:
     bed = kueue_bed
     await bed.queue()
@@ -142,6 +143,7 @@ async def test_another_check_stops_it(kueue_bed: KueueBed, state: str) -> None:
         assert bed.outcomes("llm") == ["Stopped", "Complete"]
 
 
+@pytest.mark.repeats  # test_kueue.py, of a job that is stopped
 async def test_a_change_of_the_width_keeps_the_record_of_what_was_spent(kueue_bed: KueueBed) -> None:
     """Kueue makes another Workload of a Job of another width: the same TrainingJob stands for it."""
     bed = kueue_bed
@@ -169,6 +171,7 @@ async def test_a_job_that_numbers_no_pods_runs_with_several(kueue_bed: KueueBed)
     assert bed.outcomes("llm") == ["Complete"]
 
 
+@pytest.mark.repeats  # as the end of the other tests
 async def test_its_author_suspends_or_deletes_it(kueue_bed: KueueBed) -> None:
     bed = kueue_bed
     await bed.queue()
@@ -220,6 +223,7 @@ async def test_an_elastic_job_that_grew_starts_again_after_a_stop(kueue_bed: Kue
     await bed.ends_well("llm")
 
 
+@pytest.mark.repeats  # test_kueue.py, of a veto
 async def test_an_elastic_job_that_its_author_grew_in_vain_gets_what_it_is_paid_for(kueue_bed: KueueBed) -> None:
     """One pod has named no group of its own: two are a restart. Its newest Workload is Pending while the pod runs."""
     bed = kueue_bed

@@ -8,6 +8,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
 from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.api.names import LABEL_LEARNED, token_audience
@@ -160,6 +162,7 @@ async def test_deleting_a_profile_forgets_its_class(bed: Bed, tmp_path: Path) ->
     await bed.until(lambda: learned(bed).get("reports") == 2)
 
 
+@pytest.mark.repeats  # tests/unit/controller/learning
 async def test_a_job_hears_the_batch_size_that_its_gradients_call_for(bed: Bed, tmp_path: Path) -> None:
     await _profile(bed, batch={"own": 256, "largest": 4096, "largestPerGpu": 256})
     operator = await _ground(bed)
@@ -170,6 +173,7 @@ async def test_a_job_hears_the_batch_size_that_its_gradients_call_for(bed: Bed, 
     await bed.until(lambda: statistics(bed).noise_reports == 7)
 
 
+@pytest.mark.repeats  # tests/unit/controller/learning
 async def test_a_width_on_which_a_run_fails_is_remembered_and_left(bed: Bed, tmp_path: Path) -> None:
     """As one does that has too little memory: the job goes on where it can, and loses one try."""
     await _profile(bed, meanWork=100_000)

@@ -25,6 +25,7 @@ async def test_a_job_runs_on_a_rented_node_until_it_completes_and_the_node_goes_
     assert await bed.launched() == 1
 
 
+@pytest.mark.repeats  # as its image does in tests/e2e/test_operator_pod.py
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a process another uid")
 async def test_an_operator_runs_as_a_user_without_a_name(bed: Bed) -> None:
     bed.operator(nameless=True)
@@ -36,6 +37,7 @@ async def test_an_operator_runs_as_a_user_without_a_name(bed: Bed) -> None:
     await bed.complete("train")
 
 
+@pytest.mark.repeats  # test_whole_nodes.py; the choice: tests/scenarios
 async def test_small_jobs_share_a_node(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -47,6 +49,7 @@ async def test_small_jobs_share_a_node(bed: Bed) -> None:
     assert len(nodes) == 1
 
 
+@pytest.mark.repeats  # test_rules_runs.py, of placement
 async def test_a_job_wider_than_a_node_gets_one_pod_on_each_of_its_nodes(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -58,6 +61,7 @@ async def test_a_job_wider_than_a_node_gets_one_pod_on_each_of_its_nodes(bed: Be
     assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
 
 
+@pytest.mark.repeats  # as the next test, and the end of every test
 async def test_deleting_a_running_job_frees_its_nodes(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -81,6 +85,7 @@ async def test_a_job_deleted_without_its_dependents_is_stopped_and_frees_its_nod
     assert left["spec"]["suspend"] is True
 
 
+@pytest.mark.repeats  # test_rules_runs.py, of exits with 0
 async def test_a_suspended_job_stops_gives_its_node_back_and_goes_on_in_a_new_run(bed: Bed) -> None:
     bed.operator()
     await bed.pool()
@@ -96,6 +101,7 @@ async def test_a_suspended_job_stops_gives_its_node_back_and_goes_on_in_a_new_ru
     assert bed.run("train") == 2
 
 
+@pytest.mark.repeats  # test_rules_runs.py, of exits with 0
 async def test_a_job_edited_while_it_runs_is_resized(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
 from charterer.cluster.paths import SPEEDUP_PROFILES, TRAINING_JOBS
 from charterer.domain.money import Money
 from tests.testbed.bed import Bed
@@ -54,6 +56,7 @@ async def test_a_job_is_stopped_in_order_before_it_costs_more_and_goes_on_when_i
     assert bed.tj("train")["why"] != "MaxCost"
 
 
+@pytest.mark.repeats  # as the test before: the operator remembers nothing of it
 async def test_an_operator_that_comes_back_stops_what_should_have_been_stopped_meanwhile(bed: Bed) -> None:
     operator = bed.operator()
     await _runs_on_past_what_was_expected(bed)

@@ -113,6 +113,7 @@ async def test_events_on_a_job_tell_what_was_decided_and_how_its_run_ended(bed: 
     assert warnings == {}
 
 
+@pytest.mark.repeats  # tests/unit/controller/status/test_publisher.py
 async def test_a_profile_deleted_and_made_again_while_the_operator_slept_is_shown_again(bed: Bed) -> None:
     operator = await _ground(bed)
     point = {"gpuType": "NVIDIA-A100-SXM4-40GB", "throughput": [{"gpus": 4, "value": 1}]}
@@ -172,6 +173,7 @@ async def _report(bed: Bed, operator: OperatorProcess, token: str, **report: obj
         return answer.status, (body.get("error") or {}).get("code", "")
 
 
+@pytest.mark.repeats  # test_progress.py; tests/e2e
 async def test_a_trainer_in_its_pod_reports_and_hears_its_allocation_and_status_shows_it(
     bed: Bed, tmp_path: Path
 ) -> None:
@@ -216,6 +218,7 @@ async def test_a_report_counts_only_from_a_pod_of_the_jobs_own_current_run(bed: 
 # --- nothing for nothing ----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.repeats  # as the next test, with jobs
 async def test_an_idle_cluster_is_not_written_to(bed: Bed) -> None:
     operator = await _ground(bed)
     await bed.until(lambda: bed.condition(bed.mirror.one(GPU_POOLS, "a100"), "Ready").get("reason") == "Available")

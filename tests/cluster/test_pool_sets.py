@@ -111,6 +111,7 @@ async def test_pools_come_change_and_go_with_their_set_and_jobs_run_on_them(bed:
     assert {"PoolCreated", "PoolChanged", "PoolRemoved"} <= told
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_pool_set.py
 @SETS
 async def test_a_pool_of_somebody_else_is_never_taken_over_changed_or_deleted(bed: Bed) -> None:
     bed.operator()
@@ -128,6 +129,7 @@ async def test_a_pool_of_somebody_else_is_never_taken_over_changed_or_deleted(be
     assert (after["metadata"]["uid"], after["spec"]) == (before["metadata"]["uid"], before["spec"])
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_pool_set.py
 @SETS
 async def test_what_cannot_change_is_told_and_a_pool_that_is_deleted_by_hand_is_made_anew(bed: Bed) -> None:
     bed.operator()
@@ -146,6 +148,7 @@ async def test_what_cannot_change_is_told_and_a_pool_that_is_deleted_by_hand_is_
     assert (made["metadata"]["uid"] != first, made["spec"]["fake"]["group"]) == (True, "p4-b")
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_pool_set.py
 @SETS
 async def test_a_set_that_cannot_be_used_says_why_and_its_pools_stay(bed: Bed) -> None:
     bed.operator()

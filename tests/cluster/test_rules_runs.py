@@ -6,6 +6,9 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+import pytest
+
+from charterer.api.names import COMPLETION_INDEX
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import JOBS, NODES, PODS, TRAINING_JOBS
 from tests.cluster.history import History, history
@@ -76,6 +79,7 @@ async def test_a_job_whose_pods_are_all_evicted_and_exit_0_has_not_completed_tho
     assert "exited with 0" in bed.tj("train")["runs"][0]["message"]
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_interruptions.py; an eviction: above
 async def test_an_evicted_or_deleted_pod_is_an_interruption_and_no_failure_of_the_job(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", gpus=8, backoffLimit=0)
@@ -110,6 +114,7 @@ async def test_a_pod_that_its_kubelet_refuses_costs_no_try_of_the_job_which_star
     assert bed.tj("train")["allocation"]["placements"][0]["rental"] != "a100-1"
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_rental.py; tests/property/lifecycle
 async def test_completion_is_recorded_before_the_pods_that_prove_it_may_go(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", gpus=8)
@@ -136,6 +141,7 @@ def _ever(jobs: History, name: str, kind: str) -> bool:
 # --- handing over -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle; tests/property/lifecycle; test_kueue.py
 async def test_two_runs_of_a_job_never_have_live_pods_at_once(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", gpus=1, resizePolicy="Restart", annotations=STOPS_SLOWLY)
@@ -164,6 +170,7 @@ async def test_a_run_is_let_go_only_as_it_was_seen(bed: Bed) -> None:
     assert "Unsuspend: stale" in bed.operators[0].log.read_text()
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_run.py; test_crash.py
 async def test_a_new_leader_deletes_a_run_that_status_does_not_name(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train")
@@ -242,8 +249,9 @@ async def test_a_run_whose_pods_hang_on_a_silent_node_is_withdrawn_and_starts_el
     await bed.running_again("keeper", after=1)
 
     def on_the_silent_node() -> set[str]:
-        pods = [*bed.pods("late"), *bed.pods("keeper")]
-        return {pod["status"]["phase"] for pod in pods if pod["spec"]["nodeName"] == node}
+        return {
+            pod["status"]["phase"] for pod in bed.pods("late") + bed.pods("keeper") if pod["spec"]["nodeName"] == node
+        }
 
     # A job goes on once its pods there have failed, with their machine; they are deleted in a step of its own.
     assert on_the_silent_node() <= {"Failed"}
@@ -251,9 +259,8 @@ async def test_a_run_whose_pods_hang_on_a_silent_node_is_withdrawn_and_starts_el
     assert bed.tj("late")["runs"][0]["message"]
 
 
-async def test_pods_leave_a_node_that_is_not_heard_of_after_30_seconds_whatever_their_template_tolerates(
-    bed: Bed,
-) -> None:
+@pytest.mark.repeats  # tests/unit/workloads/test_indexed_job.py; the silence: above
+async def test_pods_leave_a_node_that_is_not_heard_of_after_30_seconds_whatever_they_tolerate(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train")
     await _edit(bed, "train", {"template": {"spec": {"tolerations": [{"operator": "Exists"}]}}})
@@ -278,6 +285,7 @@ async def test_a_trainer_that_has_to_be_killed_after_its_grace_period_is_told_of
 # --- in place ---------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.repeats  # tests/contract/test_workload.py; test_in_place.py
 async def test_a_run_that_changes_in_place_keeps_its_lowest_ranks_and_changes_both_numbers_at_once(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", gpus=8, resizePolicy="InPlace")
@@ -299,6 +307,7 @@ async def test_a_run_that_changes_in_place_keeps_its_lowest_ranks_and_changes_bo
     await bed.complete("train")
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle
 async def test_ranks_that_exit_with_0_because_a_peer_was_taken_in_place_do_not_complete_the_job(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", gpus=12, resizePolicy="InPlace")
@@ -314,11 +323,8 @@ async def test_ranks_that_exit_with_0_because_a_peer_was_taken_in_place_do_not_c
 
 
 def _by_index(bed: Bed, job: str) -> dict[int, str]:
-    return {_index(pod): pod["metadata"]["uid"] for pod in bed.pods(job)}
-
-
-def _index(pod: RawObject) -> int:
-    return int(pod["metadata"]["annotations"]["batch.kubernetes.io/job-completion-index"])
+    pods = [pod["metadata"] for pod in bed.pods(job)]
+    return {int(pod["annotations"][COMPLETION_INDEX]): pod["uid"] for pod in pods}
 
 
 def _allocation(pod: RawObject) -> str:
@@ -354,6 +360,7 @@ async def test_labels_of_nodes_are_the_placement_and_only_pods_of_that_run_land_
     await bed.kube.delete(PODS.one("next-run", bed.namespace))
 
 
+@pytest.mark.repeats  # tests/scenarios/policy/test_nodes.py; a stranger's pod: test_stuck.py
 async def test_gpus_that_a_stranger_holds_are_not_given_away_and_its_node_is_not_ended_under_it(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("one", gpus=1)
@@ -390,5 +397,4 @@ async def _pod(bed: Bed, name: str, *, gpus: int, **spec: object) -> None:
 
 
 def _unschedulable(bed: Bed, name: str) -> bool:
-    raw = bed.mirror.one(PODS, name, bed.namespace)
-    return raw is not None and bed.condition(raw, "PodScheduled").get("reason") == "Unschedulable"
+    return bed.condition(bed.mirror.one(PODS, name, bed.namespace), "PodScheduled").get("reason") == "Unschedulable"

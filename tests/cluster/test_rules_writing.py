@@ -14,6 +14,7 @@ from tests.cluster.crd_cases import make
 from tests.cluster.history import history
 from tests.cluster.meddling import Meddler
 from tests.cluster.refusals import once_refused
+from tests.lanes import repeats
 from tests.testbed.bed import SYSTEM, Bed, group
 
 
@@ -40,7 +41,7 @@ def _departed(bed: Bed) -> set[str]:
 # --- what the operator may and does write -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("step", ["Allocate", "RecordRun"])
+@pytest.mark.parametrize("step", ["RecordRun", *repeats("Allocate")])
 async def test_a_job_deleted_just_before_its_status_is_written_does_not_come_back(bed: Bed, step: str) -> None:
     path = TRAINING_JOBS.one("train", bed.namespace)
     await _ground(bed, killer=Meddler(step, bed.plane.kubeconfig, path))
@@ -85,6 +86,7 @@ def _guarded(bed: Bed) -> dict[str, Any]:
     return {raw["metadata"]["name"]: raw["metadata"].get("finalizers") for raw in bed.mirror.all(GPU_POOLS)}
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_budget_and_guard.py
 async def test_finalizers_are_only_where_something_must_still_be_paid_or_ended(bed: Bed) -> None:
     await _ground(bed)
     await bed.pool("unused")
@@ -98,6 +100,7 @@ async def test_finalizers_are_only_where_something_must_still_be_paid_or_ended(b
     assert not any("ownerReferences" in raw["metadata"] for raw in bed.rentals())
 
 
+@pytest.mark.repeats  # tests/unit/workloads/test_what_reaches_pods.py
 async def test_labels_of_other_queues_are_not_copied_onto_runs(bed: Bed) -> None:
     await _ground(bed)
     queue = {"kueue.x-k8s.io/queue-name": "gpus", "app": "sft"}
@@ -158,6 +161,7 @@ async def test_a_budget_cut_to_what_is_spent_gives_its_nodes_back_in_time(bed: B
     await bed.running("train")
 
 
+@pytest.mark.repeats  # tests/scenarios; the weight: tests/unit/controller/snapshot/test_problems.py
 @pytest.mark.groups(group("a100", maxSize=1))
 async def test_of_two_waiting_jobs_the_one_whose_priority_class_weighs_more_comes_first(bed: Bed) -> None:
     bed.operator()
@@ -174,6 +178,7 @@ async def test_of_two_waiting_jobs_the_one_whose_priority_class_weighs_more_come
     assert "priorityClassName" not in bed.pods("important")[0]["spec"]
 
 
+@pytest.mark.repeats  # tests/scenarios/policy
 @pytest.mark.groups(group("a100", healSeconds=0.2))
 async def test_a_machine_that_the_group_put_in_place_of_a_dead_one_is_used_or_ended(bed: Bed) -> None:
     await _ground(bed)
@@ -190,6 +195,7 @@ async def test_a_machine_that_the_group_put_in_place_of_a_dead_one_is_used_or_en
 # --- a user's own hands -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.repeats  # test_crash.py, of the job torn
 async def test_a_rental_deleted_by_a_user_is_drained_and_its_job_goes_on_elsewhere(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", annotations={"testbed.charterer.dev/stop-delay": "0.5s"})
@@ -203,6 +209,7 @@ async def test_a_rental_deleted_by_a_user_is_drained_and_its_job_goes_on_elsewhe
     assert (len(await bed.instances()), await bed.launched()) == (1, 2)
 
 
+@pytest.mark.repeats  # tests/unit/controller/snapshot; test_main_job.py
 async def test_a_budget_that_no_longer_selects_a_running_jobs_namespace_can_still_be_deleted(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train")
@@ -216,6 +223,7 @@ async def test_a_budget_that_no_longer_selects_a_running_jobs_namespace_can_stil
     assert await bed.instances() == []
 
 
+@pytest.mark.repeats  # tests/scenarios/policy; test_main_job.py
 async def test_a_pool_can_be_deleted_under_a_run_whose_template_has_turned_bad(bed: Bed) -> None:
     await _ground(bed)
     await bed.job("train", resizePolicy="Restart")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from charterer.cluster.paths import GPU_POOLS
 from tests.testbed.bed import Bed
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_same_machines.py; tests/property/lifecycle
 async def test_a_second_pool_of_a_group_waits_until_the_first_one_is_gone(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

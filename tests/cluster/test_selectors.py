@@ -37,6 +37,7 @@ def _preflight(bed: Bed) -> str:
     return bed.condition(pool, "Preflight").get("message", "")
 
 
+@pytest.mark.repeats  # as the volume's test, for an adopted Job
 @pytest.mark.groups(group("a100"), T4)
 async def test_a_plain_job_gets_the_gpu_that_its_selector_names(bed: Bed) -> None:
     await bed.budget()
@@ -53,6 +54,7 @@ async def test_a_plain_job_gets_the_gpu_that_its_selector_names(bed: Bed) -> Non
     assert rental["spec"]["pool"].startswith("t4")
 
 
+@pytest.mark.repeats  # as the next test, in a TrainingJob
 @pytest.mark.groups(group("a100"), T4)
 async def test_nothing_is_rented_for_a_label_that_no_node_has_until_a_pool_declares_it(bed: Bed) -> None:
     bed.operator()
@@ -80,6 +82,7 @@ async def test_an_object_that_fits_no_node_is_told_so_itself_and_nothing_is_rent
     assert await bed.launched() == 0
 
 
+@pytest.mark.repeats  # tests/unit/controller/test_node_findings.py
 async def test_a_node_that_lacks_what_its_pool_declares_is_given_back_and_both_say_so(bed: Bed) -> None:
     bed.operator()
     await bed.pool("a100", labels={"disk": "fast"})

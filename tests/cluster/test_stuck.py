@@ -124,6 +124,7 @@ async def test_nothing_is_rented_for_a_job_that_lacks_a_volume_or_a_name_until_i
     await bed.until(lambda: said().startswith("paid by"))
 
 
+@pytest.mark.repeats  # tests/unit/lifecycle/test_deletion.py
 async def test_finalizers_of_others_on_a_job_and_its_run_keep_no_pod_and_no_machine(bed: Bed) -> None:
     bed.operator()
     await bed.pool()

@@ -101,16 +101,8 @@ def watching(
     on_end: Callable[[], object] = lambda: None,
     later: float = LATER_SECONDS,
 ) -> Iterator[Watch]:
-    watch = Watch(
-        access,
-        store,
-        heartbeat,
-        lease="charterer",
-        namespace=namespace,
-        on_relist=on_relist,
-        on_end=on_end,
-        later=later,
-    )
+    hears = {"on_relist": on_relist, "on_end": on_end}
+    watch = Watch(access, store, heartbeat, lease="charterer", namespace=namespace, later=later, **hears)
     watch.start()
     try:
         yield watch
@@ -274,17 +266,19 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
         await asyncio.to_thread(watch.stop)
 
 
+_REFUSALS = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict", 422: "Invalid"}
+_FAILURES = (
+    *((status, reason, "configmaps", False) for status, reason in _REFUSALS.items()),
+    *product([410], ["Expired"], ["configmaps", "leases", "namespaces"], [False, True]),
+    *product([500], ["InternalError"], ["configmaps", "leases", "namespaces"], [True]),
+)
+_OF_EACH_KIND = (_FAILURES[0], (410, "Expired", "configmaps", False), (410, "Expired", "leases", True), _FAILURES[-1])
+"""Of each kind of failure one, and each resource once."""
+
+
 @pytest.mark.parametrize(
     ("status", "reason", "plural", "event"),
-    [
-        (400, "BadRequest", "configmaps", False),
-        (404, "NotFound", "configmaps", False),
-        (405, "MethodNotAllowed", "configmaps", False),
-        (409, "Conflict", "configmaps", False),
-        (422, "Invalid", "configmaps", False),
-        *product([410], ["Expired"], ["configmaps", "leases", "namespaces"], [False, True]),
-        *product([500], ["InternalError"], ["configmaps", "leases", "namespaces"], [True]),
-    ],
+    [pytest.param(*each, marks=[] if each in _OF_EACH_KIND else pytest.mark.repeats) for each in _FAILURES],
 )
 async def test_a_watch_that_fails_goes_on_or_ends_as_a_whole_but_is_never_blind(
     control_plane: ControlPlane, client: Client, status: int, reason: str, plural: str, event: bool

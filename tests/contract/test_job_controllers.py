@@ -28,7 +28,10 @@ from tests.contract.runs import node
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
 
-pytestmark = pytest.mark.xdist_group("job_controllers")
+pytestmark = [
+    pytest.mark.xdist_group("job_controllers"),
+    pytest.mark.repeats,  # what these programs do by themselves, on which test_target_kinds.py relies
+]
 MakeObject: TypeAlias = Callable[[RawObject], Awaitable[AdoptedWorld]]
 Operation: TypeAlias = Mapping[str, Any]
 PLACE = "charterer.dev/test"

@@ -16,7 +16,10 @@ from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.kuberay.process import KubeRayProcess
 from tests.testbed.kuberay.ray_jobs import RAY_CLUSTERS, RAY_JOBS, entrypoints
 
-pytestmark = pytest.mark.xdist_group("job_controllers")
+pytestmark = [
+    pytest.mark.xdist_group("job_controllers"),
+    pytest.mark.repeats,  # what KubeRay does by itself, on which test_target_kinds.py relies
+]
 MakeRayJob: TypeAlias = Callable[..., Awaitable[AdoptedWorld]]
 PLACE = "charterer.dev/test"
 _GROUP = "/spec/rayClusterSpec/workerGroupSpecs/0"

@@ -17,7 +17,10 @@ from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import API, ELASTIC, REPLACES, KueueBed, holds, open_kueue_bed, stamp
 from tests.testbed.kueue.process import KueueProcess
 
-pytestmark = pytest.mark.xdist_group("kueue")
+pytestmark = [
+    pytest.mark.xdist_group("kueue"),
+    pytest.mark.repeats,  # what Kueue does by itself, on which tests/cluster/test_kueue.py relies
+]
 POOL = "charterer.dev/pool"
 
 

@@ -35,6 +35,7 @@ from tests.contract.adopted_objects import (
     training_runtime,
 )
 from tests.contract.runs import allocation, node
+from tests.lanes import repeats
 from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.job_controller_process import JobControllerProcesses
 from tests.testbed.kuberay.process import KubeRayProcess
@@ -183,6 +184,7 @@ async def test_a_run_of_it_is_placed_started_stopped_and_placed_anew_and_it_is_g
     assert not [key for key in raw["metadata"].get("annotations") or {} if key.startswith("charterer.dev")]
 
 
+@pytest.mark.repeats  # tests/cluster/test_adopted_kinds.py
 async def test_it_says_that_it_is_complete(make_target: MakeTarget, adopted_kind: AdoptedKind) -> None:
     target = await make_target()
     await target.placed(1)
@@ -198,6 +200,7 @@ async def test_it_says_that_it_is_complete(make_target: MakeTarget, adopted_kind
     assert seen.failed is None
 
 
+@pytest.mark.parametrize("adopted_kind", [KINDS["JobSet"], KINDS["TrainJob"], *repeats(KINDS["RayJob"])], ids=[*KINDS])
 async def test_it_says_why_it_has_failed(make_target: MakeTarget, adopted_kind: AdoptedKind) -> None:
     target = await make_target()
     await target.placed(1)
@@ -231,6 +234,7 @@ async def test_one_that_is_given_up_is_failed_by_its_own_controller_and_trains_n
     await target.world.without_pods()
 
 
+@pytest.mark.repeats  # tests/cluster/test_adopted_kinds.py, of a drain
 async def test_one_that_its_author_did_not_suspend_runs_on_when_it_is_given_back(make_target: MakeTarget) -> None:
     """Charterer suspended it, and notes that."""
     target = await make_target(suspend=False)
@@ -245,6 +249,7 @@ async def test_one_that_its_author_did_not_suspend_runs_on_when_it_is_given_back
     assert (seen.suspended, seen.held, seen.run) == (False, False, 0)
 
 
+@pytest.mark.repeats  # tests/cluster/test_adopted_kinds.py
 @pytest.mark.parametrize("adopted_kind", [KINDS["RayJob"]], ids=["RayJob"])
 async def test_a_ray_job_changes_its_width_while_it_runs_and_those_end_that_are_named(make_target: MakeTarget) -> None:
     target = await make_target({"charterer.dev/gpus": "2..8", "charterer.dev/resize": "InPlace"})

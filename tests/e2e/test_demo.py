@@ -206,7 +206,7 @@ async def test_an_outage_of_the_api_server_is_waited_out(cluster: ControlPlane, 
 @pytest.mark.programs
 def test_the_whole_demo_completes_all_jobs_and_its_ledger_equals_the_bill(tmp_path: Path) -> None:
     out = tmp_path / "demo"
-    done = subprocess.run([*DEMO, f"--out={out}"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run([*DEMO, "--pace=60", f"--out={out}"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     summary = json.loads((out / "summary.json").read_text())
     assert summary["completed"] == summary["jobs"] == 28
@@ -287,6 +287,7 @@ def _hear_interrupts() -> None:
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+@pytest.mark.repeats  # as while it builds: the test above
 @pytest.mark.timeout(900)
 @pytest.mark.programs
 def test_an_interrupted_demo_leaves_no_process_behind(tmp_path: Path) -> None:

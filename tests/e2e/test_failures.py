@@ -15,6 +15,7 @@ from tests.testbed.training_pods import TrainingPod, jax_pod
 pytestmark = REAL_NODES
 
 
+@pytest.mark.repeats  # tests/unit/api/test_decode_core.py; tests/cluster/test_faults.py
 async def test_a_container_killed_for_its_memory_fails_the_job_and_says_so(real_bed: RealBed, tmp_path: Path) -> None:
     real_bed.operator()
     await real_bed.pool(maxNodes=1)
@@ -27,6 +28,7 @@ async def test_a_container_killed_for_its_memory_fails_the_job_and_says_so(real_
     await real_bed.until(lambda: real_bed.state(job.name) == "Failed")
 
 
+@pytest.mark.repeats  # tests/scenarios/policy/test_trouble.py; test_stuck.py
 async def test_the_node_of_an_image_that_cannot_be_there_is_given_back_at_once(
     real_bed: RealBed, tmp_path: Path
 ) -> None:
@@ -86,6 +88,7 @@ async def test_a_job_whose_node_is_switched_off_goes_on_elsewhere_though_the_pee
     assert real_bed.tj("lost").get("failures", 0) == 0
 
 
+@pytest.mark.repeats  # tests/unit/trainer/test_damage.py; tests/cluster/test_faults.py
 async def test_a_rank_that_is_killed_and_a_checkpoint_that_is_cut_off_cost_the_steps_since_the_one_before(
     real_bed: RealBed, tmp_path: Path, jax_python: Path
 ) -> None:
