@@ -14,6 +14,7 @@ from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.errors import Problem
 from charterer.incremental import Memo
 from charterer.lifecycle import LifecycleView, next_steps
+from charterer.lifecycle.rental import is_used, rental_step
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
 from charterer.policy.planner import plan
 from tests import lanes
@@ -47,6 +48,12 @@ def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable
         view, jobs = LifecycleView.of(snapshot), snapshot.jobs.values()
         wrong = misplaced({job.id: Placed.of(job) for job in jobs}, snapshot.rentals, view.nodes)
         assert all(run_step(job.id, view) is None for job in jobs if goes_on(job) and job.run_label not in wrong)
+        used = [
+            name
+            for name, rental in snapshot.rentals.items()
+            if is_used(rental, view.listed.get(name), view.settled[name])
+        ]
+        assert all(rental_step(name, view) is None for name in used)
 
 
 @settings(max_examples=lanes.examples(40))

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TypeVar
 
-from charterer.domain.ids import JobId, StepKey, StepKind
+from charterer.domain.ids import JobId, RentalId, StepKey, StepKind
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
-from charterer.domain.snapshot import Snapshot
+from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
 from charterer.incremental import Memo
 from charterer.lifecycle.budget import budget_step
 from charterer.lifecycle.guard import budget_guard, pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
-from charterer.lifecycle.rental import rental_step
+from charterer.lifecycle.rental import is_used, rental_step
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
 from charterer.lifecycle.runs.adopted import adopt_step
 from charterer.lifecycle.runs.stopping import to_stop
@@ -28,8 +28,8 @@ _Id = TypeVar("_Id", bound=str)
 def next_steps(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Mapping[StepKey, Step], Mapping[StepKey, Wait]]:
     """The steps to take now and the waits, by the object that they change or concern.
 
-    ``next_steps(snapshot, memo) == next_steps(snapshot)``. With a memo, jobs are passed over that went on as intended
-    in its last turn, and that nothing has changed for.
+    ``next_steps(snapshot, memo) == next_steps(snapshot)``. With a memo, jobs and rentals are passed over that went
+    on as intended in its last turn, and that nothing has changed for.
     """
     memo = Memo() if memo is None else memo
     with memo.turn():
@@ -49,7 +49,8 @@ def _next_steps(snapshot: Snapshot, memo: Memo) -> tuple[Mapping[StepKey, Step],
 
 def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step | Wait | None]]:
     snapshot = view.snapshot
-    for rental in snapshot.rentals:
+    disturbed = memo(_disturbed, memo.each(is_used, (snapshot.rentals, view.listed, view.settled)))
+    for rental in snapshot.rentals if snapshot.stop is Stop.DRAIN else disturbed:
         yield StepKind.RENTAL, rental, _step(rental_step, rental, view)
     for pool in snapshot.pools:
         yield StepKind.POOL, pool, _step(pool_step, pool, view)
@@ -70,6 +71,11 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
     for candidate in snapshot.candidates:
         yield StepKind.JOB, candidate.target.ref.uid, adopt_step(candidate, view)
     yield from _abandoned_labels(view, memo(_labels, placed))
+
+
+def _disturbed(used: Mapping[RentalId, bool]) -> Sequence[RentalId]:
+    """The rentals that more than use may happen to."""
+    return [name for name, only in used.items() if not only]
 
 
 def _step(

@@ -61,6 +61,22 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
     return first_step(_ROWS_OF_PHASE[rental.phase], rental, view)
 
 
+def is_used(rental: Rental, instance: Instance | None, recorded: bool | None) -> bool:
+    """Whether the rental is plainly ready, which holds for most: it has no step unless a person drains all of them.
+
+    ``instance``: as the cloud lists it. ``recorded``: whether its uses are on record.
+    """
+    return bool(
+        rental.phase is RentalPhase.READY
+        and recorded
+        and not rental.deleting
+        and rental.missing_since is None
+        and instance is not None
+        and instance.state is not InstanceState.ENDED
+        and not _differs_from_record(instance, rental)
+    )
+
+
 def _let_go(rental: Rental, view: LifecycleView) -> MarkDraining | None:
     """Mark a rental whose object is being deleted, or which a person wants drained."""
     if rental.deleting or view.snapshot.stop is Stop.DRAIN:

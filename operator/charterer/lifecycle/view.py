@@ -133,7 +133,8 @@ _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
-    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``rented``: by provider id,
+    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``listed``: the instances of
+    rentals, as the clouds list them. ``rented``: by provider id,
     the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs tell.
     ``settled``: whether that is on record.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
@@ -144,6 +145,7 @@ class LifecycleView:
     rentals_of_pool: Mapping[PoolId, Sequence[Rental]]
     rentals_of_budget: Mapping[BudgetId, Sequence[Rental]]
     instances: Mapping[PoolId, Mapping[InstanceId, Instance]]
+    listed: Mapping[RentalId, Instance]
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     nodes: NodeIndex
     uncounted: Mapping[BudgetId, Sequence[Job]]
@@ -161,18 +163,23 @@ class LifecycleView:
         uses = by_rental(snapshot.jobs, recording.labels, recording.users, memo)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
         ending: dict[RentalId, list[EndingRun]] = defaultdict(list)
-        for job in snapshot.jobs.values():
+        for job in memo(_with_ends, snapshot.jobs):
             if job.budget is not None and _uncounted(job, snapshot):
                 uncounted[job.budget].append(job)
             for allocation in _unrecorded(job, snapshot) if job.replaced else ():
                 ended = EndingRun(job.run_title(allocation.run), job.grace_seconds)
                 for placement in job.trusted(allocation):
                     ending[placement.rental].append(ended)
+        instances = {
+            pool: memo.stable(_instances_by_id(survey), ("instances", pool))
+            for pool, survey in snapshot.surveys.items()
+        }
         return cls(
             snapshot=snapshot,
             rentals_of_pool=by_pool,
             rentals_of_budget=by_budget,
-            instances=memo.each(_instances_by_id, snapshot.surveys),
+            instances=instances,
+            listed=memo(_listed, by_pool, tuple(instances), tuple(instances.values())),
             pods_on=memo(_by_node, memo.each(_bound_pods, snapshot.jobs)),
             nodes=memo(NodeIndex.of, snapshot.nodes, memo.stable(memo(rivals_of, snapshot.rentals), "rivals")),
             uncounted=uncounted,
@@ -197,9 +204,7 @@ class LifecycleView:
 
     def instance(self, rental: Rental) -> Instance | None:
         """The rental's instance as the cloud lists it; None when the rental names none, or the list lacks it."""
-        if rental.instance is None:
-            return None
-        return self.instances.get(self.acting(rental.pool), {}).get(rental.instance)
+        return self.listed.get(rental.id)
 
     def unclaimed(self, pool: PoolId) -> list[Instance]:
         """Instances of the pool that no rental of any pool names, in order of their launch.
@@ -268,6 +273,20 @@ def _instances_by_id(survey: Survey) -> Mapping[InstanceId, Instance]:
     return {item.id: item for item in survey.instances}
 
 
+def _listed(
+    rentals_of_pool: Mapping[PoolId, Sequence[Rental]],
+    pools: Sequence[PoolId],
+    instances: Sequence[Mapping[InstanceId, Instance]],
+) -> Mapping[RentalId, Instance]:
+    """The instance of each rental; ``instances``: as the cloud lists them in each of ``pools``."""
+    return {
+        rental.id: instance
+        for pool, here in zip(pools, instances, strict=True)
+        for rental in rentals_of_pool.get(pool, ())
+        if rental.instance is not None and (instance := here.get(rental.instance)) is not None
+    }
+
+
 def _bound_pods(job: Job) -> Sequence[tuple[NodeName, BoundPod]]:
     return [(pod.node, BoundPod(job, pod)) for run in job.runs for pod in run.pods if pod.node is not None]
 
@@ -291,6 +310,11 @@ def _unrecorded(job: Job, snapshot: Snapshot) -> list[Allocation]:
         return []
     done = {record.number for record in job.records}
     return [allocation for allocation in job.replaced if allocation.run not in done]
+
+
+def _with_ends(jobs: Mapping[JobId, Job]) -> Sequence[Job]:
+    """The jobs that have finished or had a run before, whose ends may have to be recorded."""
+    return [job for job in jobs.values() if job.finish is not None or job.replaced]
 
 
 def _uncounted(job: Job, snapshot: Snapshot) -> bool:
