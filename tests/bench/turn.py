@@ -70,7 +70,12 @@ _PARTS = ("observe", "plan", "views", "steps")
 
 
 def busy_world(
-    jobs: int = JOBS, classes: int = CLASSES, pools: int = POOLS, nodes: int = 5000, shared: bool = False
+    jobs: int = JOBS,
+    classes: int = CLASSES,
+    pools: int = POOLS,
+    nodes: int = 5000,
+    shared: bool = False,
+    gpus: tuple[int, int, int] = (1, 4, 32),
 ) -> World:
     """Jobs of many classes, with money for the fastest options, of which the best pool has too few.
 
@@ -96,7 +101,7 @@ def busy_world(
     for number in range(jobs):
         world.job(
             f"job{number}",
-            gpus=(1, 4, 32),
+            gpus=gpus,
             profile=f"class{number % classes}",
             age_seconds=number % 997,
             shared_mib=1024 if shared else 0,
@@ -155,6 +160,29 @@ def _prepared(job: Job) -> Job:
         return job
     runs = tuple(replace(run, pods=tuple(replace(pod, allocation=text) for pod in run.pods)) for run in job.runs)
     return replace(job, has_service=True, runs=runs)
+
+
+def narrow_world(jobs: int) -> World:
+    """Jobs of one GPU that share nodes of eight, with little money, while nodes of a cheaper pool start for them."""
+    nodes = jobs // 8
+    world = busy_world(jobs, nodes=2 * nodes, gpus=(1, 1, 1))
+    for budget in list(world.budgets.values()):
+        world.budgets[budget.id] = replace(budget, amount=Money(20_000_000 * jobs))
+    settle(world, _SETTLED_FULL)
+    cheap = world.pool("cheap", gpu_type=_TYPES[3], price="8", max_nodes=nodes)
+    world.pools[cheap.id] = replace(cheap, guarded=True)
+    for job in list(world.jobs.values()):
+        begun = Progress(job.last_run, 0.05, None, None, world.now)
+        world.jobs[job.id] = replace(job, progress=begun, remaining=14 * 3600.0)
+    world.passes(12 * 3600.0)
+    memo = Memo()
+    for _ in range(3):
+        world.carry_out(plan(world.snapshot(), memo))
+        world.passes(60.0)
+    for rental in [rental for rental in world.rentals.values() if rental.phase is RentalPhase.REQUESTED]:
+        world.launches(rental.id)
+    everything_is_labelled(world)
+    return world
 
 
 # --- the loop's surroundings ------------------------------------------------------------------------------------------
@@ -305,12 +333,16 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=JOBS)
     parser.add_argument("--shared", action="store_true", help="two jobs share each GPU of every second pool")
+    parser.add_argument("--narrow", action="store_true", help="jobs of one GPU, little money, nodes that start")
     parser.add_argument("--full", type=int, nargs="*", default=(), help="so many jobs on full pools instead")
     chosen = parser.parse_args()
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     for jobs in chosen.full or (chosen.jobs,):
-        made = full_world(jobs) if chosen.full else busy_world(jobs, shared=chosen.shared)
-        settle(made, _SETTLED_FULL if chosen.full else _SETTLED)
+        if chosen.narrow:
+            made = narrow_world(jobs)
+        else:
+            made = full_world(jobs) if chosen.full else busy_world(jobs, shared=chosen.shared)
+            settle(made, _SETTLED_FULL if chosen.full else _SETTLED)
         gc.collect()
         gc.freeze()
         gc.set_threshold(100_000)
