@@ -8,8 +8,11 @@ nodes, as many beside each other as a node takes.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import accumulate
 from math import inf
 
 
@@ -43,6 +46,29 @@ class StandingNode:
         return max([self.least, *[left for _, left in self.jobs]])
 
 
+class StandingNodes:
+    """Nodes as they stand, and what they cost within any time."""
+
+    def __init__(self, nodes: Iterable[StandingNode]) -> None:
+        self.nodes = tuple(nodes)
+
+    def dollars(self, seconds: float) -> float:
+        """What they cost within so many seconds, until they can be given back."""
+        stands, paid, prices = self._sums
+        over = bisect_right(stands, seconds)
+        return paid[over] + (seconds * prices[over] if prices[over] else 0.0)
+
+    @cached_property
+    def _sums(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
+        """For how long each stands, the soonest first; for each number of these what they cost in all, and what a
+        second of all others costs.
+        """
+        each = sorted([(node.stands(), node.price) for node in self.nodes])
+        paid = accumulate([stands * price for stands, price in each], initial=0.0)
+        prices = accumulate([price for _, price in reversed(each)], initial=0.0)
+        return [stands for stands, _ in each], [*paid], [*prices][::-1]
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingJob:
     """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready.
@@ -69,16 +95,21 @@ class NodeOffer:
 class RunDown:
     """The nodes of a pool, and the ``dollars`` that they cost within ``seconds``."""
 
-    def __init__(self, nodes: Iterable[StandingNode], offer: NodeOffer, seconds: float) -> None:
-        self.dollars = 0.0
+    def __init__(self, nodes: StandingNodes, offer: NodeOffer, seconds: float) -> None:
+        self.dollars = nodes.dollars(seconds)
+        self._standing = nodes
         self._offer = offer
         self._seconds = seconds
         self._more = offer.most
-        self._by_free: dict[int, list[StandingNode]] = {}
-        for node in nodes:
+
+    @cached_property
+    def _by_free(self) -> dict[int, list[StandingNode]]:
+        """Its own nodes, by their free GPUs."""
+        found: dict[int, list[StandingNode]] = {}
+        for node in self._standing.nodes:
             own = StandingNode(node.price, node.ready, node.least, [*node.jobs])
-            self._by_free.setdefault(own.free(offer.size), []).append(own)
-            self.dollars += self._paid(own, own.stands())
+            found.setdefault(own.free(self._offer.size), []).append(own)
+        return found
 
     @property
     def most_free(self) -> int:

@@ -30,7 +30,7 @@ from charterer.policy.options.variants import (
 )
 from charterer.policy.options.width_backoff import QuarantinedWidths, untested
 from charterer.policy.solve.hull import Hull, hull, path_hull
-from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
+from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable, key_of
 
 SOURCE: OptionSource = WholeWidths()
 """Where the planner's options come from."""
@@ -65,6 +65,11 @@ class Menu:
     def phase(self, done: float) -> int:
         """Which phase a job is in, of whose work the part ``done`` is done."""
         return min(bisect_right(self.until, done), len(self.until) - 1)
+
+    def speed(self, option: Option, done: float) -> float:
+        """How fast the option is once the part ``done`` is; where it is not on the menu, as fast as it was."""
+        at = self.table.index.get(key_of(option))
+        return option.speed if at is None else self.stages[self.phase(done)][at].speed
 
     def hull(self, work: float) -> Hull:
         """The hull of the options or paths of a new job of ``work`` seconds of the reference option."""

@@ -114,8 +114,7 @@ class OptionValues:
 
     def speed(self, option: Option, position: JobPosition) -> float:
         """How fast the option is in the phase of the position; where it is not on the menu, as fast as it was."""
-        at = self._at.get(key_of(option))
-        return option.speed if at is None else self.menu.stages[self.menu.phase(position.done)][at].speed
+        return self.menu.speed(option, position.done)
 
     def is_trial(self, option: Option) -> bool:
         """Whether the menu offers that option's width to measure it."""

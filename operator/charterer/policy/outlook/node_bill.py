@@ -11,7 +11,7 @@ from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.policy.nodes.holdings import HeldGpus
-from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, WaitingJob
+from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, StandingNodes, WaitingJob
 from charterer.policy.outlook.move_gate import Hold
 
 Choices = Sequence[int | None]
@@ -123,7 +123,7 @@ class RunDowns:
                 waits = 0.0 if runs else chooser.worth
                 placed.append((chooser.worth, waits, WaitingJob(way.gpus, way.nodes, way.seconds, runs)))
         placed.sort(key=lambda each: not each[2].runs)  # the GPUs that a job leaves are its own first
-        found = RunDown(nodes.values(), self._offers[pool], inf)
+        found = RunDown(StandingNodes(nodes.values()), self._offers[pool], inf)
         for worth, waits, job in placed:
             ready = found.add(job)
             if ready is None:

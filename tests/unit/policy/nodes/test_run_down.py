@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, WaitingJob
+from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, StandingNodes, WaitingJob
 
 OFFER = NodeOffer(size=8, price=2.0, start=100.0, most=10)
 MONTH = 1e6
@@ -18,7 +18,7 @@ MONTH = 1e6
 
 def run_down(nodes: Iterable[StandingNode], waiting: Iterable[WaitingJob], offer: NodeOffer, seconds: float) -> float:
     """Dollars of the nodes with the jobs that wait, each of which adds what it was said to add."""
-    found = RunDown(nodes, offer, seconds)
+    found = RunDown(StandingNodes(nodes), offer, seconds)
     for job in waiting:
         expected = found.dollars + found.adds(job)
         found.add(job)
@@ -56,7 +56,7 @@ def test_a_job_of_two_nodes_begins_when_both_are_ready() -> None:
 
 def test_a_job_that_runs_until_then_begins_on_each_of_its_nodes_when_that_is_ready() -> None:
     """What the first node costs while it waits for the second is no more of it than the job's own time."""
-    both = RunDown([StandingNode(2.0), StandingNode(2.0, ready=50.0)], OFFER, MONTH)
+    both = RunDown(StandingNodes([StandingNode(2.0), StandingNode(2.0, ready=50.0)]), OFFER, MONTH)
     assert both.add(WaitingJob(8, 2, 900.0, runs=True)) == 50.0
     assert both.dollars == 2.0 * (900.0 + 950.0)
     assert both.add(WaitingJob(8, 99, 900.0)) is None
@@ -70,13 +70,15 @@ def test_a_job_that_waits_for_gpus_that_others_leave_begins_where_they_come_free
     gpus: int, most: int, dollars: float
 ) -> None:
     """For 900 s beside jobs of 600 and 1,000 s, or after the second of these; in a full pool it pays for its GPUs."""
-    found = RunDown([StandingNode(2.0, jobs=[(4, 600.0), (4, 1000.0)])], replace(OFFER, most=most), MONTH)
+    found = RunDown(
+        StandingNodes([StandingNode(2.0, jobs=[(4, 600.0), (4, 1000.0)])]), replace(OFFER, most=most), MONTH
+    )
     found.follow(WaitingJob(gpus, 1, 900.0 if gpus < 5 else 1000.0))
     assert found.dollars == dollars
 
 
 def test_who_waits_for_gpus_that_others_leave_leaves_them_to_nobody_before_its_own_end() -> None:
-    found = RunDown([StandingNode(2.0, jobs=[(8, 600.0)])], OFFER, MONTH)
+    found = RunDown(StandingNodes([StandingNode(2.0, jobs=[(8, 600.0)])]), OFFER, MONTH)
     for _ in range(2):
         found.follow(WaitingJob(8, 1, 900.0))
     assert found.dollars == 2.0 * (600.0 + 900.0 + 900.0)
@@ -100,3 +102,10 @@ def test_more_time_never_costs_less_and_no_job_costs_less_than_its_gpus(
     assert dollars <= run_down((), jobs, OFFER, seconds + more)
     held = sum(job.gpus / OFFER.size * min(job.seconds, max(seconds - OFFER.start, 0.0)) for job in jobs)
     assert dollars >= OFFER.price * held * (1.0 - 1e-9)
+
+
+@given(st.lists(st.tuples(st.floats(0.0, 9.0), st.floats(0.0, 1e6) | st.just(inf))), st.floats(0.0, 1e6))
+def test_what_nodes_cost_within_any_time_is_the_sum_over_them(nodes: list[tuple[float, float]], seconds: float) -> None:
+    standing = StandingNodes(StandingNode(price, jobs=[(1, left)]) for price, left in nodes)
+    each = [price * min(left, seconds) for price, left in nodes]
+    assert standing.dollars(seconds) == pytest.approx(sum(each), rel=1e-9, abs=1e-9)

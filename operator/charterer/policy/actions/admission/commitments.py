@@ -91,8 +91,7 @@ class Commitments:
     @cached_property
     def _nodes(self) -> Mapping[PoolId, RunDown]:
         """The nodes with the jobs that run and those let in so far; without those that are paid for in any case."""
-        runs = [facts.job for kept in self._plan.jobs.running for facts in kept.runners.values()]
-        return self._in_sight.running(runs)
+        return self._in_sight.running([(kept.group, kept.runners) for kept in self._plan.jobs.running])
 
     @property
     def _left(self) -> float:
