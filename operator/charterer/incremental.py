@@ -4,9 +4,10 @@ A snapshot is frozen, and what did not change since the snapshot before is the s
 A pure function given the same objects again has the same result, and need not be asked. A ``Memo`` holds the results;
 the functions know nothing of it. A call without a memo (``directly``) gives the same result, only later.
 
-Four questions can be asked of a memo: the result of one call; the results of a function for each of many things; the
-groups into which many things fall; and which of many new values equal those of the turn before. Whatever was not asked
-for in a turn is dropped at its end, so a memo is never larger than the last turn needed.
+Five questions can be asked of a memo: the result of one call; that of a call which itself asks the memo; the results of
+a function for each of many things; the groups into which many things fall; and which of many new values equal those of
+the turn before. Whatever was not asked for in a turn is dropped at its end, so a memo is never larger than the last
+turn needed.
 """
 
 from __future__ import annotations
@@ -52,11 +53,12 @@ class Memo:
     def __init__(self) -> None:
         self._last: dict[Hashable, tuple[Any, ...]] = {}
         self._turn: dict[Hashable, tuple[Any, ...]] = {}
+        self._asked: list[Hashable] | None = None
 
     @contextmanager
     def turn(self) -> Iterator[None]:
         """One turn: what it does not ask for is forgotten when it ends; a turn that fails changes nothing."""
-        self._turn = {}
+        self._turn, self._asked = {}, None
         yield
         self._last, self._turn = self._turn, {}
 
@@ -71,6 +73,23 @@ class Memo:
             entry = self._turn[key] = args, function(*args, **kwargs)
         result: Result = entry[1]
         return result
+
+    def within(self, function: Callable[..., Result], *args: Any) -> Result:
+        """``function(*args, memo)``, which asks the memo itself; what it asked counts as asked again with the call."""
+        key = Memo.within, function, _key(args)
+        entry = self._entry(key)
+        if entry is None:
+            before, self._asked = self._asked, []
+            result = function(*args, self)
+            asked, self._asked = self._asked, before
+            entry = self._turn[key] = args, result, asked
+        else:
+            for inner in entry[2]:
+                self._last_entry(inner)
+        if self._asked is not None:
+            self._asked += entry[2]
+        found: Result = entry[1]
+        return found
 
     def each(
         self,
@@ -138,6 +157,11 @@ class Memo:
         return kept
 
     def _entry(self, key: Hashable) -> tuple[Any, ...] | None:
+        if self._asked is not None:
+            self._asked.append(key)
+        return self._last_entry(key)
+
+    def _last_entry(self, key: Hashable) -> tuple[Any, ...] | None:
         entry = self._turn.get(key)
         if entry is None:
             entry = self._last.get(key)

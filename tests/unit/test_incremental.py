@@ -185,3 +185,35 @@ def test_what_changed_is_what_is_no_more_the_same_object(both: tuple[dict[int, o
     changed, gone = identity_diff(now, before)
     assert changed == [key for key in now if now[key] is not before.get(key)]
     assert set(gone) == before.keys() - now.keys()
+
+
+def twice(number: int, memo: Memo) -> int:
+    return 2 * memo(negative, number)
+
+
+def four_times(number: int, memo: Memo) -> int:
+    return 2 * memo.within(twice, number)
+
+
+def negative(number: int) -> int:
+    ASKED.append(number)
+    return -number
+
+
+ASKED: list[int] = []
+
+
+def test_what_a_call_asked_the_memo_is_kept_with_it_also_in_turns_that_do_not_ask_for_it_again() -> None:
+    ASKED.clear()
+    memo = Memo()
+    for _ in range(3):
+        with memo.turn():
+            assert memo.within(four_times, 3) == -12
+    with memo.turn():
+        assert memo(negative, 3) == -3
+    assert ASKED == [3]
+    with memo.turn():
+        pass
+    with memo.turn():
+        assert memo.within(four_times, 3) == -12
+    assert ASKED == [3, 3]

@@ -38,6 +38,7 @@ from charterer.policy.jobs.job_facts import least_worth
 from charterer.policy.nodes.accrued_cost import StartUps, spent
 from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
 from charterer.policy.nodes.pool_nodes import PoolNodes
+from charterer.policy.nodes.rental_index import PoolRentals
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.solve.exchange_rate import BudgetFit
 
@@ -264,24 +265,31 @@ class BudgetSolution:
 
     def _most_rate(self) -> float:
         """Dollars a second that the budget's nodes can cost at most: all that it may have, at worst prices."""
-        snapshot, there = self.inputs.snapshot, list[int]()
+        snapshot, memo = self.inputs.snapshot, self.inputs.memo
+        micros, nodes_there = 0, 0
         open_to, more = snapshot.pools_of(self.budget), list[tuple[int, int]]()
         for name, pool in snapshot.pools.items():
             here = self.nodes.get(name)
             live = () if here is None else here.rentals.live
             worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
-            there += [max(rental.dearest.micros_per_hour, worst) for rental in live]
+            micros += 0 if here is None else memo(most_micros, here.rentals, worst)
+            nodes_there += len(live)
             if name in open_to and not pool.closed_because:
                 more.append((worst, max(pool.max_nodes - len(live), 0)))
-        limits, micros = snapshot.limits, sum(there)
-        left = sum(nodes for _, nodes in more) if limits.nodes is None else max(limits.nodes - len(there), 0)
+        limits, least = snapshot.limits, micros
+        left = sum(nodes for _, nodes in more) if limits.nodes is None else max(limits.nodes - nodes_there, 0)
         for worst, nodes in sorted(more, reverse=True):
             micros += min(nodes, left) * worst
             left -= min(nodes, left)
         for hourly in (self._hourly_limit, limits.hourly):
             if hourly is not None:
-                micros = min(micros, max(hourly.micros_per_hour, sum(there)))
+                micros = min(micros, max(hourly.micros_per_hour, least))
         return Price(micros).dollars_per_second
+
+
+def most_micros(rentals: PoolRentals, worst: int) -> int:
+    """Micro-dollars an hour that live rentals can cost at most, where a new one can cost ``worst``."""
+    return sum([max(rental.dearest.micros_per_hour, worst) for rental in rentals.live])
 
 
 def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:

@@ -60,9 +60,16 @@ class Holdings:
 
 def holdings(groups: Iterable[JobGroup], rental_of: Mapping[NodeName, RentalId], memo: Memo) -> Holdings:
     """The GPUs that the jobs of all groups hold."""
+    members = tuple(groups)
+    return memo.within(_holdings, members, rental_of)
+
+
+def _holdings(groups: Sequence[JobGroup], rental_of: Mapping[NodeName, RentalId], memo: Memo) -> Holdings:
     held = [memo(_held_by_group, group, tuple(map(rental_of.get, group.nodes))) for group in groups]
-    used, grace = memo(_sum_up, tuple(held))
-    return Holdings(used, grace, rental_of)
+    same = memo.stable(
+        dict(zip([(group.members[0].job.budget, group.key) for group in groups], held, strict=True)), "held"
+    )
+    return memo(_sum_up, tuple(same.values()), rental_of)
 
 
 _GroupHoldings = Mapping[RentalId, tuple[int, int]]
@@ -79,11 +86,11 @@ def _held_by_group(group: JobGroup, rentals: Sequence[RentalId | None]) -> _Grou
     return total
 
 
-def _sum_up(groups: Sequence[_GroupHoldings]) -> tuple[HeldGpus, Mapping[RentalId, int]]:
+def _sum_up(groups: Sequence[_GroupHoldings], rental_of: Mapping[NodeName, RentalId]) -> Holdings:
     used: dict[RentalId, int] = {}
     graces: dict[RentalId, int] = {}
     for held in groups:
         for rental, (gpus, grace) in held.items():
             used[rental] = used.get(rental, 0) + gpus
             graces[rental] = max(graces.get(rental, 0), grace)
-    return used, graces
+    return Holdings(used, graces, rental_of)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from charterer.domain.ids import RentalId
+from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.option import GPU
 from charterer.domain.rental import Rental
@@ -40,19 +40,34 @@ def pool_nodes(
     index: RentalIndex, holdings: Holdings, snapshot: Snapshot, memo: Memo
 ) -> Mapping[BudgetPool, PoolNodes]:
     """All pools' rentals as they stand now, by budget and pool."""
-    found: dict[BudgetPool, PoolNodes] = {}
-    for place, rentals in index.by_pool.items():
-        survey, pool = snapshot.surveys.get(place[1]), snapshot.pools.get(place[1])
-        found[place] = memo(
+    traits: list[tuple[PoolId, float, str]] = []
+    for name in dict.fromkeys([name for _, name in index.by_pool]):
+        survey, pool = snapshot.surveys.get(name), snapshot.pools.get(name)
+        lag = 0.0 if survey is None else survey.traits.lag_seconds
+        traits.append((name, lag, GPU if pool is None else pool.resource))
+    return memo.within(_all_pool_nodes, index, holdings, snapshot.nodes, tuple(traits))
+
+
+def _all_pool_nodes(
+    index: RentalIndex,
+    holdings: Holdings,
+    nodes: Mapping[NodeName, Node],
+    traits: Sequence[tuple[PoolId, float, str]],
+    memo: Memo,
+) -> Mapping[BudgetPool, PoolNodes]:
+    """``traits``: of each pool how late its cloud's list may be, and how its nodes name their GPUs."""
+    of_pool = {name: (lag, resource) for name, lag, resource in traits}
+    return {
+        place: memo(
             _pool_nodes,
             rentals,
-            tuple([None if rental.node is None else snapshot.nodes.get(rental.node) for rental in rentals.ready]),
+            tuple([None if rental.node is None else nodes.get(rental.node) for rental in rentals.ready]),
             tuple([holdings.used.get(rental.id, 0) for rental in rentals.live]),
             tuple([holdings.grace.get(rental.id, 0) for rental in rentals.live]),
-            0.0 if survey is None else survey.traits.lag_seconds,
-            GPU if pool is None else pool.resource,
+            *of_pool[place[1]],
         )
-    return found
+        for place, rentals in index.by_pool.items()
+    }
 
 
 def _pool_nodes(

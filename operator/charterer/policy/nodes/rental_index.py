@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from charterer.domain.ids import BudgetId, NodeName, PoolId, RentalId
@@ -67,9 +67,12 @@ class RentalIndex:
 
 def rental_index(rentals: Mapping[RentalId, Rental], memo: Memo) -> RentalIndex:
     """Index the rentals of a snapshot."""
-    by_pool = memo.each(pool_rentals, memo.grouped(_budget_pool, _order, rentals))
+    return memo(_index, memo.each(pool_rentals, memo.grouped(_budget_pool, _order, rentals)))
+
+
+def _index(by_pool: Mapping[BudgetPool, PoolRentals]) -> RentalIndex:
     by_pool = dict(sorted(by_pool.items()))
-    return RentalIndex(by_pool, memo(_rental_of, tuple(by_pool.values())))
+    return RentalIndex(by_pool, _rental_of(by_pool.values()))
 
 
 def _budget_pool(rental: Rental) -> BudgetPool:
@@ -80,7 +83,7 @@ def _order(rental: Rental) -> tuple[Instant, RentalId]:
     return rental.created, rental.id
 
 
-def _rental_of(pools: Sequence[PoolRentals]) -> Mapping[NodeName, RentalId]:
+def _rental_of(pools: Iterable[PoolRentals]) -> Mapping[NodeName, RentalId]:
     """The newest rental wins where several have a node of the same name, since the machines of the others have gone."""
     live = sorted((rental for pool in pools for rental in pool.live), key=_order)
     return {rental.node: rental.id for rental in live if rental.node is not None}
