@@ -37,7 +37,6 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
 from charterer.ledger.attribution import attribute
-from charterer.ledger.balance import current_rate
 from charterer.policy.budgets.reasons import of_share
 from charterer.policy.options.pool_selection import no_pool
 from charterer.providers.errors import ProviderError
@@ -69,7 +68,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         state=_budget_state(budget, snapshot, verdict, waiting),
         spent=None if verdict is None else verdict.spent,
         committed=None if verdict is None else verdict.committed,
-        adopted=_adopted(budget.id, snapshot) or None,
+        adopted=_adopted(budget.id, snapshot, tally) or None,
         in_sight=None if verdict is None else verdict.in_sight,
         to_come=None if verdict is None else verdict.to_come,
         arrivals=None if verdict is None else ArrivalsStatus.from_domain(verdict.arrivals),
@@ -80,7 +79,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         with_descendants=None if family is None else DescendantsStatus.from_domain(family),
         effective_amount=None if budget.share is None else budget.share.in_all,
         remaining=None if verdict is None else budget.aim - verdict.spent,
-        hourly=current_rate(budget.id, rentals),
+        hourly=tally.hourly.get(budget.id, Price(0)),
         pays_per_hour_saved=None if verdict is None or verdict.rate is None else Money.of(verdict.rate * 3600),
         in_currency=None if verdict is None else in_currency(budget, verdict),
         attribution=(),
@@ -88,11 +87,10 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
     )
 
 
-def _adopted(budget: BudgetId, snapshot: Snapshot) -> int:
+def _adopted(budget: BudgetId, snapshot: Snapshot, tally: Tally) -> int:
     """The objects that would stay held if nobody gave them back."""
-    jobs = [job for job in snapshot.jobs.values() if job.target is not None and job.budget == budget]
     held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
-    return len([job for job in jobs if job.finish is None]) + len([each for each in held if each.ended is None])
+    return tally.adopted.get(budget, 0) + len([each for each in held if each.ended is None])
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:

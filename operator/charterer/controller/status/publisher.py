@@ -114,7 +114,7 @@ def viewed_objects(
         problems[name] = (*problems.get(name, ()), problem)
     with memo.turn():
         jobs = memo.each(_viewed_job, (snapshot.jobs, decided.jobs, _problems_of_jobs(snapshot, problems)), options)
-        tally = memo(Tally.of, snapshot.jobs, snapshot.rentals, decided.jobs)
+        tally = Tally.of(snapshot.jobs, snapshot.rentals, decided.jobs, memo)
     yield from (viewed for name, viewed in jobs.items() if not _just_tried(snapshot.jobs[name], snapshot.now))
     yield from _budgets(snapshot, decided, tally)
     for pool in snapshot.pools.values():
