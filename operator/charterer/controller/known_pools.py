@@ -8,8 +8,10 @@ nothing.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from charterer.cluster.store import ObjectKey
 from charterer.domain.ids import PoolId
@@ -37,12 +39,29 @@ def known_pools(
     return pools
 
 
-def first_come(pools: Mapping[PoolId, Pool], surveys: Mapping[PoolId, Survey]) -> Mapping[PoolId, Pool]:
-    """The pools with their offers, those marked ``taken_by`` that have the same machines as one before them."""
+def machines_of(survey: Survey) -> frozenset[str]:
+    """The provider ids of the machines that the cloud lists."""
+    return frozenset([instance.provider_id for instance in survey.instances if instance.provider_id])
+
+
+def listed_twice(machines: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, frozenset[str]]:
+    """The machines of each pool that another one has, too; ``machines``: of all pools."""
+    everything = frozenset[str]().union(*machines.values())
+    if len(everything) == sum(map(len, machines.values())):
+        return {}
+    number = Counter(chain.from_iterable(machines.values()))
+    return {name: frozenset([each for each in here if number[each] > 1]) for name, here in machines.items()}
+
+
+def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, Pool]:
+    """The pools with their offers, those marked ``taken_by`` that have the same machines as one before them.
+
+    ``shared``: the machines that several have (``listed_twice``).
+    """
     holders: dict[Hashable, PoolId] = {}
     found: dict[PoolId, Pool] = {}
     for pool in sorted(pools.values(), key=precedence):
-        keys = list(_identities(pool, surveys.get(pool.id)))
+        keys = list(_identities(pool, shared.get(pool.id, frozenset())))
         holder = next((holders[key] for key in keys if key in holders), None)
         for key in keys:
             holders.setdefault(key, holder or pool.id)
@@ -58,19 +77,18 @@ def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
     return pool.gone, pool.offering is None, pool.created, pool.id
 
 
-def _identities(pool: Pool, survey: Survey | None) -> Iterable[Hashable]:
+def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
     """All by which the pool's machines may be told to be another's."""
     if not pool.cloud.marks_machines:
         yield pool.cloud.identity
     if pool.offering is not None and pool.offering.group_id:
         yield "group", pool.offering.group_id
-    if survey is not None:
-        yield from (("machine", instance.provider_id) for instance in survey.instances if instance.provider_id)
+    yield from (("machine", machine) for machine in shared)
 
 
 def _are_different(one: Cloud, other: Cloud) -> bool:
     """Whether they are different groups; nearly all are written alike, and to find out otherwise takes a while."""
-    return one != other and one.identity != other.identity
+    return one is not other and one != other and one.identity != other.identity
 
 
 def _left_of(rental: Rental, namesake: Pool | None) -> Pool:

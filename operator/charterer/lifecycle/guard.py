@@ -23,6 +23,8 @@ def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wai
     forget it.
     """
     budget = view.snapshot.budgets[budget_id]
+    if _is_kept(budget):
+        return None
     settled = frozenset() if budget.balance is None else budget.balance.folded
     rentals = view.rentals_of_budget.get(budget_id, ())
     if budget.deleting:
@@ -35,6 +37,8 @@ def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wai
 def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
     """Guard a pool that has a rental; release it when it is being deleted and its group is empty."""
     pool = view.snapshot.pools[pool_id]
+    if _is_kept(pool):
+        return None
     return _guard("GPUPool", pool, left_behind(pool, view) or _unlisted(pool, view))
 
 
@@ -50,6 +54,11 @@ def _unlisted(pool: Pool, view: LifecycleView) -> str:
     shown = must_show(survey, after(deleted, survey.traits.lag_seconds))
     given_up = view.snapshot.now >= after(deleted, _SURVEY_WAIT_SECONDS)
     return "" if shown or given_up else "machines that the cloud may not list yet"
+
+
+def _is_kept(guarded: Budget | Pool) -> bool:
+    """Whether the object has its finalizer and stays, so that it does not matter what it is needed for."""
+    return guarded.guarded and not guarded.deleting
 
 
 def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait | None:

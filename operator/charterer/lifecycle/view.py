@@ -14,7 +14,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, 
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.pod import Pod
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
-from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.rental import Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant, after
@@ -130,11 +130,42 @@ _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True)
+class PoolMachines:
+    """A pool's rentals and the machines that its cloud lists. ``waiting``: rentals without a machine, ``listed`` with
+    one that counts towards the target, ``unlisted`` with one that the list lacks; without those that have ended.
+    ``unnamed``: machines that no rental of the pool names. ``counted``: number of machines that live. ``gangs``: of
+    rentals that are to stay, by name.
+    """
+
+    waiting: Sequence[Rental]
+    listed: Sequence[Rental]
+    unlisted: Sequence[Rental]
+    unnamed: Sequence[Instance]
+    counted: int
+    gangs: Mapping[str, Sequence[Rental]]
+
+    @classmethod
+    def of(cls, rentals: Sequence[Rental], instances: Mapping[InstanceId, Instance]) -> PoolMachines:
+        """Match them: linear in rentals and instances."""
+        live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
+        counted = {item.id for item in instances.values() if item.state in COUNTED_STATES}
+        named = {rental.instance for rental in rentals}
+        return cls(
+            waiting=[rental for rental in live if rental.instance is None],
+            listed=[rental for rental in live if rental.instance in counted],
+            unlisted=[rental for rental in live if rental.instance is not None and rental.instance not in instances],
+            unnamed=[item for item in instances.values() if item.id not in named],
+            counted=len(counted),
+            gangs=by_gang(rental for rental in rentals if rental.stays),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class LifecycleView:
     """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
 
-    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``listed``: the instances of
-    rentals, as the clouds list them. ``rented``: by provider id,
+    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``machines``: by pool
+    whose cloud has answered. ``listed``: the instances of rentals, as the clouds list them. ``rented``: by provider id,
     the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs tell.
     ``settled``: whether that is on record.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
@@ -145,6 +176,7 @@ class LifecycleView:
     rentals_of_pool: Mapping[PoolId, Sequence[Rental]]
     rentals_of_budget: Mapping[BudgetId, Sequence[Rental]]
     instances: Mapping[PoolId, Mapping[InstanceId, Instance]]
+    machines: Mapping[PoolId, PoolMachines]
     listed: Mapping[RentalId, Instance]
     pods_on: Mapping[NodeName, Sequence[BoundPod]]
     nodes: NodeIndex
@@ -159,6 +191,7 @@ class LifecycleView:
         """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
         memo = Memo() if memo is None else memo
         by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
+        by_pool = memo.stable(by_pool, "rentals of pools")
         recording = snapshot.cost_recording
         uses = by_rental(snapshot.jobs, recording.labels, recording.users, memo)
         uncounted: dict[BudgetId, list[Job]] = defaultdict(list)
@@ -179,6 +212,9 @@ class LifecycleView:
             rentals_of_pool=by_pool,
             rentals_of_budget=by_budget,
             instances=instances,
+            machines={
+                pool: memo(PoolMachines.of, by_pool.get(pool, ()), machines) for pool, machines in instances.items()
+            },
             listed=memo(_listed, by_pool, tuple(instances), tuple(instances.values())),
             pods_on=memo(_by_node, memo.each(_bound_pods, snapshot.jobs)),
             nodes=memo(NodeIndex.of, snapshot.nodes, memo.stable(memo(rivals_of, snapshot.rentals), "rivals")),
@@ -212,11 +248,9 @@ class LifecycleView:
         In one pool a machine is known by its id: its provider id may be that of one before it. Other pools may have
         another id for it.
         """
-        named = {rental.instance for rental in self.rentals_of_pool.get(pool, ())}
-        listed = self.instances.get(pool, {}).values()
-        unclaimed = (
-            item for item in listed if item.id not in named and not self.rented.get(item.provider_id, _NOWHERE) - {pool}
-        )
+        machines = self.machines.get(pool)
+        unnamed = () if machines is None else machines.unnamed
+        unclaimed = [item for item in unnamed if not self.rented.get(item.provider_id, _NOWHERE) - {pool}]
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:

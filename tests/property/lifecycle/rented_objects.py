@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
 from charterer.controller.clock import Reading, TrustedClock
-from charterer.controller.known_pools import first_come, known_pools
+from charterer.controller.known_pools import first_come, known_pools, listed_twice, machines_of
 from charterer.domain.budget import Budget
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
@@ -109,7 +109,7 @@ class Objects:
                 name: replace(pool, offering=self.surveys[name].offering) if name in self.surveys else pool
                 for name, pool in known.items()
             },
-            self.surveys,
+            listed_twice({name: machines_of(survey) for name, survey in self.surveys.items()}),
         )
 
     def nodes(self) -> Mapping[NodeName, Node]:

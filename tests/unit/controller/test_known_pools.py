@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
-from charterer.controller.known_pools import first_come, known_pools
+from charterer.controller.known_pools import first_come, known_pools, listed_twice, machines_of
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
@@ -19,7 +19,8 @@ RENAMED = make.pool(id=PoolId("renamed"), uid="u1", created=make.at(60), cloud=F
 def taken(*pools: Pool, **listing: str) -> dict[str, str]:
     """The pools that are taken and by whom; ``listing``: a machine that the cloud lists in a pool."""
     surveys = {PoolId(name): make.survey(make.instance(machine), pool=name) for name, machine in listing.items()}
-    found = first_come({pool.id: pool for pool in pools}, surveys)
+    machines = {name: machines_of(survey) for name, survey in surveys.items()}
+    found = first_come({pool.id: pool for pool in pools}, listed_twice(machines))
     assert list(found) == [pool.id for pool in pools]
     return {name: pool.taken_by for name, pool in found.items() if pool.taken_by is not None}
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from charterer.api.decode import DecodedJob, JobPod, with_published
 from charterer.cluster.store import ObjectKey
-from charterer.controller.known_pools import first_come, known_pools
+from charterer.controller.known_pools import first_come, known_pools, listed_twice, machines_of
 from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
@@ -271,13 +271,14 @@ def _latest(recorded: Progress | None, reported: Progress | None) -> Progress | 
 
 def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Pool]:
     """The pools with their offers, what the refusals of others say of them, and how soon their nodes are taken back."""
-    unread = {problem.name for problem in state.problems if problem.kind == "GPUPool"}
-    declared = known_pools(state.pools, state.rentals, unread)
+    unread = frozenset([problem.name for problem in state.problems if problem.kind == "GPUPool"])
+    declared = memo(known_pools, state.pools, state.rentals, unread)
     shown = memo.stable(memo.each(shown_by, state.nodes), "shown")
     refused = memo(refused_nodes, state.jobs)
     seen = memo(seen_traits, shown, state.rentals, refused, now // _MINUTE)
     offered = {name: with_offer(at_terms_of(pool, now), state, seen.get(name)) for name, pool in declared.items()}
-    acting = first_come(offered, state.surveys)
+    machines = memo.stable(memo.each(machines_of, state.surveys), "machines")
+    acting = first_come(offered, memo(listed_twice, machines))
     reached = with_correlated_launches(with_refusals_in_scope(acting, state.rentals.values()))
     return with_hazards(reached, state.rentals.values(), now, memo)
 

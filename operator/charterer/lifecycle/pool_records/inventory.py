@@ -9,7 +9,7 @@ from itertools import groupby
 
 from charterer.domain.ids import OrderToken
 from charterer.domain.pool import Instance, Pool, Survey
-from charterer.domain.rental import Rental, RentalPhase, by_gang, has_machine
+from charterer.domain.rental import Rental, has_machine
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, vanished
 
 
@@ -39,12 +39,10 @@ class PoolInventory:
     def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> PoolInventory:
         """As the snapshot has them: linear in the pool's rentals and instances."""
         rentals = view.rentals_of_pool.get(pool.id, ())
-        without_instance = [
-            rental for rental in rentals if rental.instance is None and rental.phase is not RentalPhase.ENDED
-        ]
+        machines = view.machines[pool.id]
+        without_instance, gangs = machines.waiting, machines.gangs
         waiting = _gang_by_gang([rental for rental in without_instance if not draining(rental)])
-        held = [rental for rental in rentals if _holds(rental, survey, view)]
-        gangs = by_gang(rental for rental in rentals if rental.stays)
+        held = [*machines.listed, *[rental for rental in machines.unlisted if not vanished(rental, None, survey)]]
         closing = pool.cooling(view.snapshot.now) is not None or pool.deleting or view.snapshot.stop is not None
         surplus = waiting if closing else _surplus(waiting, pool.max_nodes - len(held))
         kept = {rental.id for rental in waiting} - {rental.id for rental in surplus}
@@ -56,7 +54,7 @@ class PoolInventory:
             leaving=[rental for rental in without_instance if draining(rental)],
             held=held,
             unclaimed=sorted(view.unclaimed(pool.id), key=lambda instance: instance.state not in COUNTED_STATES),
-            counted=sum(instance.state in COUNTED_STATES for instance in survey.instances),
+            counted=machines.counted,
             gangs=gangs,
             surplus=surplus,
             wanted=[rental for rental in _askable(waiting, gangs, survey) if rental.id in kept],
@@ -111,14 +109,6 @@ def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], s
         if rental.gang is not None:
             on_record.setdefault(rental.gang.name, set()).add(order_token(rental.uid) in ordered)
     return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
-
-
-def _holds(rental: Rental, survey: Survey, view: LifecycleView) -> bool:
-    """Whether the rental's instance counts towards the target; one that is not listed yet does."""
-    if rental.instance is None or rental.phase is RentalPhase.ENDED:
-        return False
-    instance = view.instance(rental)
-    return not vanished(rental, instance, survey) if instance is None else instance.state in COUNTED_STATES
 
 
 def order_token(uid: str) -> OrderToken:
