@@ -23,7 +23,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import exp2, inf, log
+from functools import cached_property
+from math import inf, log
 
 from charterer.domain.budget import (
     HISTORY_HALF_LIFE_SECONDS,
@@ -34,6 +35,7 @@ from charterer.domain.budget import (
 )
 from charterer.domain.ids import ClassId
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Remember, directly
 
 PRIOR_BATCHES = 5.0
 """a₀ = n₀: batches that the owner's amount is worth, and the usual rate beside the last week's."""
@@ -50,7 +52,7 @@ _LEAST_PART = 0.25
 """Part of λ₀ that an opening, however large, leaves."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class SeenJobs:
     """The jobs of one class that were seen: those in the history, and when those came that are not in it."""
 
@@ -60,7 +62,44 @@ class SeenJobs:
     def count(self, now: Instant) -> float:
         """How many, with weights that halve in a month."""
         before = 0.0 if self.known is None else self.known.aged(now).arrivals
-        return before + _faded(_ages(self.created, now), HISTORY_HALF_LIFE_SECONDS)
+        if not self.created:
+            return before
+        if now < max(self.created):
+            return before + _faded(_ages(self.created, now), HISTORY_HALF_LIFE_SECONDS)
+        last, count = self._at_last
+        return before + count * decay(seconds_between(last, now), HISTORY_HALF_LIFE_SECONDS)
+
+    @cached_property
+    def _at_last(self) -> tuple[Instant, float]:
+        """When the last one came, and how many there were then, faded so: all fade alike after that."""
+        last = max(self.created)
+        return last, _faded(_ages(self.created, last), HISTORY_HALF_LIFE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """The jobs of all classes that came after a budget's opening, as of when the ``last`` of all came.
+
+    ``opening``: jobs before. ``month``, ``week``: jobs with weights that halve in that time. ``batches``: in how many
+    they came.
+    """
+
+    last: Instant
+    opening: int
+    jobs: int
+    month: float
+    week: float
+    batches: int
+
+    @classmethod
+    def of(cls, opened: Instant, seen: Sequence[SeenJobs], now: Instant | None = None) -> Came:
+        """Of a budget that was made then. Nothing came later than ``now``, if that is given."""
+        created = sorted([at if now is None else min(at, now) for jobs in seen for at in jobs.created])
+        came = [at for at in created if seconds_between(opened, at) > OPENING_SECONDS]
+        last = created[-1] if created else opened
+        ages = _ages(came, last)
+        month, week = _faded(ages, HISTORY_HALF_LIFE_SECONDS), _faded(ages, WEEK_SECONDS)
+        return cls(last, len(created) - len(came), len(came), month, week, _batches(ages))
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,24 +137,29 @@ class SeenLately:
 
 
 def expected_arrivals(
-    amount: float, opened: Instant, seen: Mapping[ClassId, SeenJobs], usual: float, now: Instant
+    amount: float,
+    opened: Instant,
+    seen: Mapping[ClassId, SeenJobs],
+    usual: float,
+    now: Instant,
+    remember: Remember = directly,
 ) -> Arrivals:
     """The arrivals of a budget's classes. ``amount``: dollars a month, 0 where it says nothing of the load.
 
     ``opened``: when the budget was made. ``usual``: m, dollars.
     """
     age = max(seconds_between(opened, now), 1.0)
-    ages = sorted(_ages([at for jobs in seen.values() for at in jobs.created], now))
-    came = [since for since in ages if since < age - OPENING_SECONDS]
-    opening = len(ages) - len(came)
+    came = remember(Came.of, opened, tuple(seen.values()))
+    if now < came.last:
+        came = Came.of(opened, tuple(seen.values()), now)
+    since = seconds_between(came.last, now)
     histories = [jobs.known.aged(now) for jobs in seen.values() if jobs.known is not None]
-    month = _faded(came, HISTORY_HALF_LIFE_SECONDS) + sum(history.arrivals for history in histories)
-    week = _faded(came, WEEK_SECONDS) + sum(history.recent_arrivals for history in histories)
-    apart = _batches(came)
-    size = len(came) / apart if came else 1.0
-    batches = max(float(apart), month / size)
+    month = came.month * decay(since, HISTORY_HALF_LIFE_SECONDS) + sum(history.arrivals for history in histories)
+    week = came.week * decay(since, WEEK_SECONDS) + sum(history.recent_arrivals for history in histories)
+    size = came.jobs / came.batches if came.jobs else 1.0
+    batches = max(float(came.batches), month / size)
     prior = PRIOR_BATCHES * size
-    owner = _owners_rate(amount, usual, opening)
+    owner = _owners_rate(amount, usual, came.opening)
     monthly = _posterior(prior, owner, month, _exposure(age, HISTORY_HALF_LIFE_SECONDS))
     rate = monthly if age < _DAY else _posterior(prior, monthly, week, _exposure(age, WEEK_SECONDS))
     counts = {class_id: jobs.count(now) for class_id, jobs in seen.items()}
@@ -126,7 +170,7 @@ def expected_arrivals(
         batches=batches,
         jobs=PRIOR_BATCHES + batches,
         counted=batches >= HISTORY_BATCHES and age >= _DAY,
-        opening=opening,
+        opening=came.opening,
         seen=week / _exposure(age, WEEK_SECONDS),
     )
 
@@ -141,9 +185,9 @@ def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Ins
 
 
 def _batches(ages: Sequence[float]) -> int:
-    """Number of batches of jobs of these ages, the youngest first."""
+    """Number of batches of jobs of these ages, the oldest first."""
     number, first = 0, inf
-    for age in reversed(ages):
+    for age in ages:
         if first - age > BATCH_SECONDS:
             number, first = number + 1, age
     return number
@@ -169,8 +213,7 @@ def _ages(created: Sequence[Instant], now: Instant) -> list[float]:
 
 
 def _faded(ages: Sequence[float], half_life: float) -> float:
-    per_second = -1.0 / half_life
-    return sum([exp2(age * per_second) for age in ages])
+    return sum([decay(age, half_life) for age in ages])
 
 
 def _exposure(elapsed: float, half_life: float) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cache, partial
 from math import inf
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
@@ -20,6 +20,7 @@ from charterer.domain.ids import ClassId, Rate
 from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant
+from charterer.incremental import Remember, directly
 from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
 from charterer.policy.budgets.declared_load import Evidence, believed_arrivals, believed_work, evidence
 from charterer.policy.jobs.group_key import GroupKey
@@ -33,7 +34,7 @@ DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work, in seconds of the reference option, of a class that neither declares it nor has a job that reports it."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GroupDemand:
     """Jobs of one budget that choose alike. ``arrivals``: jobs a second, which rest on ``basis``.
 
@@ -57,7 +58,7 @@ class GroupDemand:
     ceiling: Rate | None = None
     sized: bool = True
 
-    @cached_property
+    @property
     def hull(self) -> Hull:
         """The hull of a new job's options or paths below the ceiling, computed when it is first asked for."""
         return self.frontier()
@@ -115,9 +116,15 @@ class GroupDemand:
 
     def demand(self, kappa: float, overhead: float, coming: float = 1.0) -> Demand:
         """The group as the solver sees it; for the arguments see ``spend``."""
-        points = zip(self.hull.seconds, self.hull.money, strict=True)
+        hull = self.hull
+        points = zip(hull.seconds, hull.money, strict=True)
         spends = [self.spend(seconds, dollars, kappa, overhead, coming) for seconds, dollars in points]
-        return Demand(self.hull.slopes, spends, 1.0, self.weight, self.most)
+        return Demand(hull.slopes, spends, 1.0, self.weight, self.most)
+
+    def spend_at(self, corner: int, kappa: float, overhead: float, coming: float = 1.0) -> float:
+        """What it spends at one corner of its hull; for the arguments see ``spend``."""
+        hull = self.hull
+        return self.spend(hull.seconds[corner], hull.money[corner], kappa, overhead, coming)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,14 +150,15 @@ class _ClassLoad:
         balance: Balance | None,
         known: ClassHistory | None,
         now: Instant,
+        remember: Remember,
     ) -> _ClassLoad:
         """``groups``: of the class. ``known``: what the balance remembers of it."""
-        created = _uncounted(groups, balance)
+        seen = remember(_seen, tuple(groups), balance, known)
         declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
-        found = evidence(groups, known, created, now) if declares else None
+        found = evidence(groups, known, seen.created, now) if declares else None
         work = _mean_work(profile, groups)
         size = DEFAULT_WORK_SECONDS if work is None else work
-        return cls(profile, size, work is not None, SeenJobs(known, created), found)
+        return cls(profile, size, work is not None, seen, found)
 
     def demand(
         self,
@@ -172,7 +180,7 @@ class _ClassLoad:
             class_id=class_id,
             weight=weight,
             menu=menu,
-            frontier=partial(menus.hull, menu_key, self.work, weight, ceiling),
+            frontier=cache(partial(menus.hull, menu_key, self.work, weight, ceiling)),
             work=self.work,
             active=active,
             arrivals=0.0,
@@ -225,6 +233,7 @@ def budget_load(
     budget: Budget,
     horizon: float,
     now: Instant,
+    remember: Remember = directly,
 ) -> BudgetLoad:
     """The load of one budget's jobs, finished ones included, by group in order of their first job.
 
@@ -245,7 +254,7 @@ def budget_load(
         if profile.budget == budget.id and profile.id not in in_class and profile.mean_work is not None:
             in_class[profile.id] = []
     loads = {
-        class_id: _ClassLoad.of(profiles.get(class_id), members, balance, history.get(class_id), now)
+        class_id: _ClassLoad.of(profiles.get(class_id), members, balance, history.get(class_id), now, remember)
         for class_id, members in in_class.items()
     }
     of_class: list[tuple[GroupKey, JobGroup | None, ClassId]] = [
@@ -259,11 +268,11 @@ def budget_load(
     }
     fractions = {key: part for members in in_class.values() for key, part in _parts(members).items()}
     fractions |= {key: 1.0 for key, group, _ in of_class if group is None}
-    seen = {class_id: SeenJobs(known, ()) for class_id, known in history.items()}
+    seen = {class_id: remember(SeenJobs, known, ()) for class_id, known in history.items()}
     seen |= {class_id: load.seen for class_id, load in loads.items()}
     amount = budget.amount.dollars if budget.fixed_rate is None else 0.0
     usual = _usual_dollars(demands, loads, fractions, now) if amount > 0.0 else 0.0
-    came = expected_arrivals(amount, budget.created, seen, usual, now)
+    came = expected_arrivals(amount, budget.created, seen, usual, now, remember)
     found = {key: loads[key[0]].with_arrivals(demand, key[0], came, fractions[key]) for key, demand in demands.items()}
     return BudgetLoad(
         {key: group for key, group in found.items() if group.active or (group.arrivals and key[0] in profiles)}, came
@@ -293,6 +302,10 @@ def _usual_dollars(
     whole = sum(counts.values())
     dollars = {key: max(demand.work * demand.menu.usual, demand.hull.money[0]) for key, demand in demands.items()}
     return sum(counts[key] * dollars[key] for key in demands) / whole if whole else 0.0
+
+
+def _seen(groups: Sequence[JobGroup], balance: Balance | None, known: ClassHistory | None) -> SeenJobs:
+    return SeenJobs(known, _uncounted(groups, balance))
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:

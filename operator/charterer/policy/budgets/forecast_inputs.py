@@ -54,7 +54,7 @@ def forecast_assigned(
     """The forecast of the budget at what its groups are given."""
     streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
     most = sum(
-        assignment.group.demand(calibration.factor(key[0]), calibration.overhead).spends[-1]
+        assignment.group.spend_at(-1, calibration.factor(key[0]), calibration.overhead)
         for key, assignment in assignments.items()
     )
     return forecast_budget(pacing, streams, most, calibration, budget.balance, came)

@@ -14,6 +14,7 @@ from math import exp, inf, sqrt
 from typing import NamedTuple
 
 from charterer.domain.ids import PoolId
+from charterer.gpu_types import slice_profile
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.options.market import PoolOffer
@@ -46,12 +47,11 @@ def unprofitable_layouts(solution: BudgetSolution) -> frozenset[PoolId]:
     They are closed one after the other, that first which saves most: the jobs of one then fill another. A layout stays
     where some jobs have no other option.
     """
-    menus = [assignment.group.menu for assignment in solution.assignments.values()]
-    if not any(option.slice for menu in menus for option in menu.options):
+    offers = solution.inputs.market.offers
+    if not any(slice_profile(offer.gpu_type) for offer in offers.values()):
         return frozenset()
     demands = [found for each in solution.assignments.values() if (found := _demand(each)) is not None]
     closed: frozenset[PoolId] = frozenset()
-    offers = solution.inputs.market.offers
     least = _cost(demands, closed, offers)
     while chosen := {best.pool for each in demands if (best := each.best(closed)) is not None and best.slice}:
         costs = {closed | {pool}: _cost(demands, closed | {pool}, offers) for pool in sorted(chosen)}

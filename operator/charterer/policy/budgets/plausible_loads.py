@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import exp, log, sqrt
 from statistics import geometric_mean
 
@@ -11,7 +10,7 @@ from charterer.domain.plan import ArrivalsBasis
 from charterer.policy.budgets.arrivals import PRIOR_BATCHES
 from charterer.policy.budgets.cost_calibration import CostCalibration
 from charterer.policy.budgets.demand import BudgetLoad
-from charterer.policy.solve.exchange_rate import BudgetFit, Solution, solution_at, solve
+from charterer.policy.solve.exchange_rate import BudgetFit, Solution, rates_of_mixtures, solution_at, solve
 
 _QUANTILES = (-1.5341, -0.8871, -0.4888, -0.1573, 0.1573, 0.4888, 0.8871, 1.5341)
 """The middles of eight equal parts of the normal distribution."""
@@ -43,15 +42,11 @@ def solve_for_plausible_loads(
     unsure = (1.0 - declared / coming) ** 2 / (PRIOR_BATCHES + load.arrivals.batches)
     sigma = sqrt(log(1.0 + unsure + _SIZE_SQUARES / (coming + 1.0)))
 
-    def rate(factor: float) -> float:
-        pairs = zip(demands, in_sight, strict=True)
-        each = [[sure + factor * (all_ - sure) for all_, sure in zip(one.spends, of, strict=True)] for one, of in pairs]
-        return solve([replace(one, spends=spends) for one, spends in zip(demands, each, strict=True)], allowed).rate
-
     least = min([one.slopes[0] / one.weight for one in demands if one.slopes], default=0.0)
     if not least:
         return expected
-    rates = [max(rate(exp(sigma * quantile - sigma * sigma / 2.0)), least) for quantile in _QUANTILES]
+    factors = [exp(sigma * quantile - sigma * sigma / 2.0) for quantile in _QUANTILES]
+    rates = [max(rate, least) for rate in rates_of_mixtures(demands, in_sight, factors, allowed)]
     if min(rates) == max(rates) == expected.rate:
         return expected
     return solution_at(demands, Rate(geometric_mean(rates)))
@@ -62,5 +57,5 @@ def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float
     least = 0.0
     for key, group in load.groups.items():
         sure = 0.0 if group.basis is ArrivalsBasis.ASSUMED else 1.0
-        least += group.demand(calibration.factor(key[0]), calibration.overhead, coming=sure).spends[0]
+        least += group.spend_at(0, calibration.factor(key[0]), calibration.overhead, coming=sure)
     return least <= allowed

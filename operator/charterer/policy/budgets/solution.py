@@ -338,7 +338,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     nodes = {pool: here for (payer, pool), here in inputs.nodes.items() if payer == budget.id}
     pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), nodes, inputs)
     meant = replace(budget, amount=snapshot.real_amounts.get(budget.id, budget.amount))
-    load = budget_load(groups, snapshot.profiles, inputs.menus[budget.id], meant, pacing.horizon, now)
+    load = budget_load(groups, snapshot.profiles, inputs.menus[budget.id], meant, pacing.horizon, now, memo)
     demands = load.groups
     free = pacing.aim - pacing.spent - pacing.still_committed
     needs, out_of_reach = deadline_needs(groups.values(), demands, free, inputs, nodes, budget)

@@ -15,6 +15,7 @@ from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
+from charterer.incremental import Remember, directly
 from charterer.policy.nodes.holdings import HeldGpus, Holdings
 from charterer.policy.nodes.known_ends import KnownEnds
 from charterer.policy.nodes.pool_nodes import PoolNodes
@@ -26,29 +27,40 @@ EMPTY: FreeGpus = {}
 UNKNOWN: Mapping[RentalId, float] = {}
 
 
+_Place = tuple[float, RentalId]
+
+
 class NodesByFreeGpus:
     """Nodes of one kind by free GPUs: finds the fullest node that fits, among equals the soonest, then by name.
 
     ``seconds``: until each is ready, or since when it is there; nodes that are not in it are the last.
     """
 
-    def __init__(self, free: FreeGpus = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN) -> None:
+    def __init__(
+        self, free: FreeGpus = EMPTY, seconds: Mapping[RentalId, float] = UNKNOWN, remember: Remember = directly
+    ) -> None:
         self.free = dict(free)
         self.seconds = seconds
-        self._by_free: dict[int, list[tuple[float, RentalId]]] = {}
+        self._by_free = dict(remember(places_by_free, free, seconds))
+        self._own: set[int] = set()
         self._counted: dict[int, int] = {}
-        for place in sorted([(seconds.get(rental, inf), rental) for rental in free]):
-            self._by_free.setdefault(free[place[1]], []).append(place)
 
     def put(self, rental: RentalId, free: int) -> None:
         """Add a node, or set how much of it is free (below zero where it is over-used)."""
         self._counted.clear()
         before, place = self.free.get(rental), (self.seconds.get(rental, inf), rental)
         if before is not None:
-            places = self._by_free[before]
+            places = self._own_places(before)
             del places[bisect_left(places, place)]
         self.free[rental] = free
-        insort(self._by_free.setdefault(free, []), place)
+        insort(self._own_places(free), place)
+
+    def _own_places(self, free: int) -> list[_Place]:
+        """The nodes with so many free GPUs, in a list that may be changed."""
+        if free not in self._own:
+            self._own.add(free)
+            self._by_free[free] = [*self._by_free.get(free, ())]
+        return self._by_free[free]
 
     def fullest(self, gpus: int) -> RentalId | None:
         """The node with the least free GPUs that still has ``gpus``."""
@@ -88,6 +100,14 @@ class NodesByFreeGpus:
         return [(free, [name for _, name in places]) for free, places in sorted(found, reverse=True)]
 
 
+def places_by_free(free: FreeGpus, seconds: Mapping[RentalId, float]) -> Mapping[int, list[_Place]]:
+    """Nodes by free GPUs, each with its seconds, in order."""
+    found: dict[int, list[_Place]] = {}
+    for place in sorted([(seconds.get(rental, inf), rental) for rental in free]):
+        found.setdefault(free[place[1]], []).append(place)
+    return found
+
+
 class FreeNodes:
     """The nodes of one pool that one budget pays for, with their free GPUs.
 
@@ -101,8 +121,9 @@ class FreeNodes:
         booting: FreeGpus = EMPTY,
         seconds: Mapping[RentalId, float] = UNKNOWN,
         since: Mapping[RentalId, float] = UNKNOWN,
+        remember: Remember = directly,
     ) -> None:
-        self.ready = NodesByFreeGpus(ready, since)
+        self.ready = NodesByFreeGpus(ready, since, remember)
         self.booting = NodesByFreeGpus(booting, seconds)
         self.touched: set[RentalId] = set()
 
@@ -111,9 +132,15 @@ class Capacity:
     """The GPUs that are still free as a plan goes on: at first those that nobody holds."""
 
     def __init__(
-        self, snapshot: Snapshot, holdings: Holdings, nodes: Mapping[BudgetPool, PoolNodes], ends: KnownEnds
+        self,
+        snapshot: Snapshot,
+        holdings: Holdings,
+        nodes: Mapping[BudgetPool, PoolNodes],
+        ends: KnownEnds,
+        remember: Remember = directly,
     ) -> None:
         self._snapshot = snapshot
+        self._remember = remember
         self._near_ends = ends.near
         self._holdings = holdings
         self._nodes = nodes
@@ -134,7 +161,9 @@ class Capacity:
             made = FreeNodes()
             if here is not None:
                 closed, times = self._closed(pool, here), (self._seconds(pool, here), self._since(pool, here))
-                made = FreeNodes(self._ready(pool, here, closed), self._booting(pool, here, closed), *times)
+                made = FreeNodes(
+                    self._ready(pool, here, closed), self._booting(pool, here, closed), *times, self._remember
+                )
             self._free_nodes[budget, pool] = made
         return made
 

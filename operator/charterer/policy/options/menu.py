@@ -207,21 +207,28 @@ class Menus:
         self._quarantined = quarantined
         self._remember = remember
         self._variants = True
+        self._made: dict[MenuKey, Menu] = {}
 
     def without(self, pools: Collection[PoolId]) -> Menus:
         """The menus if these pools were closed."""
         other = copy(self)
+        other._made = {}
         other._market = self._remember(Market.without, self._market, frozenset(pools))
         return other
 
     def without_variants(self) -> Menus:
         """The menus if jobs trained as their templates say only."""
         other = copy(self)
-        other._variants = False
+        other._variants, other._made = False, {}
         return other
 
     def menu(self, key: MenuKey) -> Menu:
         """The menu of all jobs with this key."""
+        if key not in self._made:
+            self._made[key] = self._menu(key)
+        return self._made[key]
+
+    def _menu(self, key: MenuKey) -> Menu:
         if key.variants and not self._variants:
             key = key._replace(variants=())
         class_id = key.class_id

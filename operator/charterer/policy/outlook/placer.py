@@ -43,7 +43,7 @@ class SharedNodes:
     def of(cls, inputs: PlanInputs) -> SharedNodes:
         """As a plan finds them. ``purses``: of budgets that are above others."""
         snapshot, rentals = inputs.snapshot, inputs.rentals
-        capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends)
+        capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends, inputs.memo)
         gangs = GangMarks(rentals.by_pool.values(), snapshot)
         return cls(capacity, PoolQuota(snapshot, rentals), gangs, parent_purses(inputs, capacity))
 

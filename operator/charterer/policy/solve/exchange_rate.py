@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+import numpy as np
+
 from charterer.domain.ids import Rate
 
 
@@ -82,6 +84,32 @@ def solve(demands: Sequence[Demand], allowed: float) -> Solution:
         spend += step
         levels[owner] = level + 1
     return Solution(BudgetFit.MET, Rate(rate), levels, None, 0.0, spend)
+
+
+def rates_of_mixtures(
+    demands: Sequence[Demand], least: Sequence[Sequence[float]], factors: Sequence[float], allowed: float
+) -> Sequence[float]:
+    """θ* for each factor f of a load that spends  least + f·(spends − least)  at each corner."""
+    sizes = np.array([len(demand.spends) for demand in demands])
+    loads = np.repeat([demand.load for demand in demands], sizes)
+    sure = np.concatenate([np.asarray(each) for each in least]) * loads
+    more = np.concatenate([np.asarray(demand.spends) for demand in demands]) * loads - sure
+    first = np.zeros(len(sure), dtype=bool)
+    first[np.cumsum(sizes) - sizes] = True
+    slopes = np.concatenate([np.asarray(demand.slopes) / demand.weight for demand in demands])
+    order = np.argsort(slopes, kind="stable")
+    highest, found = max([demand.ceiling for demand in demands], default=0.0), list[float]()
+    for factor in factors:
+        spends = sure + factor * more
+        steps = np.diff(spends)[~first[1:]][order]
+        spent = np.cumsum(np.concatenate([[spends[first].sum()], steps]))
+        if spent[0] > allowed:
+            found.append(0.0)
+        elif spent[-1] <= allowed:
+            found.append(highest)
+        else:
+            found.append(float(slopes[order][np.argmax(spent > allowed) - 1]))
+    return found
 
 
 def solution_at(demands: Sequence[Demand], theta: Rate) -> Solution:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.policy.options.speedup import throughput
-from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, solve, spend_rate
+from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, rates_of_mixtures, solve, spend_rate
 from charterer.policy.solve.hull import Hull, corners, hull
 from tests import lanes
 
@@ -189,3 +190,22 @@ def test_a_power_law_gives_the_closed_form_width(exponent: float, theta: float) 
     ideal = exponent * theta / (price.dollars_per_second * (1 - exponent))
     chosen = widths(hull(options(PowerLaw(exponent, 7.0), price, 256), 3600.0), theta)
     assert min(max(math.floor(ideal), 1), 256) <= chosen <= min(max(math.ceil(ideal), 1), 256)
+
+
+@settings(max_examples=lanes.examples(150))
+@given(CLASSES, st.lists(st.floats(0.0, 4.0), min_size=1, max_size=4), st.floats(0.0, 1.0), st.floats(0.0, 3.0))
+def test_rates_of_many_loads_are_those_of_each_alone(
+    classes: list[tuple[Points, float, float]], factors: list[float], part: float, fraction: float
+) -> None:
+    demands = [demand_of(*each)[0] for each in classes]
+    least = [[part * spend for spend in demand.spends] for demand in demands]
+    allowed = fraction * sum(demand.load * demand.spends[-1] for demand in demands)
+    found = rates_of_mixtures(demands, least, factors, allowed)
+    for factor, rate in zip(factors, found, strict=True):
+        loads = [
+            replace(
+                demand, spends=[sure + factor * (all_ - sure) for all_, sure in zip(demand.spends, of, strict=True)]
+            )
+            for demand, of in zip(demands, least, strict=True)
+        ]
+        assert rate in (solve(loads, allowed * (1.0 - 1e-9)).rate, solve(loads, allowed * (1.0 + 1e-9)).rate)

@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import ClassHistory
+from charterer.domain.budget import HISTORY_HALF_LIFE_SECONDS, WEEK_SECONDS, ClassHistory, decay
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.ledger.class_history import learn
-from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
+from charterer.policy.budgets.arrivals import Arrivals, Came, SeenJobs, expected_arrivals
 from tests.worlds import MID_MONTH
 
 DAY, MONTH = 86_400.0, 30 * 86_400.0
@@ -132,3 +132,15 @@ def test_each_class_has_its_part_of_the_jobs_that_were_seen() -> None:
     assert found.of(SFT) + found.of(RL) == pytest.approx(found.rate)
     assert found.of(SFT) / found.of(RL) == pytest.approx(len(often) / len(seldom), rel=0.3)
     assert found.of(ClassId("team", "another")) == 0.0
+
+
+@given(st.floats(0.1, 9.0), st.floats(0.1, 60.0), st.floats(-5.0, 200.0), st.integers(0, 99))
+def test_counts_that_are_kept_fade_as_counts_made_anew(per_day: float, days: float, later: float, seed: int) -> None:
+    created, now = came(per_day, days, seed), after(MID_MONTH, later * DAY)
+    ages = [max(seconds_between(at, now), 0.0) for at in created]
+    month, week = (sum(decay(age, of) for age in ages) for of in (HISTORY_HALF_LIFE_SECONDS, WEEK_SECONDS))
+    seen = SeenJobs(None, created)
+    assert seen.count(now) == pytest.approx(month, rel=1e-9)
+    kept = Came.of(after(MID_MONTH, -90 * DAY), [seen])
+    if now >= kept.last:
+        assert kept.week * decay(seconds_between(kept.last, now), WEEK_SECONDS) == pytest.approx(week, rel=1e-9)
