@@ -40,7 +40,7 @@ from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Job
-from charterer.domain.money import Money
+from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.rental import RentalPhase
@@ -163,17 +163,19 @@ def _prepared(job: Job) -> Job:
 
 
 def narrow_world(jobs: int) -> World:
-    """Jobs of one GPU that share nodes of eight, with little money, while nodes of a cheaper pool start for them."""
-    nodes = jobs // 8
-    world = busy_world(jobs, nodes=2 * nodes, gpus=(1, 1, 1))
+    """Jobs of one GPU that share nodes of eight with little money, whose price rises: nodes of another pool start."""
+    world = busy_world(jobs, nodes=jobs // 4, gpus=(1, 1, 32))
     for budget in list(world.budgets.values()):
         world.budgets[budget.id] = replace(budget, amount=Money(20_000_000 * jobs))
     settle(world, _SETTLED_FULL)
-    cheap = world.pool("cheap", gpu_type=_TYPES[3], price="8", max_nodes=nodes)
-    world.pools[cheap.id] = replace(cheap, guarded=True)
     for job in list(world.jobs.values()):
         begun = Progress(job.last_run, 0.05, None, None, world.now)
         world.jobs[job.id] = replace(job, progress=begun, remaining=14 * 3600.0)
+    for name in {rental.pool for rental in world.rentals.values()}:
+        quote = world.pools[name].quote
+        assert quote is not None
+        dearer = Price(10 * quote.price.micros_per_hour)
+        world.pools[name] = replace(world.pools[name], quote=replace(quote, price=dearer, worst=dearer))
     world.passes(12 * 3600.0)
     memo = Memo()
     for _ in range(3):

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from heapq import heappop, heappush
+from itertools import chain, islice
 
+from charterer.domain.ids import PoolId
 from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import Option
@@ -47,15 +50,15 @@ def make_room(plan: BudgetPlan) -> None:
 def move_where_it_pays(plan: BudgetPlan) -> None:
     """Move the jobs that gain by it, those that gain most first.
 
-    What can be had is asked before the first of them is moved: what that one rents is offered to others in the next
-    plan. Where jobs choose together, those move for which the whole bill is smaller so.
+    What each would like best is asked before the first of them is moved: what that one rents is offered to others in
+    the next plan. Where jobs choose together, those move for which the whole bill is smaller so.
     """
     if plan.whole is not None:
         _move_together(plan, plan.whole)
     alone = [run for run in plan.movable if plan.whole is None or not plan.whole.chooses(run.moves.facts.job)]
-    gaining = [(run, paying) for run in alone if (paying := _paying(plan, run))]
-    for run, paying in sorted(gaining, key=lambda both: (-both[1][0].gain, both[0].moves.facts.order)):
-        _move_if_it_pays(plan, run, paying)
+    gaining = [(run, best, others) for run in alone for others in [_paying(plan, run)] for best in islice(others, 1)]
+    for run, (_, best), others in sorted(gaining, key=lambda each: (-each[1][0], each[0].moves.facts.order)):
+        _move_if_it_pays(plan, run, chain([best], (move for _, move in others)))
 
 
 def _move_together(plan: BudgetPlan, whole: WholeNodes) -> None:
@@ -92,16 +95,23 @@ def _force(plan: BudgetPlan, run: MovableRun) -> None:
             return
 
 
-def _paying(plan: BudgetPlan, run: MovableRun) -> Sequence[CandidateMove]:
-    """The moves that pay, the best first; none where none of them can be had."""
+def _paying(plan: BudgetPlan, run: MovableRun) -> Iterator[tuple[float, CandidateMove]]:
+    """The moves that pay with their gains, the best first; whether one must rent is asked when it may be the next."""
     job, market = run.moves.facts.job, plan.solution.inputs.market
-    gains = [(move.gain_now(rented=plan.placer.must_rent(job, move.to)), move) for move in run.moves.candidates]
-    paying = [(gain, move) for gain, move in gains if gain > 0.0]
-    paying.sort(key=lambda both: (-both[0], fit(both[1].to, market), both[1].to.pool, both[1].to.gpus))
-    return [move for _, move in paying]
+    found: list[tuple[float, tuple[int, int], PoolId, int, int, CandidateMove]] = []
+    for number, move in enumerate(run.moves.candidates):
+        while found and -found[0][0] > move.gain:
+            first = heappop(found)
+            yield -first[0], first[-1]
+        gain = move.gain_now(rented=plan.placer.must_rent(job, move.to))
+        if gain > 0.0:
+            heappush(found, (-gain, fit(move.to, market), move.to.pool, move.to.gpus, number, move))
+    while found:
+        first = heappop(found)
+        yield -first[0], first[-1]
 
 
-def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Sequence[CandidateMove]) -> None:
+def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Iterable[CandidateMove]) -> None:
     """The best move that can be had and that still pays after what entering really costs."""
     job, assignment, values = run.moves.facts.job, run.assignment, run.moves.values
     allocation, position = job.allocation, assignment.position(job)

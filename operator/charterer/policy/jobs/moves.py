@@ -31,8 +31,8 @@ class CandidateMove:
 class JobMoves:
     """A job's moves. ``values``: the values of its options. ``forced``: why it may not stay; None when it may.
 
-    ``candidates``: all moves that pay where their nodes are ready. ``next_change``: seconds until a phase begins for
-    which another option is better; None if none does.
+    ``candidates``: all moves that pay where their nodes are ready, the best first. ``next_change``: seconds until a
+    phase begins for which another option is better; None if none does.
     """
 
     facts: JobFacts
@@ -53,7 +53,8 @@ def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: M
     here, position = job.allocation.option, job_position(job, mean_work)
     if values.stays_to_the_end(here, position):
         return None
-    candidates = [CandidateMove(to, gain, boot) for to, gain, boot in values.gains(here, position)]
+    gains = sorted(values.gains(here, position), key=lambda found: -found[1])
+    candidates = [CandidateMove(to, gain, boot) for to, gain, boot in gains]
     change = values.next_change(here, position)
     return None if not candidates and change is None else JobMoves(facts, values, None, candidates, change)
 
