@@ -11,11 +11,13 @@ from hypothesis import strategies as st
 
 from charterer.cluster import kinds
 from charterer.controller.status.publisher import viewed_objects
+from charterer.controller.status.tally import Tally
 from charterer.domain.errors import Problem
 from charterer.incremental import Memo
 from charterer.lifecycle import LifecycleView, next_steps
 from charterer.lifecycle.rental import is_used, rental_step
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
+from charterer.metrics.unused_nodes import kept_nodes
 from charterer.policy.planner import plan
 from tests import lanes
 from tests.random_events import EVENTS, is_carried_out, some_world
@@ -39,12 +41,13 @@ def labels_are_written(world: World, draw: Random) -> None:
 @settings(max_examples=lanes.examples(60))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from([*EVENTS, labels_are_written]), max_size=10))
 def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable[[World, Random], None]]) -> None:
-    world, memo = some_world(draw), Memo()
+    world, memo, kept = some_world(draw), Memo(), Memo()
     for happens in [is_carried_out, labels_are_written, *events]:
         happens(world, draw)
         world.passes(draw.choice([0.0, 60.0]))
         snapshot = world.snapshot()
         assert next_steps(snapshot, memo) == next_steps(snapshot)
+        assert kept_nodes(snapshot, kept) == kept_nodes(snapshot)
         view, jobs = LifecycleView.of(snapshot), snapshot.jobs.values()
         wrong = misplaced({job.id: Placed.of(job) for job in jobs}, snapshot.rentals, view.nodes)
         assert all(run_step(job.id, view) is None for job in jobs if goes_on(job) and job.run_label not in wrong)
@@ -61,7 +64,7 @@ def test_steps_with_a_memo_are_those_without(draw: Random, events: list[Callable
 def test_the_view_of_a_job_that_is_shown_again_is_the_view_made_anew(
     draw: Random, events: list[Callable[[World, Random], None]]
 ) -> None:
-    world, planned, shown = some_world(draw), Memo(), Memo()
+    world, planned, shown, counted = some_world(draw), Memo(), Memo(), Memo()
     for happens in [is_carried_out, *events]:
         happens(world, draw)
         world.passes(draw.choice([0.0, 60.0]))
@@ -72,6 +75,9 @@ def test_the_view_of_a_job_that_is_shown_again_is_the_view_made_anew(
         ]
         snapshot = replace(world.snapshot(), problems=tuple(wrong))
         decided = plan(snapshot, planned)
+        tallied = snapshot.jobs, snapshot.rentals, decided.jobs
+        with counted.turn():
+            assert Tally.of(*tallied, counted) == Tally.of(*tallied)
         again, anew = ([*viewed_objects(snapshot, decided, {}, memo)] for memo in (shown, None))
         assert [one.key for one in again] == [one.key for one in anew]
         for one, other in zip(again, anew, strict=True):

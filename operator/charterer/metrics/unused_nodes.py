@@ -5,14 +5,18 @@ What passed while no process led is not counted, and what a cloud says later of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
+from itertools import chain
+from typing import NamedTuple
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import NodeName, PoolId, RentalId
+from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
+from charterer.domain.job import Job
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant, seconds_between
+from charterer.incremental import Memo
 
 
 class KeptBy(StrEnum):
@@ -36,6 +40,7 @@ class UnusedNodes:
 
     def __init__(self, add: Callable[[PoolId, KeptBy, float], None]) -> None:
         self._add = add
+        self._memo = Memo()
         self._seen: Instant | None = None
         self._kept: Mapping[RentalId, tuple[PoolId, KeptBy]] = {}
 
@@ -46,45 +51,61 @@ class UnusedNodes:
             if rental is not None and self._seen is not None:
                 until = snapshot.now if rental.ended is None else min(rental.ended, snapshot.now)
                 self._add(pool, cause, max(seconds_between(self._seen, until), 0.0))
-        self._seen, self._kept = snapshot.now, kept_nodes(snapshot)
+        self._seen, self._kept = snapshot.now, kept_nodes(snapshot, self._memo)
 
 
-def kept_nodes(snapshot: Snapshot) -> Mapping[RentalId, tuple[PoolId, KeptBy]]:
+class _NodesOfJobs(NamedTuple):
+    """The nodes with live pods of runs, and those with finished ones whose end is not on record; the rentals that jobs
+    are given, and those of runs before whose end is not on record."""
+
+    living: frozenset[NodeName]
+    finished: frozenset[NodeName]
+    allocated: frozenset[RentalId]
+    replaced: frozenset[RentalId]
+
+
+def kept_nodes(snapshot: Snapshot, memo: Memo | None = None) -> Mapping[RentalId, tuple[PoolId, KeptBy]]:
     """The ready nodes that are billed and have no live pod of a run, with their pool and what keeps them."""
-    billed = [each for each in snapshot.rentals.values() if each.billed and each.ready is not None]
-    if not billed:
-        return {}
-    living, finished, allocated, replaced = set[NodeName](), set[NodeName](), set[RentalId](), set[RentalId]()
-    for job in snapshot.jobs.values():
-        on_record = {record.number for record in job.records}
-        for run in job.runs:
-            for pod in run.pods:
-                if pod.node is not None and pod.live:
-                    living.add(pod.node)
-                elif pod.node is not None and pod.run not in on_record and not job.deleting:
-                    finished.add(pod.node)
-        if job.allocation is not None:
-            allocated |= {place.rental for place in job.trusted(job.allocation)}
-        for former in () if job.deleting else job.replaced:
-            if former.run not in on_record:
-                replaced |= {place.rental for place in job.trusted(former)}
-    return {
-        rental.id: (rental.pool, _kept_by(rental, snapshot, allocated, replaced, finished))
-        for rental in billed
-        if rental.node not in living
-    }
+    memo = Memo() if memo is None else memo
+    with memo.turn():
+        nodes = memo(_all_nodes, memo.stable(memo.each(_nodes_of, snapshot.jobs), "nodes"))
+        unused = memo(_unused, snapshot.rentals, nodes)
+    return {rental.id: (rental.pool, _kept_by(rental, snapshot, nodes)) for rental in unused}
 
 
-def _kept_by(
-    rental: Rental,
-    snapshot: Snapshot,
-    allocated: set[RentalId],
-    replaced: set[RentalId],
-    finished: set[NodeName],
-) -> KeptBy:
-    to_record = rental.id in replaced or rental.node in finished
+def _unused(rentals: Mapping[RentalId, Rental], nodes: _NodesOfJobs) -> Sequence[Rental]:
+    return [
+        rental
+        for rental in rentals.values()
+        if rental.billed and rental.ready is not None and rental.node not in nodes.living
+    ]
+
+
+def _all_nodes(jobs: Mapping[JobId, _NodesOfJobs]) -> _NodesOfJobs:
+    of_kind = [*zip(*jobs.values(), strict=True)] or [(), (), (), ()]
+    return _NodesOfJobs(*(frozenset(chain.from_iterable(each)) for each in of_kind))
+
+
+def _nodes_of(job: Job) -> _NodesOfJobs:
+    on_record = {record.number for record in job.records}
+    pods = [(pod, pod.node) for run in job.runs for pod in run.pods if pod.node is not None]
+    former = [] if job.deleting else [each for each in job.replaced if each.run not in on_record]
+    return _NodesOfJobs(
+        living=frozenset([node for pod, node in pods if pod.live]),
+        finished=frozenset(
+            [node for pod, node in pods if not pod.live and pod.run not in on_record and not job.deleting]
+        ),
+        allocated=frozenset()
+        if job.allocation is None
+        else frozenset([place.rental for place in job.trusted(job.allocation)]),
+        replaced=frozenset([place.rental for each in former for place in job.trusted(each)]),
+    )
+
+
+def _kept_by(rental: Rental, snapshot: Snapshot, nodes: _NodesOfJobs) -> KeptBy:
+    to_record = rental.id in nodes.replaced or rental.node in nodes.finished
     if rental.phase is RentalPhase.READY and not rental.deleting:
-        return KeptBy.ALLOCATED if rental.id in allocated or to_record else KeptBy.WARM
+        return KeptBy.ALLOCATED if rental.id in nodes.allocated or to_record else KeptBy.WARM
     budget = snapshot.budgets.get(rental.budget)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
     if budget is not None and budget.mode is Mode.OBSERVE and snapshot.stop is not Stop.DRAIN:
