@@ -93,7 +93,7 @@ class Came:
 
     @classmethod
     def of(cls, opened: Instant, seen: Sequence[SeenJobs], now: Instant | None = None) -> Came:
-        """Of a budget that was made then; with ``now``, what came after that came then."""
+        """The jobs of a budget that was made at ``opened``; with ``now``, what came after that came then."""
         created = sorted([at if now is None else min(at, now) for jobs in seen for at in jobs.created])
         came = [at for at in created if seconds_between(opened, at) > OPENING_SECONDS]
         last = created[-1] if created else opened
