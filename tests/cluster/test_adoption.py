@@ -77,6 +77,10 @@ async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_take
     await unlabel(bed, "whisper")
     await bed.until(lambda: bed.mirror.one(TRAINING_JOBS, "whisper", bed.namespace) is None)
     assert as_written(job(bed, "whisper")) == written
+    assert not bed.rentals("Ready")
+    await bed.until(lambda: pods(bed, "whisper"))
+    await bed.until(lambda: not bed.rentals())
+    assert not any(pod["spec"].get("nodeName") for pod in pods(bed, "whisper"))
 
 
 @pytest.mark.repeats  # tests/unit/lifecycle/test_adopted.py; the move: test_adopted_kinds.py

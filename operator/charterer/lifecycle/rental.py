@@ -44,7 +44,15 @@ from charterer.lifecycle.ended_rental import (
 )
 from charterer.lifecycle.rows import Row, first_step
 from charterer.lifecycle.spending.uses import uses_now
-from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, left_alone, missing, vanished
+from charterer.lifecycle.view import (
+    COUNTED_STATES,
+    LifecycleView,
+    draining,
+    left_alone,
+    missing,
+    takes_pods,
+    vanished,
+)
 from charterer.sentences import count, names
 
 _PATIENCE_SECONDS = 600.0
@@ -212,7 +220,7 @@ def _to_end(rental: Rental, view: LifecycleView) -> bool:
 
 def _cordon(rental: Rental, view: LifecycleView) -> Cordon | None:
     node = view.node(rental)
-    if node is None or node.unschedulable or node.deleting or not _to_end(rental, view):
+    if node is None or not takes_pods(node) or not _to_end(rental, view):
         return None
     return Cordon(rental.id, node.name, node.uid, rental.uid)
 

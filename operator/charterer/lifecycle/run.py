@@ -32,6 +32,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.lifecycle.runs.adopted import adopted_step, not_placeable_because, stopped_in_queue_because
+from charterer.lifecycle.runs.closing import steps_to_close
 from charterer.lifecycle.runs.group import group_step, steady
 from charterer.lifecycle.runs.stopping import active, to_stop
 from charterer.lifecycle.verdict import judge
@@ -368,7 +369,7 @@ def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     if not target.held or target.queued:  # its author has it again, or its end is in Kueue's hands
         return None
     obstacle = not_placeable_because(target)
-    return Wait(obstacle) if obstacle else EndTarget(runs.job.id)
+    return Wait(obstacle) if obstacle else EndTarget(runs.job.id, steps_to_close(runs.job, view))
 
 
 def _expire(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:

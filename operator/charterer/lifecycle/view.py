@@ -169,7 +169,8 @@ class LifecycleView:
     the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs tell.
     ``settled``: whether that is on record.
     ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the replaced runs placed there whose end is not yet on record.
+    the replaced runs placed there whose end is not yet on record. ``open_rental``: while all machines are ended, the
+    last one marked so whose Node still takes pods.
     """
 
     snapshot: Snapshot
@@ -185,6 +186,7 @@ class LifecycleView:
     rented: Mapping[str, Set[PoolId]]
     uses: Mapping[RentalId, Sequence[Use]]
     settled: Mapping[RentalId, bool]
+    open_rental: Rental | None
 
     @classmethod
     def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
@@ -207,6 +209,7 @@ class LifecycleView:
             pool: memo.stable(_instances_by_id(survey), ("instances", pool))
             for pool, survey in snapshot.surveys.items()
         }
+        nodes = memo(NodeIndex.of, snapshot.nodes, memo.stable(memo(rivals_of, snapshot.rentals), "rivals"))
         return cls(
             snapshot=snapshot,
             rentals_of_pool=by_pool,
@@ -217,12 +220,13 @@ class LifecycleView:
             },
             listed=memo(_listed, by_pool, tuple(instances), tuple(instances.values())),
             pods_on=memo(_by_node, memo.each(_bound_pods, snapshot.jobs)),
-            nodes=memo(NodeIndex.of, snapshot.nodes, memo.stable(memo(rivals_of, snapshot.rentals), "rivals")),
+            nodes=nodes,
             uncounted=uncounted,
             ending=ending,
             rented=memo(_rented, by_pool),
             uses=uses,
             settled=memo.each(settled, (snapshot.rentals, uses)),
+            open_rental=_open_rental(snapshot.rentals, nodes) if snapshot.stop is Stop.DRAIN else None,
         )
 
     def acting(self, pool: PoolId) -> PoolId:
@@ -289,6 +293,12 @@ def _by_pool_and_budget(
         by_pool[acting_pool(rental.pool, pools)].append(rental)
         by_budget[rental.budget].append(rental)
     return by_pool, by_budget
+
+
+def _open_rental(rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> Rental | None:
+    living = [rental for rental in rentals.values() if rental.phase is not RentalPhase.ENDED]
+    opened = [rental for rental in living if takes_pods(nodes.of_rental(rental))]
+    return max(opened, key=lambda rental: (rental.released is None, rental.released or Instant(0)), default=None)
 
 
 _NOWHERE: Final[Set[PoolId]] = frozenset()
@@ -367,6 +377,11 @@ def draining(rental: Rental) -> bool:
 def left_alone(rental: Rental, view: LifecycleView) -> bool:
     """Whether the rental's budget only observes, so that its machine is not ended; a person's order to drain is."""
     return view.observes(rental.budget) and view.snapshot.stop is not Stop.DRAIN
+
+
+def takes_pods(node: Node | None) -> bool:
+    """Whether pods can be scheduled onto the node."""
+    return node is not None and not node.unschedulable and not node.deleting
 
 
 def must_show(survey: Survey, since: Instant) -> bool:

@@ -151,7 +151,7 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.NOT_ADOPTED: Meaning(
         "The object that the job stands for is gone, or its label `charterer.dev/adopt` is: it is given back as its "
-        "author wrote it, and the TrainingJob goes.",
+        "author wrote it, and the TrainingJob goes. Of a node: only that object used it, and it may not begin there.",
         "Put the label back to have it adopted again.",
     ),
     ReasonCode.FINISHED: Meaning("The job has ended."),

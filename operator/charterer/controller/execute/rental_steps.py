@@ -199,7 +199,7 @@ async def mark_missing(context: ExecutionContext, step: MarkMissing) -> ActionOu
 
 
 async def mark_draining(context: ExecutionContext, step: MarkDraining) -> ActionOutcome:
-    """Record that a rental is to be ended, because a person deleted its object or has the operator drained."""
+    """Record that a rental is to be ended because of what a person did, as to delete its object."""
     rental = context.decided.rental(step.rental)
     because = rental.released_because or step.because
     draining = replace(rental, phase=RentalPhase.DRAINING, released_because=because, released=context.now())

@@ -307,9 +307,9 @@ async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcom
 
 
 async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
-    """Stop the adopted object, record what ran, restore what its author wrote, delete the TrainingJob: in this order.
+    """Stop the adopted object, record what ran, close its machines, restore what its author wrote, delete its job.
 
-    A process that dies in between begins again, and finds what is done.
+    In this order. A process that dies in between begins again, and finds what is done.
     """
     job = context.decided.job(step.job)
     raw = await stop_target(context, job, unlabelled=context.decided.decided_job(step.job).adopted is None)
@@ -318,7 +318,7 @@ async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
     if any(pod.live for pod in await _pods(context, job)):
         raise Stale
     if raw is not None:
-        await restore(context, job, raw)
+        await restore(context, job, raw, step.closes)
     await context.objects.delete(kinds.TRAINING_JOBS, ObjectKey(job.namespace, job.name), job.id)
     return ActionOutcome.DONE
 

@@ -14,6 +14,7 @@ from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, OutcomeUnknown
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
+from charterer.controller.execute.closing import Closing, close
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.decided import Stale
 from charterer.controller.execute.target_reference import owner_of, read_once, reference_to
@@ -206,7 +207,7 @@ async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
     if target.job and not target.suspended:
         await _write(context, kind, kind.stop(raw))
         raise Stale
-    await _restore(context, kind, raw)
+    await _restore(context, kind, raw, ())
     return ActionOutcome.DONE
 
 
@@ -226,6 +227,7 @@ async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcom
     if await _has_live_pods(context, kind, raw):
         raise Stale
     if target.when_given_up is WhenGivenUp.GIVE_BACK:
+        await close(context, step.closes)
         await _write(context, kind, kind.restore(raw))
     else:
         await _write(context, kind, kind.fail(raw, job.finish.reason, job.finish.message, context.now()))
@@ -243,9 +245,8 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
     if unlabelled and _wanted(kind, raw):
         raise Stale
     target = kind.read(raw)
-    if target.job == job.id and target.ended is None and not target.deleting:
-        return await _write(context, kind, kind.stop(raw)) or raw
-    return raw
+    stops = target.job == job.id and target.ended is None and not target.deleting
+    return (await _write(context, kind, kind.stop(raw)) or raw) if stops else raw
 
 
 async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
@@ -258,18 +259,19 @@ async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod
     return ActionOutcome.DONE
 
 
-async def restore(context: ExecutionContext, job: Job, raw: RawObject) -> None:
-    """Give the job's object back as its author wrote it."""
-    await _restore(context, _kind_of(job.target), raw)
+async def restore(context: ExecutionContext, job: Job, raw: RawObject, closes: Closing) -> None:
+    """Give the job's object back as its author wrote it, once the machines are closed that go with it."""
+    await _restore(context, _kind_of(job.target), raw, closes)
 
 
-async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> None:
+async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject, closes: Closing) -> None:
     """One that has ended or is being deleted stays as it is."""
     target = kind.read(raw)
     if target.ended is not None or target.deleting:
         return
     if target.job and (not target.placeable or await _has_live_pods(context, kind, raw)):
         raise Stale
+    await close(context, closes)
     await _write(context, kind, kind.restore(raw))
 
 

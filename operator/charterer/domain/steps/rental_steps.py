@@ -102,7 +102,7 @@ class MarkMissing:
 
 @dataclass(frozen=True, slots=True)
 class MarkDraining:
-    """Somebody deleted the rental's object, or has the operator drained: record that it is to be ended."""
+    """Record that a rental is to be ended because of what a person did: of its object, or of what alone used it."""
 
     rental: RentalId
     because: str

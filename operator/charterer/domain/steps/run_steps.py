@@ -12,6 +12,7 @@ from charterer.domain.jobs.group import TrainingGroup
 from charterer.domain.jobs.pod import Pod
 from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import Orphan
+from charterer.domain.steps.rental_steps import Cordon, MarkDraining
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,21 +167,27 @@ class FinishJob:
 
 @dataclass(frozen=True, slots=True)
 class EndTarget:
-    """Let the adopted object of a job that was given up have an end, or give it back, as its author asks."""
+    """Let the adopted object of a job that was given up have an end, or give it back, as its author asks.
+
+    ``closes``: see ``GiveBack``.
+    """
 
     job: JobId
+    closes: tuple[MarkDraining | Cordon, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
     """Stop the job's adopted object and give it back as its author wrote it, and then delete the TrainingJob.
 
-    ``record``: of a run that is recorded first, once its pods are gone.
+    ``record``: of a run that is recorded first, once its pods are gone. ``closes``: gives back the machines that only
+    it used, before it could begin on them.
     """
 
     job: JobId
     because: str
     record: RecordRun | None = None
+    closes: tuple[MarkDraining | Cordon, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,20 +14,22 @@ from charterer.domain.jobs.finish import Finish, FinishKind
 from charterer.domain.jobs.target import Asked, Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
 from charterer.domain.steps import AdoptTarget, EditJob, FinishJob, GiveBack, LetGo, RecordRun, RunStep, StopRun, Wait
+from charterer.lifecycle.runs.closing import steps_to_close, wait_for_drain
 from charterer.lifecycle.runs.stopping import to_stop
 from charterer.lifecycle.verdict import judge
 from charterer.lifecycle.view import LifecycleView
 
 
-def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | None:
+def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | Wait | None:
     """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
     target, snapshot = candidate.target, view.snapshot
     if any(pod.live and not pod.deleting for pod in candidate.pods):
         return LetGo(target, candidate.pods)
     if not not_adopted_because(candidate, snapshot):
         return AdoptTarget(target)
-    unpaid = _nobody_pays(candidate.budget, snapshot)
-    return LetGo(target) if unpaid and target.held and not target.deleting and target.ended is None else None
+    if not _nobody_pays(candidate.budget, snapshot) or not target.held or target.deleting or target.ended is not None:
+        return None
+    return wait_for_drain(view) or LetGo(target)
 
 
 def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
@@ -160,4 +162,4 @@ def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None
         return Wait(f"what GPURental {untold[0]} was used for to be on record")
     if job.deleting and (target is None or target.deleting):
         return None  # nothing is left to restore, and a foreign finalizer keeps the TrainingJob
-    return GiveBack(job.id, why)
+    return wait_for_drain(view) or GiveBack(job.id, why, closes=steps_to_close(job, view))

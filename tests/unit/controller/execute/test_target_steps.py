@@ -13,8 +13,9 @@ from charterer.controller.execute import ExecutionContext, ObjectWriter, Stale
 from charterer.controller.execute.run_steps import give_back
 from charterer.controller.execute.target_steps import adopt, edit
 from charterer.controller.outcome import Held
+from charterer.domain.ids import NodeName, RentalId
 from charterer.domain.jobs.target import TargetRef
-from charterer.domain.steps import AdoptTarget, EditJob, GiveBack
+from charterer.domain.steps import AdoptTarget, Cordon, EditJob, GiveBack
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from tests.factory import job
 from tests.unit.workloads.json_patches import Raw, applied
@@ -31,6 +32,7 @@ class Cluster:
         self.pods = [{"metadata": {}, "status": {"phase": phase}} for phase in phases]
         self.refusal = refusal
         self.writes: list[str] = []
+        self.paths: list[str] = []
         self.patched: list[Mapping[str, Any]] = []
 
     @property
@@ -51,6 +53,7 @@ class Cluster:
 
     async def json_patch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> Raw:
         self.writes.append("PATCH")
+        self.paths.append("/".join(path.split("/")[-2:]))
         self.patched = list(operations)
         if self.refusal is not None:
             raise self.refusal
@@ -62,6 +65,7 @@ class Cluster:
 
     async def delete(self, path: str, **options: Any) -> Raw:
         self.writes.append("DELETE")
+        self.paths.append("/".join(path.split("/")[-2:]))
         return {}
 
 
@@ -86,6 +90,10 @@ async def test_a_training_job_stays_until_its_object_is_as_its_author_wrote_it()
     given = Cluster(placed)
     await give_back(given.context, GiveBack(JOB.id, "the label is gone"))
     assert given.writes == ["PATCH", "DELETE"]
+    node = Cordon(RentalId("a100-1"), NodeName("n1"), "node-uid", "rental-uid")
+    closed = Cluster(placed)
+    await give_back(closed.context, GiveBack(JOB.id, "the label is gone", closes=(node,)))
+    assert closed.paths == ["nodes/n1", "jobs/whisper", "trainingjobs/sft"]
     words = "admission webhook denied the request: its fields are not open yet"
     refused = Cluster(placed, refusal=Forbidden("PATCH", "/x", 403, "Forbidden", words))
     with pytest.raises(Held, match="not open yet"):
