@@ -367,9 +367,15 @@ class Job:
         return target is not None and target.queued and allocation.begun and not carries
 
     @property
+    def unplaceable(self) -> str:
+        """Why its object can begin no run, as its author or its queue has it now; empty where it can, or runs."""
+        return self.adopted.problem if self.adopted is not None and self.adopted.suspended else ""
+
+    @property
     def wants_to_run(self) -> bool:
         """Whether the planner should find GPUs for it."""
         asked = self.interactive is None or self.interactive.wants_gpus
         there = self.target is None or (self.adopted is not None and (self.adopted.has_quota or bool(self.allocation)))
+        there = there and not self.unplaceable
         over = self.suspend or self.deleting or self.finish or self.invalid
         return asked and there and not (over or self.checking or self.budget is None)

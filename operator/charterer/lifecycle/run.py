@@ -270,7 +270,7 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     if runs.superseded or (runs.awaited_strays() and runs.job.adopted is None):
         return Wait("the runs before it to be recorded")
     target, obstacle = runs.job.adopted, ""
-    if target is not None and (target.problem or target.queued):
+    if target is not None and target.queued:
         obstacle = not_placeable_because(target)
     obstacle = obstacle or _obstacle(runs.intended, runs.job, view)
     return Wait(obstacle) if obstacle else Unsuspend(runs.job.id, run.number)

@@ -83,12 +83,17 @@ class TestAWorkload:
         assert target.ref == TargetRef("batch/v1", "Job", "sft", "owner-uid", queued=True)
         assert target.workload == "job-sft"
 
-    def test_of_a_queue_that_does_not_ask_or_in_another_cluster_is_left_alone(self) -> None:
+    def test_of_a_queue_that_does_not_ask_is_left_alone(self) -> None:
         unasked = workload()
         del unasked["status"]["admissionChecks"][1]
-        elsewhere = workload(clusterName="far")
-        nominated = workload(nominatedClusterNames=["far"])
-        assert [decode_workload(raw) for raw in (unasked, elsewhere, nominated)] == [None] * 3
+        assert decode_workload(unasked) is None
+
+    @pytest.mark.parametrize("status", [{"clusterName": "far"}, {"nominatedClusterNames": ["far", "near"]}])
+    def test_that_runs_in_another_cluster_says_why_nothing_is_paid_for_here(self, status: dict[str, Any]) -> None:
+        target = decode_workload(workload(**status))
+        assert target is not None
+        assert target.problem.startswith("MultiKueue runs it in cluster far, and nodes that Charterer rents here")
+        assert target.checks == ("other", "charterer")
 
     def test_that_is_inactive_has_no_quota_or_has_ended_is_not_placed(self) -> None:
         inactive = workload()

@@ -24,13 +24,14 @@ from charterer.api.decode.foreign import (
     foreign_worker,
     homeless_pod,
 )
-from charterer.api.decode.kueue import DecodedCheck, admission_check
+from charterer.api.decode.kueue import MULTIKUEUE, DecodedCheck, admission_check
 from charterer.api.decode.own import budget, pool, pool_set, profile, rental, training_job
 from charterer.api.decode.resource_slices import PublishedGpus, published_gpus, with_published
 from charterer.api.metadata import conditions
 from charterer.api.models.trainingjob import DecodedJob
 
 __all__ = [
+    "MULTIKUEUE",
     "DecodedCheck",
     "DecodedJob",
     "DecodedNamespace",

@@ -151,8 +151,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.NOT_ADOPTED: Meaning(
         "The object that the job stands for is gone, or its label `charterer.dev/adopt` is: it is given back as its "
-        "author wrote it, and the TrainingJob goes. Of a node: only that object used it, and it may not begin there.",
-        "Put the label back to have it adopted again.",
+        "author wrote it, and the TrainingJob goes. Or it can begin no run, as its author or its queue has it now. Of "
+        "a node: only that object used it, and it may not begin there.",
+        "Put the label back to have it adopted again, or correct what the sentence names.",
     ),
     ReasonCode.FINISHED: Meaning("The job has ended."),
     ReasonCode.DELETED: Meaning("The job is being deleted."),

@@ -160,7 +160,10 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
     ReasonCode.CHECKING: (jobs.TemplateChecked(),),
     ReasonCode.SUSPENDED: (jobs.JobSuspended(), jobs.JobSuspended(queued=True)),
-    ReasonCode.NOT_ADOPTED: (jobs.TargetWithdrawn(TargetRef("batch/v1", "Job", "whisper", "")),),
+    ReasonCode.NOT_ADOPTED: (
+        jobs.TargetWithdrawn(TargetRef("batch/v1", "Job", "whisper", "")),
+        jobs.TargetRefused(TargetRef("batch/v1", "Job", "whisper", ""), "(what is wrong with it)"),
+    ),
     ReasonCode.NO_GPU_WANTED: (
         jobs.NoGpuWanted(0, None, None, None),
         jobs.NoGpuWanted(7, _AT, _hourly("2.48"), 150.0),

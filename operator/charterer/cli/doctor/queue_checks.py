@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
+from charterer.api.decode import MULTIKUEUE
 from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER
 from charterer.cli.doctor.finding import Finding, condition_of
 from charterer.cli.shared.adopted_objects import Queues, checks_of
 from charterer.cli.shared.leader import LeaderSeen
 
-_PROVISIONING = "kueue.x-k8s.io/provisioning-request"
+_EXCLUDE: Final = {
+    "kueue.x-k8s.io/provisioning-request": "by which the cluster autoscaler adds nodes of its own",
+    MULTIKUEUE: "by which its jobs run in another cluster: nothing is rented for them here, and they wait",
+}
+"""Controllers of checks that do not go together with Charterer's, and what they do."""
 _TAKE_OUT = f"take {KUEUE_CHECK} out of its spec.admissionChecksStrategy"
 
 
@@ -40,6 +46,7 @@ def check_queues(queues: Queues | None, leader: LeaderSeen | None) -> Iterable[F
             yield Finding("queues", subject, f"asks AdmissionCheck {KUEUE_CHECK}, and the operator answers it")
         for other in checks_of(queue):
             found = queues.check(other)
-            if found is not None and (found.get("spec") or {}).get("controllerName") == _PROVISIONING:
-                text = f"asks AdmissionCheck {other}, too, by which the cluster autoscaler adds nodes of its own"
+            does = None if found is None else _EXCLUDE.get((found.get("spec") or {}).get("controllerName", ""))
+            if does is not None:
+                text = f"asks AdmissionCheck {other}, too, {does}"
                 yield Finding("queues", subject, text, f"keep only one of {other} and {KUEUE_CHECK} in the queue")

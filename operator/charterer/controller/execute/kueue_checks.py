@@ -134,7 +134,7 @@ def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[CheckAnswer
 
 
 def _asks(target: Target) -> bool:
-    return target.queued and target.has_quota and target.suspended and target.ended is None
+    return target.queued and target.reserved and target.suspended and target.ended is None
 
 
 def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> CheckAnswer | None:

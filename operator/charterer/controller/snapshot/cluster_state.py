@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
-from charterer.api.decode import DecodedJob, DecodedNamespace, ForeignPod, JobPod, PublishedGpus
+from charterer.api.decode import DecodedCheck, DecodedJob, DecodedNamespace, ForeignPod, JobPod, PublishedGpus
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.domain.budget import Budget
@@ -37,6 +37,7 @@ class ClusterState:
     by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
     ``cost_recording``: the record of costs. ``targets``: the objects that may be adopted, kind by kind.
+    ``checks``: the AdmissionChecks of Kueue's queues.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -64,6 +65,7 @@ class ClusterState:
     published_gpus: Mapping[ObjectKey, PublishedGpus] = field(default_factory=dict)
     cost_recording: CostRecording = NO_RECORDING
     targets: tuple[Mapping[ObjectKey, Target], ...] = ()
+    checks: Mapping[ObjectKey, DecodedCheck] = field(default_factory=dict)
 
 
 def cluster_state(
@@ -107,6 +109,7 @@ def cluster_state(
         published_gpus=view(kinds.RESOURCE_SLICES).objects,
         cost_recording=cost_recording,
         targets=tuple([view(target.kind).objects for target in ADOPTED]),
+        checks=view(kinds.ADMISSION_CHECKS).objects,
     )
     return stopped_in(state, namespace)
 

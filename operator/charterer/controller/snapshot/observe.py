@@ -29,6 +29,7 @@ from charterer.controller.snapshot.problems import (
     without_profile,
     without_weight,
 )
+from charterer.controller.snapshot.queues import in_its_queue, of_multikueue
 from charterer.controller.snapshot.runs import (
     OwnedRun,
     PodController,
@@ -83,7 +84,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     pools = memo.stable(_pools(state, now, memo), "pools")
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
-    adopted = memo(targets_by_job, decoded, *state.targets)
+    elsewhere = memo.stable(memo(of_multikueue, state.checks), "elsewhere")
+    targets = [memo.each(in_its_queue, kind, elsewhere, name=place) for place, kind in enumerate(state.targets)]
+    adopted = memo(targets_by_job, decoded, *targets)
     own = memo(own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
     pods = memo.grouped(controller_of_pod, pod_order, state.pods)
     runs = memo.grouped(job_of, run_order, memo.each(with_pods, (own, pods)))
@@ -96,7 +99,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
-    left = memo.stable({each: pods[each] for each in memo(placed_by_deleted, *state.targets) if each in pods}, "left")
+    left = memo.stable({each: pods[each] for each in memo(placed_by_deleted, *targets) if each in pods}, "left")
     refused = memo(_refused_by_node, memo.each(_refused_pods, runs))
     return Snapshot(
         now=now,
@@ -128,7 +131,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         declared_pools=memo(pools_by_id, state.pools),
         slow_nodes=state.findings.slow_nodes,
         cost_recording=state.cost_recording,
-        candidates=memo(candidates, adopted, payers, left, *state.targets),
+        candidates=memo(candidates, adopted, payers, left, *targets),
     )
 
 

@@ -75,13 +75,15 @@ class Target:
     ``incomplete``: what its controller still waits for, although all pods with GPUs may run; empty where for nothing.
     ``when_given_up``: as its author asks. ``ending``: it has no time left to run, so that its controller ends it now.
 
-    Of what waits in a queue of Kueue: ``workload``: the name of the Workload by which Kueue starts and stops it, empty
-    while there is none; ``run`` is then that which Kueue is told to run. ``has_quota``: Kueue has reserved its quota
-    and waits for Charterer. ``replaces``: the name of the Workload before it, where the object grows while it runs;
-    ``admitted``: it was started at least once; ``evicted``: Kueue has stopped it at least once. ``grows_to``: how many
-    pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there. ``eviction``: why Kueue
-    stopped it last, in its words; ``withheld``: it keeps it stopped for a reason that is none of Charterer's. ``left``:
-    its template still has what placed a run before. ``template``: digest of its pods' template.
+    Of what waits in a queue of Kueue: ``workload``: the name of the Workload by which Kueue starts and stops it,
+    empty while there is none; ``run`` is then that which Kueue is told to run. ``has_quota``: Kueue has reserved its
+    quota and waits for Charterer. ``reserved``: it has quota, whatever else it waits for. ``checks``: the names of
+    the AdmissionChecks that its queue asks. ``replaces``: the name of the Workload before it, where the object grows
+    while it runs; ``admitted``: it was started at least once; ``evicted``: Kueue has stopped it at least once.
+    ``grows_to``: how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there.
+    ``eviction``: why Kueue stopped it last, in its words; ``withheld``: it keeps it stopped for a reason that is none
+    of Charterer's. ``left``: its template still has what placed a run before. ``template``: digest of its pods'
+    template.
     """
 
     ref: TargetRef
@@ -115,6 +117,8 @@ class Target:
     ending: bool = False
     workload: str = ""
     has_quota: bool = True
+    reserved: bool = False
+    checks: tuple[str, ...] = ()
     replaces: str = ""
     admitted: bool = False
     grows_to: int = 0

@@ -86,6 +86,14 @@ class TargetWithdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class TargetRefused:
+    """The object that it stands for can begin no run. ``why``: as its author or its queue has it now."""
+
+    target: TargetRef
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class NoBudgetSelects:
     """No budget pays for its namespace."""
 
@@ -354,6 +362,7 @@ JobFact = (
     | JobInvalid
     | TemplateChecked
     | NoBudgetSelects
+    | TargetRefused
     | TargetWithdrawn
     | BacksOffForRecord
     | BacksOff

@@ -71,6 +71,11 @@ def _(_: of.TemplateChecked) -> str:
 
 
 @tell.register
+def _(job: of.TargetRefused) -> str:
+    return f"{job.target} can begin no run: {job.why}"
+
+
+@tell.register
 def _(job: of.TargetWithdrawn) -> str:
     return f"{job.target}, which it stands for, is gone, or has not the label charterer.dev/adopt any more"
 

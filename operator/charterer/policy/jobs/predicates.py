@@ -34,6 +34,8 @@ def not_wanted(job: Job) -> Reason | None:
         return reason(ReasonCode.DELETED, of.JobDeleted())
     if job.finish is not None:
         return reason(ReasonCode.FINISHED, of.JobEnded(job.finish.kind))
+    if job.target is not None and job.unplaceable:
+        return reason(ReasonCode.NOT_ADOPTED, of.TargetRefused(job.target, job.unplaceable))
     queued = job.adopted is not None and not job.adopted.has_quota and job.allocation is None
     if job.suspend or queued:
         return reason(ReasonCode.SUSPENDED, of.JobSuspended(queued=not job.suspend))

@@ -26,6 +26,7 @@ _UNOWNED: Final = (
     "it is a group of pods that no single object controls, as of a Deployment, a StatefulSet or a LeaderWorkerSet: "
     "Charterer can neither count nor stop it; use a Job, JobSet, TrainJob or RayJob"
 )
+_ONE_OF_THEM: Final = f"keep only one of MultiKueue's check and {KUEUE_CHECK} in its queue"
 PENDING, READY, RETRY = "Pending", "Ready", "Retry"
 
 
@@ -43,10 +44,8 @@ def gpu_pod_sets(raw: Raw) -> list[Json]:
 
 
 def decode_workload(raw: Raw) -> Target | None:
-    """A Workload whose queue asks Charterer's check, and that runs in this cluster; None for any other."""
-    status = raw.get("status") or {}
-    elsewhere = status.get("clusterName") or status.get("nominatedClusterNames")
-    return None if check_of(raw) is None or elsewhere else read_workload(raw)
+    """A Workload whose queue asks Charterer's check; None for any other."""
+    return None if check_of(raw) is None else read_workload(raw)
 
 
 def read_workload(raw: Raw) -> Target:
@@ -84,11 +83,13 @@ def read_workload(raw: Raw) -> Target:
         complete=since(finished) if reason == "Succeeded" else None,
         failed=since(failed),
         failed_message="" if failed is None else sentence(failed),
-        problem=problem_of(pod_sets) if owner is not None else _UNOWNED,
+        problem=_runs_elsewhere(status) or (problem_of(pod_sets) if owner is not None else _UNOWNED),
         begun=true_condition(status, "Admitted") is not None and not run,
         incomplete=_incomplete(ref, words),
         workload=meta.name,
         has_quota=asked or (reserved and state != PENDING),
+        reserved=reserved,
+        checks=tuple([str(item.get("name")) for item in status.get("admissionChecks") or ()]),
         replaces=replaces,
         admitted="Admitted" in words,
         message=str(check.get("message") or ""),
@@ -98,6 +99,19 @@ def read_workload(raw: Raw) -> Target:
         left=_is_left(pod_sets),
         template=digest_of_content(pod_sets[0]["template"]) if pod_sets else "",
     )
+
+
+def _runs_elsewhere(status: Raw) -> str:
+    """That MultiKueue runs it in another cluster; empty where it does not."""
+    cluster = status.get("clusterName") or next(iter(status.get("nominatedClusterNames") or ()), "")
+    return beside_multikueue("", str(cluster)) if cluster else ""
+
+
+def beside_multikueue(check: str, cluster: str = "") -> str:
+    """Why nothing is paid for what a check of MultiKueue, by its name, sends to another cluster."""
+    by = f"AdmissionCheck {check} of MultiKueue" if check else "MultiKueue"
+    where = f"cluster {cluster}" if cluster else "another cluster"
+    return f"{by} runs it in {where}, and nodes that Charterer rents here would stay empty: {_ONE_OF_THEM}"
 
 
 def _version_of(raw: Raw) -> str:

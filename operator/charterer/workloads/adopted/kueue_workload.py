@@ -24,6 +24,7 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any, Final
 
+from charterer.api.decode import MULTIKUEUE
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json
 from charterer.api.names import (
@@ -68,8 +69,6 @@ SHADOW: Final = "shadow"
 _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 """The annotation of an object that changes its width while it runs."""
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
-_ELSEWHERE: Final = "kueue.x-k8s.io/multikueue"
-"""``managedBy`` of what runs in another cluster."""
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_ORIGINAL)
 
 
@@ -101,7 +100,7 @@ class KueueWorkload:
         if problem := problem_of(gpu_pod_sets(raw)):
             raise NotAdoptable(problem)
         managed = spec.get("managedBy") or _OWN_CONTROLLER
-        if managed == _ELSEWHERE or (owner["kind"] == "Job" and managed != _OWN_CONTROLLER):
+        if managed == MULTIKUEUE or (owner["kind"] == "Job" and managed != _OWN_CONTROLLER):
             raise NotAdoptable(
                 f"spec.managedBy is {managed!r}: another controller runs it, and Charterer leaves it alone"
             )

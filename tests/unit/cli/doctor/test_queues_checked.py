@@ -58,3 +58,11 @@ def test_a_check_by_which_an_autoscaler_adds_nodes_is_told() -> None:
     other = check("autoscaler", "kueue.x-k8s.io/provisioning-request")
     (found,) = wrong(replace(reading, queues=Queues((queue(KUEUE_CHECK, "autoscaler"),), (check(), other))))
     assert found.remedy == "keep only one of autoscaler and charterer in the queue"
+
+
+def test_a_check_by_which_jobs_run_in_another_cluster_is_told() -> None:
+    _, reading = healthy()
+    other = check("far", "kueue.x-k8s.io/multikueue")
+    (found,) = wrong(replace(reading, queues=Queues((queue(KUEUE_CHECK, "far"),), (check(), other))))
+    assert "by which its jobs run in another cluster: nothing is rented for them here" in found.text
+    assert found.remedy == "keep only one of far and charterer in the queue"

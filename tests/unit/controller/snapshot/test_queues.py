@@ -1,0 +1,83 @@
+"""What a queue of Kueue asks beside Charterer's check: a check of MultiKueue is refused before anything is rented."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from charterer.api.decode import DecodedCheck, DecodedJob, DecodedNamespace, admission_check
+from charterer.cluster.store import ObjectKey
+from charterer.controller.execute.kueue_checks import CheckAnswer, answers
+from charterer.controller.snapshot.observe import observe
+from charterer.domain.budget import Mode
+from charterer.domain.plan import ReasonCode
+from charterer.domain.snapshot import Snapshot
+from charterer.policy.jobs.predicates import not_wanted
+from charterer.workloads.adopted.kueue_status import decode_workload
+from tests import factory
+from tests.unit.controller.snapshot.test_offers import STATE
+from tests.unit.workloads.test_kueue_workload import pod_set, workload
+
+NAMESPACE = "research"
+TEAM = factory.budget()
+REFUSED = (
+    "AdmissionCheck far of MultiKueue runs it in another cluster, and nodes that Charterer rents here would stay "
+    "empty: keep only one of MultiKueue's check and charterer in its queue"
+)
+
+
+def asked(controller: str) -> DecodedCheck:
+    metadata = {"name": "far", "uid": "u", "resourceVersion": "1", "creationTimestamp": "2026-11-26T19:00:00Z"}
+    return admission_check({"metadata": metadata, "spec": {"controllerName": controller}})
+
+
+def seen(*pod_sets: Any, controller: str = "kueue.x-k8s.io/multikueue", **changes: Any) -> Snapshot:
+    """A cluster with one queued Job, whose queue asks this check, too, which is not ready."""
+    raw = workload(*pod_sets)
+    raw["status"]["admissionChecks"][0] |= {"name": "far", "state": "Pending"}
+    target = decode_workload(raw)
+    assert target is not None
+    state = replace(
+        STATE,
+        budgets={ObjectKey("", TEAM.id): TEAM},
+        namespaces={ObjectKey("", NAMESPACE): DecodedNamespace(NAMESPACE, {"team": TEAM.id})},
+        targets=({ObjectKey(NAMESPACE, target.workload): target},),
+        checks={ObjectKey("", "far"): asked(controller)},
+    )
+    return observe(replace(state, **changes), factory.at(600))
+
+
+def said(snapshot: Snapshot) -> CheckAnswer:
+    (only,) = answers(snapshot, {})
+    return only
+
+
+def test_a_queue_that_asks_multikueue_too_is_refused_in_its_check() -> None:
+    snapshot = seen()
+    assert snapshot.candidates[0].target.problem == REFUSED
+    assert (said(snapshot).ready, said(snapshot).message) == (False, REFUSED)
+    assert not seen(controller="example.org/other").candidates[0].target.problem
+
+
+@pytest.mark.parametrize(
+    ("pod_sets", "mode"), [((pod_set(gpus=0),), Mode.ENFORCE), ((), Mode.OBSERVE)], ids=["no GPUs", "observes"]
+)
+def test_what_charterer_pays_nothing_for_is_multikueues_matter(pod_sets: Any, mode: Mode) -> None:
+    budgets = {ObjectKey("", TEAM.id): factory.budget(mode=mode)}
+    assert said(seen(*pod_sets, budgets=budgets)).ready
+
+
+def test_no_gpus_are_looked_for_once_its_queue_asks_multikueue_too() -> None:
+    """The TrainingJob was made before. What runs already runs on."""
+    (candidate,) = seen().candidates
+    mine = factory.job(target=candidate.target.ref)
+    jobs = {ObjectKey(NAMESPACE, mine.name): DecodedJob(mine, "", "")}
+    (job,) = seen(jobs=jobs).jobs.values()
+    why = not_wanted(job)
+    assert why is not None
+    assert (why.code, why.message) == (ReasonCode.NOT_ADOPTED, f"Job sft can begin no run: {REFUSED}")
+    assert not job.wants_to_run
+    assert job.adopted is not None
+    assert replace(job, adopted=replace(job.adopted, suspended=False)).unplaceable == ""
