@@ -13,7 +13,7 @@ from charterer.domain.jobs.group import Stretch, TrainingGroup
 from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_name
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.jobs.target import Target, TargetRef, ToldReady
 from charterer.domain.jobs.variant import Variant
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import ZERO, Money
@@ -210,7 +210,8 @@ class Job:
     ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
     ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
     ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``:
-    that object, None where it is not there, or has not the label any more.
+    that object, None where it is not there, or has not the label any more. ``told_ready``: of an adopted object; None
+    where its status does not say.
     """
 
     id: JobId
@@ -268,6 +269,7 @@ class Job:
     target: TargetRef | None = None
     adopted: Target | None = None
     demands: NodeDemands = NO_DEMANDS
+    told_ready: ToldReady | None = None
 
     def variant(self, name: str) -> Variant | None:
         """The one of its ways with that name; None where there is none, as after it was removed."""

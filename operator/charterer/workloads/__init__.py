@@ -11,7 +11,7 @@ from charterer.cluster.kinds import AnyKind
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
 from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD
-from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
+from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB, QUEUED_RAY_JOBS
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
 from charterer.workloads.indexed_job import INDEXED_JOB
@@ -26,13 +26,19 @@ ADOPTED: Final[tuple[TargetKind, ...]] = (
 )
 """The kinds of object that are adopted."""
 
-ALL_KINDS: Final[tuple[AnyKind, ...]] = (*kinds.COMMON, INDEXED_JOB.kind, *[adopted.kind for adopted in ADOPTED])
+ALL_KINDS: Final[tuple[AnyKind, ...]] = (
+    *kinds.COMMON,
+    INDEXED_JOB.kind,
+    *[adopted.kind for adopted in ADOPTED],
+    QUEUED_RAY_JOBS,
+)
 """Every kind that the operator watches."""
 
 __all__ = [
     "ADOPTED",
     "ALL_KINDS",
     "INDEXED_JOB",
+    "QUEUED_RAY_JOBS",
     "NotATemplate",
     "NotAdoptable",
     "RunEnvironment",

@@ -13,6 +13,7 @@ from charterer.domain.budget import Mode, MoveLimits
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy
+from charterer.domain.jobs.target import ToldReady
 from charterer.domain.jobs.widths import Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.period import QuietHours, Weekday
@@ -40,8 +41,17 @@ class TestTrainingJob:
         assert (job.resize, job.spot, job.suspend) == (ResizePolicy.NEVER, SpotPolicy.NEVER, False)
         assert (job.backoff_limit, job.max_restarts, job.ready_timeout_seconds, job.grace_seconds) == (3, 100, 600, 30)
         assert job.ttl_seconds_after_finished is None
+        assert job.told_ready is None
         assert job.created == parse_instant(values.CREATED)
         assert not job.invalid
+
+    def test_of_an_adopted_object_its_own_status_says_since_when_its_pods_are_ready(self) -> None:
+        raw = values.raw_job()
+        at = "2026-11-26T19:00:00Z"
+        raw["status"] = {"conditions": [{"type": "PodsReady", "status": "False", "lastTransitionTime": at}]}
+        assert decode.training_job(raw).job.told_ready is None
+        raw["spec"]["targetRef"] = {"apiVersion": "batch/v1", "kind": "Job", "name": "sft", "uid": "u"}
+        assert decode.training_job(raw).job.told_ready == ToldReady(ready=False, since=parse_instant(at))
 
     def test_without_a_range_it_is_rigid_at_the_gpus_of_the_first_container(self) -> None:
         job = decode.training_job(values.raw_job(gpus=None, containers=[_gpus("4")])).job

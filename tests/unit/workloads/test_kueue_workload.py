@@ -101,14 +101,6 @@ class TestAWorkload:
         targets = [decode_workload(raw) for raw in (inactive, workload(conditions=[]), workload(state="Ready"))]
         assert [target is not None and target.placeable for target in targets] == [False] * 3
 
-    def test_of_a_ray_job_is_complete_once_kueue_says_that_its_pods_are_ready(self) -> None:
-        """Its workers may run while its head cannot."""
-        for kind, status, waits in (("RayJob", "False", True), ("RayJob", "True", False), ("Job", "False", False)):
-            said = condition("PodsReady", status, "WaitForStart", "", at="19:31")
-            target = decode_workload(workload(kind=kind, conditions=[said]))
-            assert target is not None
-            assert bool(target.incomplete) is waits
-
     def test_that_no_single_object_controls_says_so(self) -> None:
         """Kueue makes one for a group of pods, also without GPUs, which is then let through."""
         group = workload()

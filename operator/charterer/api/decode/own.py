@@ -19,10 +19,12 @@ from charterer.api.models.trainingjob import DecodedJob, ToldBottleneck, Trainin
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJobRecord
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
+from charterer.domain.jobs.target import ToldReady
 from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
+from charterer.domain.time import parse_instant
 
 _S = TypeVar("_S", bound=ApiModel)
 _R = TypeVar("_R", bound=ApiModel)
@@ -37,11 +39,22 @@ def _decoded(raw: Raw, kind: str, spec: type[_S], record: type[_R], value: Calla
 def training_job(raw: Raw) -> DecodedJob:
     """A TrainingJob."""
     decoded = _decoded(raw, "TrainingJob", TrainingJobSpec, TrainingJobRecord, TrainingJobSpec.to_domain)
+    if decoded.job.target is not None:
+        decoded = replace(decoded, job=replace(decoded.job, told_ready=_told_ready(raw)))
     verdict = _template_verdict(raw, decoded.job.generation)
     told = _held_up(raw)
     if verdict is None and not told:
         return decoded
     return replace(decoded, template_verdict=verdict, held_up=told)
+
+
+def _told_ready(raw: Raw) -> ToldReady | None:
+    """What the condition PodsReady says, and since when."""
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == ConditionType.PODS_READY and condition.get("lastTransitionTime"):
+            since = parse_instant(condition["lastTransitionTime"])
+            return ToldReady(condition.get("status") == ConditionStatus.TRUE, since)
+    return None
 
 
 def _held_up(raw: Raw) -> tuple[ToldBottleneck, ...]:

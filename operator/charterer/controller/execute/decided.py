@@ -111,5 +111,6 @@ def _spec_and_record(job: Job) -> Job:
         doubts=(),
         bottlenecks=(),
         adopted=None,
+        told_ready=None,
         demands=NO_DEMANDS,  # those of its volumes are joined; its own change with its generation
     )

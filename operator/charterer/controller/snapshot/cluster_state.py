@@ -23,7 +23,8 @@ from charterer.domain.reports.bottleneck import Findings
 from charterer.domain.reports.progress import Progress
 from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop
 from charterer.domain.spending.use import NO_RECORDING, CostRecording
-from charterer.workloads import ADOPTED, INDEXED_JOB
+from charterer.workloads import ADOPTED, INDEXED_JOB, QUEUED_RAY_JOBS
+from charterer.workloads.adopted.ray_job import WaitingRayJob
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class ClusterState:
     by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
     ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
     ``cost_recording``: the record of costs. ``targets``: the objects that may be adopted, kind by kind.
-    ``checks``: the AdmissionChecks of Kueue's queues.
+    ``checks``: the AdmissionChecks of Kueue's queues; ``waiting``: the RayJobs there whose entrypoints do not run yet.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -66,6 +67,7 @@ class ClusterState:
     cost_recording: CostRecording = NO_RECORDING
     targets: tuple[Mapping[ObjectKey, Target], ...] = ()
     checks: Mapping[ObjectKey, DecodedCheck] = field(default_factory=dict)
+    waiting: Mapping[ObjectKey, WaitingRayJob] = field(default_factory=dict)
 
 
 def cluster_state(
@@ -110,6 +112,7 @@ def cluster_state(
         cost_recording=cost_recording,
         targets=tuple([view(target.kind).objects for target in ADOPTED]),
         checks=view(kinds.ADMISSION_CHECKS).objects,
+        waiting=view(QUEUED_RAY_JOBS).objects,
     )
     return stopped_in(state, namespace)
 

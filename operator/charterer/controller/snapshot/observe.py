@@ -29,7 +29,7 @@ from charterer.controller.snapshot.problems import (
     without_profile,
     without_weight,
 )
-from charterer.controller.snapshot.queues import in_its_queue, of_multikueue
+from charterer.controller.snapshot.queues import in_its_queue, of_multikueue, without_entrypoint
 from charterer.controller.snapshot.runs import (
     OwnedRun,
     PodController,
@@ -85,7 +85,10 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     profiles = memo.stable(memo(_paid, state.profiles, payers), "profiles")
     decoded = memo(_by_id, state.jobs)
     elsewhere = memo.stable(memo(of_multikueue, state.checks), "elsewhere")
-    targets = [memo.each(in_its_queue, kind, elsewhere, name=place) for place, kind in enumerate(state.targets)]
+    waiting = memo.stable(memo(without_entrypoint, state.waiting), "waiting")
+    targets = [
+        memo.each(in_its_queue, kind, elsewhere, waiting, name=place) for place, kind in enumerate(state.targets)
+    ]
     adopted = memo(targets_by_job, decoded, *targets)
     own = memo(own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
     pods = memo.grouped(controller_of_pod, pod_order, state.pods)

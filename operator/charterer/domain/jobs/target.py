@@ -59,6 +59,13 @@ class Asked(NamedTuple):
     template: str
 
 
+class ToldReady(NamedTuple):
+    """What the TrainingJob's own status said last: whether all pods of its run are ready, and since when that is so."""
+
+    ready: bool
+    since: Instant
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
     """The object as far as Charterer looks at it.

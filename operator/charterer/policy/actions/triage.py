@@ -193,7 +193,7 @@ def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
 
 def _trouble(run: Run | None) -> str:
     """What the cluster says of the run; empty if nothing."""
-    return "" if run is None else run.trouble
+    return "" if run is None else run.trouble or run.incomplete
 
 
 def _gives_up(job: Job) -> bool:
@@ -202,7 +202,7 @@ def _gives_up(job: Job) -> bool:
     A run that goes on is not ended because its template was edited to an invalid one, or because its namespace lost
     its budget: what was rented for it is paid for by the rental's own budget. It ends where its nodes must be ended.
     """
-    if job.deleting or job.finish is not None or job.suspend:
+    if job.deleting or job.finish is not None or job.suspend or job.unplaceable:
         return True
     if job.interactive is not None and not job.interactive.wants_gpus:
         return True

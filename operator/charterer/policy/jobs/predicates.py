@@ -69,6 +69,8 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
 
     A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period. One
     that can never start has a few seconds. A run whose group changes in place has until its group must be formed.
+    The controller of an adopted object makes lost pods anew: from when its pods were no longer ready it has the same
+    time again.
     """
     run = job.current_run
     if run is not None and (run.ended is not None or job.stopped_in_queue(allocation)):
@@ -80,11 +82,12 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
         grace = job.grace_seconds if job.replaced else 0.0
         return after(allocation.since, job.ready_timeout_seconds + grace)
     begun = {pod.index for pod in run.pods if pod.phase in (PodPhase.RUNNING, PodPhase.SUCCEEDED)}
-    all_begun = len(begun) >= len(allocation.placements) and not run.incomplete
-    if all_begun or any(pod.phase is PodPhase.FAILED for pod in run.pods):
+    told = None if job.target is None else job.told_ready
+    failed = job.target is None and any(pod.phase is PodPhase.FAILED for pod in run.pods)
+    if failed or (told is not None and told.ready) or (len(begun) >= len(allocation.placements) and not run.incomplete):
         return None
     seconds = min(_HOPELESS_SECONDS, job.ready_timeout_seconds) if hopeless(run) else job.ready_timeout_seconds
-    return after(max(run.started, allocation.since), seconds)
+    return after(max(run.started, allocation.since, Instant(0) if told is None else told.since), seconds)
 
 
 def _formed_by(job: Job, allocation: Allocation, group: TrainingGroup) -> Instant | None:

@@ -85,7 +85,6 @@ def read_workload(raw: Raw) -> Target:
         failed_message="" if failed is None else sentence(failed),
         problem=_runs_elsewhere(status) or (problem_of(pod_sets) if owner is not None else _UNOWNED),
         begun=true_condition(status, "Admitted") is not None and not run,
-        incomplete=_incomplete(ref, words),
         workload=meta.name,
         has_quota=asked or (reserved and state != PENDING),
         reserved=reserved,
@@ -156,14 +155,6 @@ def _is_withheld(raw: Raw, words: Mapping[str, Json]) -> bool:
     evicted = words.get("Evicted") or {}
     by_others = evicted.get("status") == "True" and evicted.get("reason") != "AdmissionCheck"
     return by_others or not raw["spec"].get("active", True)
-
-
-def _incomplete(ref: TargetRef, words: Mapping[str, Json]) -> str:
-    """What a RayJob waits for whose workers may run without its head, as far as Kueue looks at that."""
-    ready = words.get("PodsReady")
-    if ref.kind != "RayJob" or ready is None or ready.get("status") == "True":
-        return ""
-    return f"Kueue says: {ready.get('message') or 'not all its pods are ready'}"
 
 
 def _is_left(pod_sets: Sequence[Json]) -> bool:

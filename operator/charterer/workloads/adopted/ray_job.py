@@ -14,6 +14,7 @@ from charterer.api.models.base import Json
 from charterer.api.names import LABEL_JOB_UID
 from charterer.api.template import trainer_gpus
 from charterer.cluster.paths import Resource
+from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
 from charterer.domain.jobs.target import Target
 from charterer.domain.time import Instant
@@ -21,6 +22,7 @@ from charterer.sentences import names
 from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, when_given_up
 from charterer.workloads.adopted.labelled_kind import LabelledKind
 from charterer.workloads.adopted.noted import (
+    QUEUE_LABEL,
     asks_for_gpus,
     given_back,
     is_held,
@@ -122,7 +124,7 @@ class AdoptedRayJob(LabelledKind):
             warning=kept_running(raw),
             when_given_up=when_given_up(meta),
             ending=spec.get("activeDeadlineSeconds") == _AT_ONCE and not suspended,
-            incomplete="" if state == "Running" else f"KubeRay says {state or 'nothing'} of it, not Running",
+            incomplete=_incomplete(state, status.get("jobStatus") or ""),
         )
 
     def shadow(self, raw: Raw) -> Json:
@@ -190,6 +192,31 @@ class AdoptedRayJob(LabelledKind):
 
 
 ADOPTED_RAY_JOB: Final[TargetKind] = AdoptedRayJob()
+
+
+class WaitingRayJob(NamedTuple):
+    """A RayJob in a queue of Kueue whose entrypoint does not run yet, of which its Workload says nothing."""
+
+    uid: str
+    why: str
+
+
+def _waiting(raw: Raw) -> WaitingRayJob | None:
+    metadata, status = raw["metadata"], raw.get("status") or {}
+    why = _incomplete(status.get("jobDeploymentStatus") or "", status.get("jobStatus") or "")
+    return WaitingRayJob(metadata["uid"], why) if why and QUEUE_LABEL in (metadata.get("labels") or {}) else None
+
+
+QUEUED_RAY_JOBS: Final[WatchedKind[WaitingRayJob]] = WatchedKind(
+    "QueuedRayJob", RAY_JOBS, _waiting, labels=QUEUE_LABEL, optional=True
+)
+
+
+def _incomplete(state: str, entrypoint: str) -> str:
+    """What it waits for. KubeRay says Running of it before Ray has heard of its entrypoint."""
+    if state != "Running":
+        return f"KubeRay says {state or 'nothing'} of it, not Running"
+    return "" if entrypoint else "Ray has not heard of its entrypoint: the pod that submits it may not have begun"
 
 
 def _refuse_what_cannot_be_held(spec: Mapping[str, Any]) -> None:

@@ -16,7 +16,9 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.jobs.predicates import not_wanted
 from charterer.workloads.adopted.kueue_status import decode_workload
+from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB, QUEUED_RAY_JOBS
 from tests import factory
+from tests.contract.adopted_objects import ray_job
 from tests.unit.controller.snapshot.test_offers import STATE
 from tests.unit.workloads.test_kueue_workload import pod_set, workload
 
@@ -81,3 +83,31 @@ def test_no_gpus_are_looked_for_once_its_queue_asks_multikueue_too() -> None:
     assert not job.wants_to_run
     assert job.adopted is not None
     assert replace(job, adopted=replace(job.adopted, suspended=False)).unplaceable == ""
+
+
+@pytest.mark.parametrize(
+    ("status", "words"),
+    [
+        ({"jobDeploymentStatus": "Initializing"}, "KubeRay says Initializing of it, not Running"),
+        ({"jobDeploymentStatus": "Running"}, "Ray has not heard of its entrypoint"),
+        ({"jobDeploymentStatus": "Running", "jobStatus": "RUNNING"}, ""),
+        (None, "KubeRay says nothing of it, not Running"),
+    ],
+)
+@pytest.mark.parametrize("queued", [True, False])
+def test_a_ray_job_is_not_complete_before_ray_has_heard_of_its_entrypoint(
+    status: Any, words: str, queued: bool
+) -> None:
+    """Its workers may run while its head cannot, or nobody submits. Its Workload says nothing of it."""
+    labels = {"kueue.x-k8s.io/queue-name": "research"} if queued else {"charterer.dev/adopt": "true"}
+    metadata = {"name": "sft", "namespace": NAMESPACE, "uid": "owner-uid", "resourceVersion": "1", "labels": labels}
+    raw = ray_job("sft") | {"metadata": metadata | {"creationTimestamp": "2026-11-26T19:00:00Z"}, "status": status}
+    if not queued:
+        assert ADOPTED_RAY_JOB.read(raw).incomplete.startswith(words)
+        assert bool(words) == bool(ADOPTED_RAY_JOB.read(raw).incomplete)
+        return
+    waiting = QUEUED_RAY_JOBS.decode(raw)
+    told = {} if waiting is None else {ObjectKey(NAMESPACE, "sft"): waiting}
+    (candidate,) = seen(controller="example.org/other", waiting=told).candidates
+    assert candidate.target.incomplete.startswith(words)
+    assert bool(words) == bool(candidate.target.incomplete)
