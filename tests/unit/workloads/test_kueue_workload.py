@@ -101,6 +101,12 @@ class TestAWorkload:
         targets = [decode_workload(raw) for raw in (inactive, workload(conditions=[]), workload(state="Ready"))]
         assert [target is not None and target.placeable for target in targets] == [False] * 3
 
+    @pytest.mark.parametrize("status", ["True", "False"])
+    def test_is_admitted_where_its_condition_says_so_not_where_it_is_there(self, status: str) -> None:
+        target = decode_workload(workload(conditions=[condition("Admitted", status, "Admitted", "", at="19:31")]))
+        assert target is not None
+        assert target.admitted is (status == "True")
+
     def test_that_no_single_object_controls_says_so(self) -> None:
         """Kueue makes one for a group of pods, also without GPUs, which is then let through."""
         group = workload()

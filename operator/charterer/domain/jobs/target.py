@@ -86,7 +86,7 @@ class Target:
     empty while there is none; ``run`` is then that which Kueue is told to run. ``has_quota``: Kueue has reserved its
     quota and waits for Charterer. ``reserved``: it has quota, whatever else it waits for. ``checks``: the names of
     the AdmissionChecks that its queue asks. ``replaces``: the name of the Workload before it, where the object grows
-    while it runs; ``admitted``: it was started at least once; ``evicted``: Kueue has stopped it at least once.
+    while it runs; ``admitted``: it is started; ``evicted``: Kueue has stopped it at least once.
     ``grows_to``: how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there.
     ``eviction``: why Kueue stopped it last, in its words; ``withheld``: it keeps it stopped for a reason that is none
     of Charterer's. ``left``: its template still has what placed a run before. ``template``: digest of its pods'

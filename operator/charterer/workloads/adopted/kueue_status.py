@@ -90,7 +90,7 @@ def read_workload(raw: Raw) -> Target:
         reserved=reserved,
         checks=tuple([str(item.get("name")) for item in status.get("admissionChecks") or ()]),
         replaces=replaces,
-        admitted="Admitted" in words,
+        admitted=true_condition(status, "Admitted") is not None,
         message=str(check.get("message") or ""),
         evicted="Evicted" in words,
         eviction=_eviction(words),
