@@ -44,7 +44,7 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
     except Forbidden as error:
         await _tell_unreadable(context, target)
         raise Held(error.message) from error
-    if raw is None or not _wanted(kind, raw) or kind.read(raw) != target:
+    if raw is None or not _wanted(kind, raw) or kind.read(raw).resource_version != target.resource_version:
         raise Stale
     if not target.suspended:
         phases = [(pod.get("status") or {}).get("phase") for pod in await _raw_pods(context, kind, raw)]

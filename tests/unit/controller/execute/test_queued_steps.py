@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -59,6 +60,10 @@ class Queue:
         self.writes.append(("begun", body["status"]["allocation"].get("begun", False)))
         return {**body, "metadata": {**body["metadata"], "resourceVersion": "8"}}
 
+    async def post(self, path: str, body: Raw, *, strict: bool) -> Raw:
+        self.writes.append(body["kind"])
+        return body
+
     async def json_patch(self, path: str, operations: Sequence[Mapping[str, Any]]) -> Raw:
         value = operations[-1].get("value")
         self.writes.append(value.get("state", value) if isinstance(value, Mapping) else operations[-1]["path"])
@@ -82,6 +87,15 @@ async def test_what_kueue_was_not_told_is_not_noted_and_what_it_may_have_been_to
     with pytest.raises(OutcomeUnknown):
         await start(unknown.context, JOB, 1)
     assert unknown.writes == [("begun", True), "Ready"]
+
+
+async def test_an_object_is_adopted_of_which_more_is_known_than_its_workload_says() -> None:
+    queue = Queue(workload())
+    known = replace(KUEUE_WORKLOAD.read(queue.workload), incomplete="Ray has not heard of its entrypoint")
+    await adopt(queue.context, AdoptTarget(known))
+    assert queue.writes == ["TrainingJob"]
+    with pytest.raises(Stale):
+        await adopt(queue.context, AdoptTarget(replace(known, resource_version="6")))
 
 
 async def test_a_job_that_grew_is_cleaned_before_kueue_is_told() -> None:
