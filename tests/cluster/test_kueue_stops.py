@@ -123,6 +123,25 @@ async def test_a_job_of_a_higher_priority_takes_its_quota(kueue_bed: KueueBed) -
     assert bed.outcomes("low") == ["Stopped", "Complete"]
 
 
+@pytest.mark.repeats
+async def test_what_borrows_in_a_cohort_gives_back_what_its_owner_wants(kueue_bed: KueueBed) -> None:
+    """It is on record, and runs again once it can borrow again."""
+    bed, cohort = kueue_bed, kueue_bed.own("cohort")
+    await bed.queue(gpus=4, cohortName=cohort)
+    await bed.queue(gpus=4, name="other", cohortName=cohort, preemption={"reclaimWithinCohort": "Any"})
+    await bed.queued("borrows", 2)
+    await bed.trains("borrows", 2)
+    await bed.queued("owns", labels={QUEUE_NAME: "other"})
+    await bed.until(lambda: bed.outcomes("borrows") == ["Stopped"])
+    assert "Preempted" in bed.tj("borrows")["runs"][0]["message"]
+    await bed.trains("owns")
+    await bed.until(lambda: len(bed.rentals("Ready")) == len(bed.rentals()) == 1)
+    await bed.ends_well("owns")
+    await bed.trains("borrows", 2)
+    await bed.ends_well("borrows")
+    assert bed.outcomes("borrows") == ["Stopped", "Complete"]
+
+
 @pytest.mark.parametrize("state", ["Retry", *lanes.repeats("Rejected")])
 async def test_another_check_stops_it(kueue_bed: KueueBed, state: str) -> None:
     """Also in the second in which it was started: Kueue's times are whole seconds."""

@@ -54,17 +54,6 @@ async def queue_of_kinds(
                 await bed.close()
 
 
-def _running(bed: KueueBed, run: int) -> list[RawObject]:
-    """Its pods of this run that run."""
-    return [
-        pod
-        for pod in bed.pods("llm")
-        if pod["metadata"]["labels"]["charterer.dev/run"] == str(run)
-        and pod["status"].get("phase") == "Running"
-        and "deletionTimestamp" not in pod["metadata"]
-    ]
-
-
 @pytest.mark.parametrize("word", sorted(KINDS))
 async def test_it_runs_is_stopped_by_its_queue_and_runs_again_to_its_own_end(
     queue_of_kinds: KueueBed, word: str
@@ -73,17 +62,17 @@ async def test_it_runs_is_stopped_by_its_queue_and_runs_again_to_its_own_end(
     body = made("llm")
     body["metadata"] |= {"namespace": bed.namespace, "labels": {QUEUE_NAME: QUEUE}}
     await bed.kube.post(resource.all(bed.namespace), body, strict=True)
-    await bed.until(lambda: len(_running(bed, 1)) == 2 and bed.state("llm") == "Running")
+    await bed.until(lambda: len(bed.of_run("llm", 1)) == 2 and bed.state("llm") == "Running")
     await bed.stop_policy("HoldAndDrain")
     await bed.until(lambda: bed.outcomes("llm") == ["Stopped"])
     await bed.until(lambda: not bed.rentals())
     await bed.stop_policy("None")
-    await bed.until(lambda: len(_running(bed, 2)) == 2 and bed.state("llm") == "Running")
+    await bed.until(lambda: len(bed.of_run("llm", 2)) == 2 and bed.state("llm") == "Running")
     ends = {"metadata": {"annotations": {EXIT_CODE: "0"}}}
     if word == "RayJob":
         await bed.kube.merge_patch(resource.one("llm", bed.namespace), ends)
     else:
-        for pod in _running(bed, 2):
+        for pod in bed.of_run("llm", 2):
             await bed.kube.merge_patch(PODS.one(pod["metadata"]["name"], bed.namespace), ends)
     await bed.complete("llm")
     assert bed.outcomes("llm") == ["Stopped", "Complete"]

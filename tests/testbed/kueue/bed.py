@@ -45,21 +45,24 @@ class KueueBed(Bed):
         """A name of this test's own, for what has no namespace."""
         return f"{name}-{self.namespace}"
 
-    async def queue(self, gpus: int = 64, *, checks: Sequence[str] = (KUEUE_CHECK,), **spec: object) -> None:
-        """The queue ``research``, for rented nodes only. ``spec``: more of its ClusterQueue."""
+    async def queue(
+        self, gpus: int = 64, *, name: str = QUEUE, checks: Sequence[str] = (KUEUE_CHECK,), **spec: object
+    ) -> None:
+        """A queue for rented nodes only. ``spec``: more of its ClusterQueue."""
         quotas = {GPU: gpus, "cpu": 1000, "memory": "10Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
         flavors = [{"name": self.own("rented"), "resources": resources}]
         toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
-        await self.put(RESOURCE_FLAVORS, "ResourceFlavor", self.own("rented"), {"tolerations": [toleration]})
+        if RESOURCE_FLAVORS.one(self.own("rented")) not in self.made:
+            await self.put(RESOURCE_FLAVORS, "ResourceFlavor", self.own("rented"), {"tolerations": [toleration]})
         queue = {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
             "admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in checks]},
             "resourceGroups": [{"coveredResources": list(quotas), "flavors": flavors}],
             **spec,
         }
-        await self.put(CLUSTER_QUEUES, "ClusterQueue", self.own(QUEUE), queue)
-        await self.put(LOCAL_QUEUES, "LocalQueue", QUEUE, {"clusterQueue": self.own(QUEUE)})
+        await self.put(CLUSTER_QUEUES, "ClusterQueue", self.own(name), queue)
+        await self.put(LOCAL_QUEUES, "LocalQueue", name, {"clusterQueue": self.own(name)})
 
     async def put(self, resource: Resource, kind: str, name: str, spec: RawObject, **more: object) -> None:
         """Create one of Kueue's objects, in the test's namespace if it has one. ``more``: fields beside its spec."""
@@ -95,6 +98,7 @@ class KueueBed(Bed):
         gpus: int = 4,
         *,
         indexed: bool = True,
+        retries: int = 0,
         labels: Mapping[str, str] | None = None,
         annotations: Mapping[str, str] | None = None,
         pod_labels: Mapping[str, str] | None = None,
@@ -115,7 +119,7 @@ class KueueBed(Bed):
             **({"completionMode": "Indexed"} if indexed else {}),
             "parallelism": width,
             "completions": width,
-            "backoffLimit": 0,
+            "backoffLimit": retries,
             "template": {
                 "metadata": {"labels": dict(pod_labels or {}), "annotations": dict(pod_annotations or {})},
                 "spec": spec,
@@ -165,6 +169,16 @@ class KueueBed(Bed):
         """Whether the Job has just so many pods, and they run."""
         pods = self.job_pods(name)
         return len(pods) == count and all(pod["status"].get("phase") == "Running" for pod in pods)
+
+    def of_run(self, name: str, run: int) -> list[RawObject]:
+        """The pods with GPUs of this run that run, of an object of whatever kind."""
+        return [
+            pod
+            for pod in self.pods(name)
+            if pod["metadata"]["labels"]["charterer.dev/run"] == str(run)
+            and pod["status"].get("phase") == "Running"
+            and "deletionTimestamp" not in pod["metadata"]
+        ]
 
     async def trains(self, name: str, pods: int = 1) -> None:
         """Wait until so many pods of the Job run, and its TrainingJob says so."""
