@@ -104,7 +104,7 @@ async def _money_ends(it: QueuedObject) -> None:
     await it.bed.kube.merge_patch(GPU_BUDGETS.one("team"), {"spec": limits})
     await it.bed.until(lambda: it.bed.outcomes(NAME) == ["Stopped"])
     await it.returned()
-    assert "HardLimit" in it.said()
+    assert "hardlimit" in it.said().lower().replace(" ", "")
     limits = {"amount": "1000", "hardLimit": "1000"}
     await it.bed.kube.merge_patch(GPU_BUDGETS.one("team"), {"spec": limits})
     await it.bed.until(lambda: it.trains(2))
