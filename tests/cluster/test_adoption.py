@@ -62,7 +62,7 @@ async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(
     assert job(bed, "whisper")["metadata"]["labels"].keys() >= {"team"}
 
 
-@pytest.mark.repeats  # test_adoption_faults.py, with kills; that its node is closed first: unit lifecycle test_closing.py
+@pytest.mark.repeats  # test_adoption_faults.py, with kills; that nodes are closed first: unit lifecycle test_closing.py
 @pytest.mark.groups(group("a100", billingMinimumSeconds=3600))
 async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_taken_away(bed: Bed) -> None:
     """Its pods do not begin on its machine again, which is paid for as long as for nobody else."""
