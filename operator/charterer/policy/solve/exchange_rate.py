@@ -14,8 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-import numpy as np
-
 from charterer.domain.ids import Rate
 
 
@@ -90,6 +88,8 @@ def rates_of_mixtures(
     demands: Sequence[Demand], least: Sequence[Sequence[float]], factors: Sequence[float], allowed: float
 ) -> Sequence[float]:
     """θ* for each factor f of a load that spends  least + f·(spends − least)  at each corner."""
+    import numpy as np  # a tenth of a second, which commands that plan nothing do without
+
     sizes = np.array([len(demand.spends) for demand in demands])
     loads = np.repeat([demand.load for demand in demands], sizes)
     sure = np.concatenate([np.asarray(each) for each in least]) * loads
