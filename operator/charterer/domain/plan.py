@@ -12,9 +12,8 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalI
 from charterer.domain.job import Allocation, Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
-from charterer.domain.reasons.facts import Both, Facts
-from charterer.domain.reasons.facts_of_parents import ParentFact
-from charterer.domain.reasons.sentences import sentence
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.facts import Both
 from charterer.domain.rental import Gang
 from charterer.domain.spending.loans import Loan
 from charterer.domain.time import Instant, after
@@ -87,15 +86,15 @@ class Reason:
     code: ReasonCode
     seconds: float
     money: Money
-    facts: Facts
+    facts: Fact
     instead_of: Option | None = None
 
     @cached_property
     def message(self) -> str:
         """One sentence for people, with the numbers."""
-        return sentence(self.facts)
+        return self.facts.sentence()
 
-    def with_note(self, note: Facts | None) -> Reason:
+    def with_note(self, note: Fact | None) -> Reason:
         """The same with one more thing that is told after the others."""
         return self if note is None else replace(self, facts=Both(self.facts, note))
 
@@ -261,7 +260,7 @@ class BudgetVerdict:
     arrivals: ArrivalsVerdict
     forecast: ForecastVerdict | None
     with_descendants: SpendVerdict | None = None
-    parent_fault: ParentFact | None = None
+    parent_fault: Fact | None = None
     commitments: Money = ZERO
     loans: tuple[Loan, ...] = ()
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from charterer.domain.job import Job, Run, RunOutcome
 from charterer.domain.reasons.facts_of_nodes import RefusedPod
-from charterer.domain.reasons.sentences import sentence
 from charterer.domain.time import Instant, seconds_between
 
 
 def refusal(run: Run) -> str:
     """Which pod of the run was refused and by which node, in the kubelet's words; empty if none was."""
     refused = min((pod for pod in run.pods if pod.refused), key=lambda pod: pod.index, default=None)
-    return "" if refused is None else sentence(RefusedPod.of(refused))
+    return "" if refused is None else RefusedPod.of(refused).sentence()
 
 
 def refused_outcome(job: Job, run: Run, at: Instant) -> RunOutcome:

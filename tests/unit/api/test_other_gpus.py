@@ -12,7 +12,7 @@ from charterer.api.node_demands import node_demands
 from charterer.api.template import gpu_resource, template_problem, trainer_gpus
 from charterer.domain.nodes.demands import OfferedNode, OtherResource, misfits
 from charterer.domain.option import GPU_RESOURCES
-from charterer.domain.reasons.sentences_of_offers import misfits_in_words
+from charterer.domain.reasons.facts_of_offers import misfits_in_words
 from tests.unit.api import values
 
 AMD = "amd.com/gpu"

@@ -19,7 +19,8 @@ from charterer.domain.reasons import facts_of_offers as offers
 from charterer.domain.reasons import facts_of_options as options
 from charterer.domain.reasons import facts_of_parents as parents
 from charterer.domain.reasons import facts_of_waits as waits
-from charterer.domain.reasons.facts import Both, Facts, OnlyObserved, RunsOn, Wanted
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.facts import Both, OnlyObserved, RunsOn, Wanted
 from charterer.domain.selector import Selector
 from charterer.domain.time import parse_instant
 
@@ -47,7 +48,7 @@ def _hourly(amount: str) -> Price:
     return Price.parse(amount)
 
 
-EXAMPLES: Final[Mapping[ReasonCode, tuple[Facts, ...]]] = {
+EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ReasonCode.BUDGET_OPTIMAL: (
         options.Chosen(_FOUR, 11_520.0, Money.of(26.0), _FASTER, False),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.InQuietHours(_LATER))),

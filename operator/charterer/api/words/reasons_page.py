@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import Final
 
 from charterer.api.words.reason_examples import EXAMPLES
-from charterer.domain.reasons.sentences import sentence
 
 _INTRODUCTION: Final = """# Reasons
 
@@ -26,5 +25,5 @@ def reasons_page() -> str:
 def _lines() -> Iterator[str]:
     for code in sorted(EXAMPLES):
         yield f"## {code}\n"
-        yield from (f"- {sentence(facts)}" for facts in EXAMPLES[code])
+        yield from (f"- {facts.sentence()}" for facts in EXAMPLES[code])
         yield ""

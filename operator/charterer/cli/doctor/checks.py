@@ -21,7 +21,6 @@ from charterer.domain.budget import Budget, Mode
 from charterer.domain.money import Money
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.facts_of_waits import NoPoolSelected
-from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
 from charterer.domain.spending.budget_tree import BudgetTree, budget_tree
 from charterer.policy.budgets.reasons import of_share
@@ -208,7 +207,7 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
             yield _parent(shared_out[budget.id], tree)
         if (fault := tree.faults.get(budget.id)) is not None:
             remedy = "set spec.parent to a GPUBudget that exists and is not below this one, or correct that one"
-            yield Finding("budgets", f"GPUBudget {budget.id}", sentence(fault), remedy)
+            yield Finding("budgets", f"GPUBudget {budget.id}", fault.sentence(), remedy)
             continue
         lacking = no_pool(budget, {pool.id: pool for pool in state.pools.values()})
         selected = [name for name, selecting in by_namespace.items() if budget in selecting]
@@ -261,7 +260,7 @@ def _budget(
         )
     elif lacking is not None:
         remedy = "label a GPUPool as its poolSelector says, or change it"
-        yield Finding("budgets", subject, f"can rent nothing: {sentence(lacking)}", remedy)
+        yield Finding("budgets", subject, f"can rent nothing: {lacking.sentence()}", remedy)
     elif not budget.amount.micros:
         text = "has an amount of 0: nothing can be rented" if budget.share is None else why_penniless(budget)
         yield Finding("budgets", subject, text, "set spec.amount")

@@ -28,7 +28,6 @@ from charterer.domain.jobs.job_cost import job_cost
 from charterer.domain.money import Money
 from charterer.domain.plan import Allocate, Verdict
 from charterer.domain.reasons.phrases import as_variant, format_duration, format_money, name
-from charterer.domain.reasons.sentences import sentence
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.demand import DEFAULT_WORK_SECONDS
 from charterer.policy.budgets.reasons import late
@@ -96,7 +95,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += _options(options, report.snapshot.gpu_types, every=every)
         blocks += counted_blocks(options.chosen, explanation)
         blocks += [Paragraph(in_words(more, job)) for more in more_nodes(explanation)]
-        blocks += [Paragraph(f"{sentence(late(name, wait))}.") for name, wait in late_pools(explanation).items()]
+        blocks += [Paragraph(f"{late(name, wait).sentence()}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += [Paragraph(told) for told in slice_sentences(explanation)]
         blocks += [Paragraph(f"Variant {unused.name} is no option: {unused.why}.") for unused in options.unused]
@@ -324,7 +323,7 @@ def _other_pools(explanation: Explanation) -> list[Block]:
     """The pools that are not open to the job because its budget does not select them."""
     solution = explanation.solution
     others = None if solution is None else left_out(solution.budget, explanation.report.snapshot.pools)
-    return [] if others is None else [Paragraph(f"{sentence(others)}.")]
+    return [] if others is None else [Paragraph(f"{others.sentence()}.")]
 
 
 def _row(option: Alternative, *, wholes: bool) -> tuple[TableCell, ...]:

@@ -23,7 +23,6 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Price
 from charterer.domain.plan import ForecastVerdict, Limit, PoolVerdict
 from charterer.domain.reasons.phrases import name
-from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.ledger.balance import current_rate
@@ -199,7 +198,7 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
     """A sentence on how the budget relates to its load and to its parent, and its tone."""
     fault = solution.inputs.tree.faults.get(solution.budget.id)
     if fault is not None:
-        return sentence(fault), Tone.BAD
+        return fault.sentence(), Tone.BAD
     state, tone = _state_of_load(solution, frontier)
     part = of_share(solution.budget)
     return f"{state}; {part}" if part else state, tone
@@ -248,7 +247,7 @@ def _operator(snapshot: Snapshot) -> list[Block]:
 def _pools(report: PlanReport) -> list[Block]:
     """A line for each pool that is smaller than the demand for it, and for each that gives nodes late."""
     small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
-    late_ones = [f"pool {sentence(late(name, wait))}" for name, wait in report.late_pools.items()]
+    late_ones = [f"pool {late(name, wait).sentence()}" for name, wait in report.late_pools.items()]
     found = (("Pools that are too small", small), ("Pools whose nodes come late", late_ones))
     return [
         block

@@ -31,7 +31,6 @@ from charterer.domain.money import Money, Price
 from charterer.domain.nodes.partition import no_such_slice
 from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
 from charterer.domain.pool import InstanceState, Pool, acting_pool
-from charterer.domain.reasons.sentences import sentence
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.spending.budget_tree import budget_tree
@@ -164,9 +163,9 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
     if (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         return False, fault.reason, fault.message
     if verdict is not None and verdict.parent_fault is not None:
-        return False, "ParentUnknown", f"{sentence(verdict.parent_fault)}; what runs goes on"
+        return False, "ParentUnknown", f"{verdict.parent_fault.sentence()}; what runs goes on"
     if (lacking := no_pool(budget, snapshot.pools)) is not None:
-        return False, "NoPool", sentence(lacking)
+        return False, "NoPool", lacking.sentence()
     if nowhere := snapshot.pays_nowhere.get(budget.id):
         return False, "NoNamespace", f"{nowhere}: nothing is rented; label a namespace so, or change it"
     if budget.penniless:
@@ -256,7 +255,7 @@ def _prices(budget: Budget, snapshot: Snapshot) -> Condition:
     pools = snapshot.pools_of(budget)
     if not pools:
         lacking = no_pool(budget, snapshot.pools)
-        return observed(None, "NoPool", "there is no GPUPool" if lacking is None else sentence(lacking))
+        return observed(None, "NoPool", "there is no GPUPool" if lacking is None else lacking.sentence())
     quotes = {pool.id: pool.quote for pool in pools.values() if pool.quote and not pool.closed_because}
     stale = [name for name, quote in quotes.items() if seconds_between(quote.as_of, snapshot.now) > _FRESH_SECONDS]
     if not quotes:

@@ -5,42 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from charterer.domain.option import Option
-from charterer.domain.reasons.facts_of_jobs import JobFact
-from charterer.domain.reasons.facts_of_nodes import NodeFact
-from charterer.domain.reasons.facts_of_offers import OfferFact
-from charterer.domain.reasons.facts_of_options import OptionFact
-from charterer.domain.reasons.facts_of_waits import WaitFact
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.phrases import name
 
 
 @dataclass(frozen=True, slots=True)
-class Both:
+class Both(Fact):
     """Facts that are told one after the other."""
 
-    first: Facts
-    then: Facts
+    first: Fact
+    then: Fact
+
+    def sentence(self) -> str:
+        return f"{self.first.sentence()}; {self.then.sentence()}"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Fact):
     """A job waits for ``option``, because of ``why``."""
 
     option: Option
-    why: Facts
+    why: Fact
+
+    def sentence(self) -> str:
+        return f"{name(self.option)} wanted: {self.why.sentence()}"
 
 
 @dataclass(frozen=True, slots=True)
-class RunsOn:
+class RunsOn(Fact):
     """A job runs on, but could not start again because of ``why``."""
 
-    why: Facts
+    why: Fact
+
+    def sentence(self) -> str:
+        return f"it runs on, but could not start again: {self.why.sentence()}"
 
 
 @dataclass(frozen=True, slots=True)
-class OnlyObserved:
+class OnlyObserved(Fact):
     """The budget only observes, so that what would follow from ``why`` is not done."""
 
-    why: Facts
+    why: Fact
 
-
-Facts = JobFact | NodeFact | OfferFact | OptionFact | WaitFact | Both | Wanted | RunsOn | OnlyObserved
-"""What each kind of sentence tells. All can be compared and hashed."""
+    def sentence(self) -> str:
+        return f"nothing is done in mode Observe: {self.why.sentence()}"

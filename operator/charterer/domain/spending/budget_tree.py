@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
-from charterer.domain.reasons.facts_of_parents import ParentFact, ParentMissing, ParentsInCircle, RelativeUnreadable
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.facts_of_parents import ParentMissing, ParentsInCircle, RelativeUnreadable
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +22,7 @@ class BudgetTree:
 
     above: Mapping[BudgetId, tuple[BudgetId, ...]] = field(default_factory=dict)
     below: Mapping[BudgetId, tuple[BudgetId, ...]] = field(default_factory=dict)
-    faults: Mapping[BudgetId, ParentFact] = field(default_factory=dict)
+    faults: Mapping[BudgetId, Fact] = field(default_factory=dict)
 
     def with_parents(self, budget: BudgetId) -> tuple[BudgetId, ...]:
         """The budgets whose limits hold for this one: itself and its parents, the nearest first."""
@@ -44,7 +45,7 @@ def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] 
         return NO_TREE
     above: dict[BudgetId, tuple[BudgetId, ...]] = {}
     below: dict[BudgetId, list[BudgetId]] = {}
-    faults: dict[BudgetId, ParentFact] = {}
+    faults: dict[BudgetId, Fact] = {}
     for name in budgets:
         chain, fault = _parents(name, budgets)
         if fault is not None:
@@ -60,7 +61,7 @@ def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] 
     return BudgetTree(above, {name: tuple(those) for name, those in below.items()}, faults)
 
 
-def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], ParentFact | None]:
+def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], Fact | None]:
     """A budget's parents, the nearest first, as far as they are known; and what is wrong with them."""
     line = [name]
     while (parent := budgets[line[-1]].parent) is not None:

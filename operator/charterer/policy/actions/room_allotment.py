@@ -9,7 +9,8 @@ from math import inf
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
-from charterer.domain.reasons.facts_of_waits import BetterAlone, BlockedFact, RoomAllotted
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.facts_of_waits import RoomAllotted
 from charterer.policy.options.option_value import Projection
 from charterer.policy.solve.allocation_program import NEAR
 
@@ -52,7 +53,7 @@ class RoomAllotment:
     gap: float
     any_price: bool = False
 
-    def about(self, pool: PoolId, why: BlockedFact | BetterAlone) -> BlockedFact | BetterAlone | RoomAllotted:
+    def about(self, pool: PoolId, why: Fact) -> Fact:
         """How a full pool's room is allotted, and what one more node would bring, told after ``why``; only that for
         other pools.
         """

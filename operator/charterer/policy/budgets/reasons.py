@@ -8,7 +8,8 @@ from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import BudgetVerdict, Reason, ReasonCode
 from charterer.domain.reasons import facts_of_options as of
-from charterer.domain.reasons.facts import Facts, Wanted
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.facts import Wanted
 from charterer.domain.reasons.facts_of_waits import LateNodes
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy.nodes.pool_quota import LaunchWait
@@ -105,6 +106,6 @@ def moving(move: Move, here: Option, work: float, pays: Money | None, weight: fl
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, facts, here)
 
 
-def waiting(code: ReasonCode, option: Option, why: Facts) -> Reason:
+def waiting(code: ReasonCode, option: Option, why: Fact) -> Reason:
     """Why a job waits for an option."""
     return Reason(code, 0.0, ZERO, Wanted(option, why))

@@ -16,7 +16,6 @@ from charterer.domain.job import Job
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Verdict
-from charterer.domain.reasons.sentences import sentence
 from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import RelativeSpeed
 from charterer.policy.budgets.assignment import GroupAssignment
@@ -300,7 +299,7 @@ class _Weighing:
         """Why a running job is not moved there now, as the gate that every move passes says it; empty where it may."""
         there = self._values.moving(self._chosen, to, self.position, rented=True)
         hold = self._budget.gate.held(self._job, self._values, self.position, there)
-        return "" if hold is None else sentence(hold.facts)
+        return "" if hold is None else hold.facts.sentence()
 
     # --- what would have to change ------------------------------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from charterer.domain.nodes.packing import pods_on_node
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
+from charterer.domain.reasons.facts_of_offers import misfits_in_words
 from charterer.domain.reasons.phrases import format_money, parts
-from charterer.domain.reasons.sentences_of_offers import misfits_in_words
 from charterer.gpu_types import names_type, share_of_memory, sharers, slice_profile, takes_part, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position

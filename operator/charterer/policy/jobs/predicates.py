@@ -10,7 +10,7 @@ from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType
 from charterer.domain.reasons import facts_of_jobs as of
-from charterer.domain.reasons.facts import Facts
+from charterer.domain.reasons.fact import Fact
 from charterer.domain.time import Instant, after
 from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.jobs.hopeless import hopeless
@@ -23,7 +23,7 @@ _TOLD_TO_SECONDS = 1.0
 """Kubernetes tells in whole seconds when a pod ended."""
 
 
-def reason(code: ReasonCode, facts: Facts) -> Reason:
+def reason(code: ReasonCode, facts: Fact) -> Reason:
     """A reason that is no matter of seconds and dollars."""
     return Reason(code, 0.0, ZERO, facts)
 

@@ -14,7 +14,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ArrivalsBasis
-from charterer.domain.reasons.facts import Facts
+from charterer.domain.reasons.fact import Fact
 from charterer.domain.reasons.facts_of_waits import CostsTooMuch, OthersWaitForMoney, SpendsTooMuch
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.jobs.group_key import GroupKey
@@ -70,7 +70,7 @@ class Commitments:
         if nodes is not None:
             nodes.add(self._in_sight.waiting_job(job, option))
 
-    def refuse(self, job: Job, option: Option) -> Facts:
+    def refuse(self, job: Job, option: Option) -> Fact:
         """Refuse a job of the queue: nobody behind it gets what the first cannot have.
 
         The dollars that the job needs, and what the budget has for it; or that others come first.

@@ -13,7 +13,7 @@ from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.reasons import facts_of_offers as of
 from charterer.domain.reasons import facts_of_waits as waits
-from charterer.domain.reasons.facts import Facts
+from charterer.domain.reasons.fact import Fact
 from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.jobs.predicates import reason
@@ -52,7 +52,7 @@ def _is_known(pool: Pool) -> bool:
     return pool.offering is not None and pool.quote is not None
 
 
-def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Facts:
+def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
     """The request of the job, and the offers of pools that its budget may rent."""
     asked = of.Request(job.widths.min, job.widths.max, tuple(job.gpu_types))
     offers = [
@@ -88,7 +88,7 @@ def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Facts:
     return of.NothingFits(asked)
 
 
-def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Facts:
+def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Fact:
     """That the fewest pods of an object need more nodes of each pool than there may be, or larger ones."""
     found = []
     for pool in pools:

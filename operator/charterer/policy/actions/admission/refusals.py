@@ -7,13 +7,14 @@ from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
 from charterer.domain.reasons import facts_of_waits as of
-from charterer.domain.reasons.facts import Both, Facts
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.facts import Both
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.room_allotment import RoomAllotment
 from charterer.policy.budgets import reasons
 from charterer.policy.nodes.hard_limit import reserve
 
-_BLOCKED: dict[ReasonCode, of.BlockedFact] = {
+_BLOCKED: dict[ReasonCode, Fact] = {
     ReasonCode.STOPPED: of.RentsNothing(),
     ReasonCode.POOL_COOLING: of.PoolCools(),
     ReasonCode.RENTAL_UNREADABLE: of.RentalUnreadable(),
@@ -31,7 +32,7 @@ class Refusals:
         self._plan = plan
         self._allotment = allotment
 
-    def why_not(self, block: ReasonCode, job: Job, option: Option) -> Facts:
+    def why_not(self, block: ReasonCode, job: Job, option: Option) -> Fact:
         """Why no node can be had for the option, with the numbers of the limit that forbids it."""
         limit = self._limit(block, job, option)
         if limit is not None:
@@ -44,7 +45,7 @@ class Refusals:
             return why
         return self._allotment.about(option.pool, why)
 
-    def _limit(self, block: ReasonCode, job: Job, option: Option) -> Facts | None:
+    def _limit(self, block: ReasonCode, job: Job, option: Option) -> Fact | None:
         """The limit that forbids a node; None where it is none."""
         purse, pool = self._plan.placer.purse, self._plan.snapshot.pools[option.pool]
         worst = pool.quote.worst if pool.quote is not None else Price(0)
@@ -62,14 +63,14 @@ class Refusals:
             return self._plan.solution.inputs.tree.faults.get(self._plan.solution.budget.id)
         return self._plan.placer.operator_limit(option) if block is ReasonCode.OPERATOR_LIMIT else None
 
-    def room_is_made(self, job: Job, option: Option) -> Facts:
+    def room_is_made(self, job: Job, option: Option) -> Fact:
         """Who makes room for a job that gets some of it: by name in its namespace, since its owner reads this."""
         allotment, jobs = self._allotment, self._plan.snapshot.jobs
         narrowed = [jobs[name] for name in (() if allotment is None else allotment.narrowed)]
         near = [f"{each.namespace}/{each.name}" for each in narrowed if each.namespace == job.namespace]
         return of.RoomIsMade(self._full(option), tuple(near), len(narrowed) - len(near))
 
-    def passed_over(self, job: Job, option: Option, wanted: Option) -> Facts | None:
+    def passed_over(self, job: Job, option: Option, wanted: Option) -> Fact | None:
         """That a pool which would be better gives its nodes too late for the job; None where that is not why."""
         if self._allotment is not None and option is not wanted:
             return self._allotment.about(wanted.pool, of.BetterAlone(wanted))
