@@ -1,4 +1,4 @@
-"""The same hour simulated by `charterer.simulate`: today's practice, Charterer at two budgets, and where less is sold.
+"""The same hour simulated by `charterer.tools.simulator`: today's practice, Charterer at two budgets, and where less is sold.
 
     python -m demo.simulated [--pace 30] [--today FILE] [--markdown]
 
@@ -26,25 +26,23 @@ import click
 from charterer.api import decode
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Profile
 from charterer.domain.time import Instant, format_instant, instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms
-from charterer.simulate.model.scenario import Scenario as World
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.baselines import RequestedWidth
-from charterer.simulate.policies.planner_policy import Planner
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.knowledge import ExactKnowledge
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms
+from charterer.tools.simulator.model.scenario import Scenario as World
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.baselines import RequestedWidth
+from charterer.tools.simulator.simulation import Planner, Simulation
 from demo import comparison, scenario
 from demo.columns import Column, ColumnJob, Columns, Parts
 from demo.comparison import Simulated

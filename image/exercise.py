@@ -101,8 +101,7 @@ def call_gcp() -> None:
     """Every client with the method of every call; a request that is sent and refused, and missing credentials."""
     from google.auth.credentials import AnonymousCredentials
 
-    from charterer.providers.gcp.calls import Sdk
-    from charterer.providers.gcp.errors import SdkError
+    from charterer.providers.gcp.calls import Sdk, SdkError
     from charterer.providers.gcp.permissions import Call
 
     refusal = {"error": {"code": 403, "message": "no", "errors": [{"reason": "forbidden", "message": "no"}]}}
@@ -138,8 +137,7 @@ def call_azure() -> None:
 
 def keep_costs() -> None:
     """A record of costs in a folder, and a request to a bucket that is signed, sent and refused."""
-    from charterer.cost_record.files import CostRecord
-    from charterer.cost_record.places import RecordUnavailable
+    from charterer.cost_record import CostRecord, RecordUnavailable
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(CostRecord(folder).write([]))
@@ -156,10 +154,9 @@ def think() -> None:
     from click.testing import CliRunner
 
     from charterer.cli.main import main
-    from charterer.domain.nodes.hazard import NodeLifetimes
-    from charterer.domain.pool import CapacityType
+    from charterer.domain.pool import CapacityType, NodeLifetimes
     from charterer.domain.time import Instant
-    from charterer.estimate.nodes.hazard import hazard
+    from charterer.estimate.hazard import hazard
     from charterer.policy.solve.linear_program import minimise
 
     program = minimise([1.0, 3.0], [0, 0], [((0, 2.0),), ((0, 1.0),)], [1.5])
@@ -185,9 +182,9 @@ def command_line() -> None:
     import click
     from click.testing import CliRunner
 
-    from charterer.cli.dashboard.board import Board
-    from charterer.cli.dashboard.server import PageServer
     from charterer.cli.main import main
+    from charterer.tools.commands.dashboard.command import PageServer
+    from charterer.tools.commands.dashboard.documents import Board
 
     for name in main.list_commands(click.Context(main)):
         assert CliRunner().invoke(main, [name, "--help"], catch_exceptions=False).exit_code == 0, name
@@ -199,9 +196,9 @@ def reach_the_cluster() -> None:
     """The pod's credentials, a call of the Lease's client that finds nobody, the watch's library, certificates."""
     import kopf  # noqa: F401
 
-    from charterer.cluster.blocking import BlockingClient
     from charterer.cluster.credentials import from_kubeconfig
     from charterer.cluster.errors import Unreachable
+    from charterer.cluster.lease import BlockingClient
     from charterer.server.tls import ensure_tls
 
     async def nothing() -> None:

@@ -7,11 +7,10 @@ from math import ceil
 
 from charterer.domain.job import Allocation
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.world import World
-from charterer.simulate.model.node_market import SimMachine
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.policies.fleet import BaselineFleet, nodes_for
+from charterer.tools.simulator.engine.world import Policy, World
+from charterer.tools.simulator.model.node_market import SimMachine
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.policies.fleet import BaselineFleet, nodes_for
 
 
 class BoaReference(Policy):

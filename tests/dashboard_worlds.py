@@ -6,16 +6,15 @@ from dataclasses import replace
 from random import Random
 from typing import Any
 
-from charterer.cli.dashboard.documents import Sighting
 from charterer.domain.budget import Cause, Costs, DayCosts
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
-from charterer.domain.job import Job, Placement, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, Job, Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price, total
 from charterer.domain.option import Option
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import Instant, after, format_instant
+from charterer.tools.commands.dashboard.documents import Sighting
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import MID_MONTH, World
 

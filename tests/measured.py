@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import ceil
 
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application, TrainerMeasurement
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, Application, TrainerMeasurement
 
 EPOCHS: Mapping[str, int] = {"bert": 2, "cifar10": 100, "deepspeech2": 80, "imagenet": 90, "ncf": 10, "yolov3": 50}
 LARGEST_LOCAL_BATCH: Mapping[str, int] = {"yolov3": 8}

@@ -9,15 +9,13 @@ from typing import Any
 
 from charterer.domain.budget import Mode, MoveLimits
 from charterer.domain.ids import JobId, Rate
-from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
-from charterer.domain.period import QuietHours
 from charterer.domain.pool import Notice, PriceSegment
 from charterer.domain.profile import Amdahl, FailedWidth, Phase, PowerLaw, SpeedCurve
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.progress import Progress
-from charterer.domain.time import after
+from charterer.domain.reports import Progress
+from charterer.domain.time import QuietHours, after
 from charterer.policy.planner import plan
 from tests import factory
 from tests.worlds import World

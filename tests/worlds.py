@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from charterer.domain.billing import accrued
+from charterer.domain.budget_tree import with_shares
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import (
     Allocation,
@@ -25,7 +26,7 @@ from charterer.domain.job import (
     RunOutcome,
     RunRecord,
 )
-from charterer.domain.jobs.sessions import with_report, with_run_given, with_session_over
+from charterer.domain.job_records import with_report, with_run_given, with_session_over
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import GPU, Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent, moves_with
@@ -36,11 +37,10 @@ from charterer.domain.pool import (
     PriceSegment,
     Survey,
 )
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.spending.amount_shares import with_shares
 from charterer.domain.time import Instant, after
 from tests import factory
 from tests.factory.declared import MID_MONTH, NAMESPACE, Declared

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from charterer.workloads.adopted.train_job import TRAIN_JOBS
+from charterer.workloads.adopted.job_set import TRAIN_JOBS
 from demo.pace import Json
 from demo.replay import TRAINING_JOBS
 from demo.scenario import NAMESPACE, ReplayJob, Scenario

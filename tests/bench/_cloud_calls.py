@@ -10,10 +10,9 @@ from concurrent.futures import Executor
 from datetime import datetime, timedelta
 from typing import TypeVar, TypeVarTuple
 
-from charterer.controller.execute.cloud_writer import CloudWriter
+from charterer.controller.execute.context import CloudWriter
 from charterer.controller.preflights import Preflights
-from charterer.controller.renewals import Renewals
-from charterer.controller.surveys import SurveyPace, Surveys
+from charterer.controller.surveys import Renewals, SurveyPace, Surveys
 from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.order import Ask, Order
 from charterer.domain.pool import Pool

@@ -7,8 +7,7 @@ import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from tests.bench.small_teams import Team, TeamJob
 
 HOUR, DAY = 3600.0, 86_400.0

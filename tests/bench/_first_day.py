@@ -20,20 +20,18 @@ from charterer.domain.ids import ClassId, PoolId, Rate
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ArrivalsBasis
-from charterer.domain.reports.progress import TRUSTED_FRACTION
+from charterer.domain.reports import TRUSTED_FRACTION
 from charterer.domain.steps import CountedJob
 from charterer.domain.time import after, parse_instant
-from charterer.ledger.class_history import learn
-from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
-from charterer.policy.budgets.cost_calibration import CostCalibration
-from charterer.policy.budgets.demand import BudgetLoad, GroupDemand
-from charterer.policy.budgets.pacing import PacingState, allowed_rate
-from charterer.policy.budgets.plausible_loads import solve_for_plausible_loads
-from charterer.policy.jobs.group_key import GroupKey
+from charterer.ledger.balance import learn
+from charterer.policy.budgets.assignment import CostCalibration
+from charterer.policy.budgets.demand import Arrivals, BudgetLoad, GroupDemand, SeenJobs, expected_arrivals
+from charterer.policy.budgets.forecast import PacingState, allowed_rate
+from charterer.policy.budgets.solution import solve_for_plausible_loads
+from charterer.policy.jobs.job_facts import GroupKey
+from charterer.policy.options.market import MenuKey
 from charterer.policy.options.menu import Menu
-from charterer.policy.options.menu_key import MenuKey
-from charterer.policy.solve.exchange_rate import Solution
-from charterer.policy.solve.hull import Hull, hull
+from charterer.policy.solve.hull import Hull, Solution, hull
 from tests.bench._pollux import at_hours
 
 START = parse_instant("2026-01-01T00:00:00Z")

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.workload import Submission
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.workload import Submission
 from demo.condense import data_dir
 
 APPLICATIONS = (

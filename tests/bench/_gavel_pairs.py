@@ -14,14 +14,14 @@ from functools import cache
 from itertools import pairwise, product
 
 from charterer.domain.ids import Rate
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Widths
 from charterer.domain.money import Price
-from charterer.domain.nodes.partition import SharingMechanism
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
+from charterer.domain.pool import SharingMechanism
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pairs import PairKey, PairMember, PairTable
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
 from tests.bench import _gavel as measured
 from tests.bench import _pollux as pollux
 

@@ -13,7 +13,7 @@ from charterer.domain.pool import Pool
 from charterer.domain.time import instant
 from charterer.providers.gcp.calls import Answer, Params
 from charterer.providers.gcp.cloud import GcpCloud
-from charterer.providers.gcp.names import instance_name, labels_of
+from charterer.providers.gcp.listing import instance_name, labels_of
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.provider import Provider
 from tests import factory

@@ -16,11 +16,11 @@ from itertools import pairwise
 from charterer.domain.ids import Rate
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import Scenario, new_budget
-from charterer.simulate.model.workload import Submission, read_workload
-from charterer.simulate.policy_registry import ApplicationWidths
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import Scenario, new_budget
+from charterer.tools.simulator.model.workload import Submission, read_workload
+from charterer.tools.simulator.policy_registry import ApplicationWidths
 from demo.condense import data_dir
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 

@@ -19,11 +19,10 @@ from scipy.sparse import coo_array
 
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.time import Instant, after
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.world import World
-from charterer.simulate.model.node_market import SimMachine
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.policies.fleet import BaselineFleet
+from charterer.tools.simulator.engine.world import Policy, World
+from charterer.tools.simulator.model.node_market import SimMachine
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.policies.fleet import BaselineFleet
 
 Numbers = NDArray[np.float64]
 """A vector by job or type, or a matrix by job and type."""

@@ -14,8 +14,8 @@ from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Observation
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application
-from charterer.simulate.model.scenario import class_of
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, Application
+from charterer.tools.simulator.model.scenario import class_of
 from tests.bench._models import model_of
 from tests.bench.learning import setting
 

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from charterer.domain.ids import Rate
-from charterer.domain.jobs.widths import Widths
-from charterer.simulate.model.ground_truth import Application, joined
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario, new_budget
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
+from charterer.domain.job import Widths
+from charterer.tools.simulator.model.ground_truth import Application, joined
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, new_budget
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
 from demo.condense import data_dir
 from tests.bench import _gavel as measured
 from tests.bench import _pollux as pollux

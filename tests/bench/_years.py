@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table as Rows
 
-from charterer.policy.budgets.spend_forecast import Forecast
+from charterer.policy.budgets.forecast import Forecast
 
 ASKED_ON = (2, 5, 10, 15, 20, 25)
 """Days of each month on which the forecast is put on record."""

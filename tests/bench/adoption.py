@@ -18,9 +18,8 @@ from statistics import median
 from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import CLUSTER_QUEUES, JOBS, NODES, PODS, Resource
-from charterer.workloads.adopted.job_set import JOB_SETS
+from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
-from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from demo.pods import gpus
 from tests.bench._adopted_jobs import controllers
 from tests.bench._bed import measuring_plane

@@ -22,10 +22,10 @@ from typing import Final
 
 import duckdb
 
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
 from charterer.domain.budget import Cause
+from charterer.domain.cost_row import BilledMachine, CostRow
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import BilledMachine, CostRow
 from charterer.domain.time import Instant, parse_instant
 
 _HOUR: Final = 3_600_000_000

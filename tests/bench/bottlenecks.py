@@ -27,11 +27,10 @@ from dataclasses import dataclass
 from statistics import median
 from unittest.mock import patch
 
-from charterer.domain.reports.bottleneck import BottleneckKind
+from charterer.domain.reports import BottleneckKind
 from charterer.domain.time import Instant, after
-from charterer.estimate.bottlenecks import persistent
-from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
-from charterer.estimate.bottlenecks.run_reports import RunReports, StepParts
+from charterer.estimate import bottlenecks
+from charterer.estimate.bottlenecks import CheckpointTimes, RunReports, StepParts
 
 EVERY = 10.0
 HOUR = 3600.0
@@ -177,10 +176,10 @@ def main() -> None:
     parser.add_argument("--faults", type=int, default=40)
     parser.add_argument("--pods", type=int, nargs="+", default=[1, 2, 4, 16])
     parser.add_argument("--scatter", type=float, default=1.0)
-    parser.add_argument("--rule", type=int, nargs=2, default=[persistent.FOUND, persistent.WINDOW])
+    parser.add_argument("--rule", type=int, nargs=2, default=[bottlenecks.FOUND, bottlenecks.WINDOW])
     options = parser.parse_args()
     needed, window = options.rule
-    with patch.multiple(persistent, FOUND=needed, WINDOW=window, OVER=min(persistent.OVER, needed - 1)):
+    with patch.multiple(bottlenecks, FOUND=needed, WINDOW=window, OVER=min(bottlenecks.OVER, needed - 1)):
         measure(options)
 
 

@@ -19,18 +19,15 @@ from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.period import period_bounds
 from charterer.domain.steps import CountedJob
-from charterer.domain.time import Instant, after, parse_instant, seconds_between
-from charterer.ledger.class_history import learn
-from charterer.policy.actions.admission.queue_order import next_in_queue
-from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
-from charterer.policy.budgets.cost_calibration import CostFactor, cost_factor, usual_squared_cv
-from charterer.policy.budgets.pacing import PacingState, allowed_rate
-from charterer.policy.budgets.spend_forecast import Forecast, JobStream, SpendBounds, forecast
-from charterer.policy.jobs.committed_cost import NOTHING, CommittedCost
-from charterer.policy.solve.exchange_rate import Demand, Solution, solve
-from charterer.policy.solve.hull import Hull, hull
+from charterer.domain.time import Instant, after, parse_instant, period_bounds, seconds_between
+from charterer.ledger.balance import learn
+from charterer.policy.actions.admission.queue import next_in_queue
+from charterer.policy.budgets.assignment import CostFactor, cost_factor, usual_squared_cv
+from charterer.policy.budgets.demand import Arrivals, SeenJobs, expected_arrivals
+from charterer.policy.budgets.forecast import Forecast, JobStream, PacingState, SpendBounds, allowed_rate, forecast
+from charterer.policy.jobs.groups import NOTHING, CommittedCost
+from charterer.policy.solve.hull import Demand, Hull, Solution, hull, solve
 from tests.bench._years import ASKED_ON, Month, options, print_tables
 
 START = parse_instant("2026-01-01T00:00:00Z")

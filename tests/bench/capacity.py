@@ -20,17 +20,16 @@ from dataclasses import dataclass
 from functools import cache
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.policies.baselines import RequestedWidth
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.policies.baselines import RequestedWidth
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _gavel as gavel
 from tests.bench._pollux import START, Point, at_hours, rates
 from tests.lifetimes import GCP, lifetimes, missing

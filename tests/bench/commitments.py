@@ -20,18 +20,16 @@ from itertools import product
 from unittest.mock import patch
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Price
-from charterer.domain.nodes.commitment import Commitment
-from charterer.domain.pool import Pool
+from charterer.domain.pool import Commitment, Pool
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _gavel as gavel
 from tests.bench._pollux import START
 

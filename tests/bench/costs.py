@@ -21,10 +21,10 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
 from charterer.domain.budget import Cause
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Money, total
-from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import after, parse_instant
 from tests.factory.cost_rows import cost_row, payer
 

@@ -15,9 +15,8 @@ import statistics
 import time
 from collections.abc import Sequence
 
-from charterer.cli.dashboard.board import Board, encode
-from charterer.cli.dashboard.documents import PageQuestion, cluster_parts
-from charterer.cli.dashboard.server import PageServer
+from charterer.tools.commands.dashboard.command import PageServer
+from charterer.tools.commands.dashboard.documents import Board, PageQuestion, cluster_parts, encode
 from tests.browser import CHROMIUM, Browser, open_browser
 from tests.dashboard_worlds import busy_cluster
 

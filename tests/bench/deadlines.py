@@ -26,21 +26,19 @@ from math import cos, exp, inf, log, pi, sqrt
 import numpy as np
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import Allocation, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Allocation, SpotPolicy, Widths
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.world import World
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge
-from charterer.simulate.model.lifetimes import measured, uniform
-from charterer.simulate.model.node_market import SimMachine
-from charterer.simulate.model.scenario import JobTerms, Scenario, new_budget
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.fleet import BaselineFleet
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy, World
+from charterer.tools.simulator.knowledge import ExactKnowledge
+from charterer.tools.simulator.model.node_market import SimMachine
+from charterer.tools.simulator.model.pools_file import measured, uniform
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, new_budget
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.fleet import BaselineFleet
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench.spot import CHECKPOINT, RESTART, SPOT_PRICE, START, Kind, two_pools
 from tests.lifetimes import CMDARE, GCP, lifetimes, missing
 

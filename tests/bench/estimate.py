@@ -16,11 +16,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
-from charterer.estimate.goodput import configurations
 from charterer.estimate.learned import Learned
-from charterer.estimate.learner import Learner
+from charterer.estimate.learner import Learner, configurations
 from charterer.estimate.observation import Observation, Shape
-from charterer.simulate.model.ground_truth import GPU_TYPE
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE
 from tests.bench._pollux import need_data, tables
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables
 

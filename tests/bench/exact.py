@@ -28,21 +28,20 @@ from unittest.mock import patch
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.policy.solve.allocation_program import Claimant, NodeRoom, Way, allocate
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile, exact_profiles
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import ApplicationWidths
-from charterer.simulate.simulation import Simulation
+from charterer.policy.solve.linear_program import Claimant, NodeRoom, Way, allocate
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_phases, exact_profile, exact_profiles
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policy_registry import ApplicationWidths
+from charterer.tools.simulator.simulation import Simulation
 from demo.condense import data_dir
 from tests.bench import _pollux
 

@@ -22,20 +22,20 @@ from random import Random
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Widths
 from charterer.domain.money import Price
-from charterer.domain.nodes.waits import SLOTS, LaunchHistory
+from charterer.domain.pool import SLOTS, LaunchHistory
 from charterer.domain.time import Instant, parse_instant
-from charterer.estimate.nodes import waits
+from charterer.estimate import waits
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 
 _BEGAN = parse_instant("2026-06-01T00:00:00Z")
 """A Monday."""

@@ -33,13 +33,12 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import Scenario, class_of, new_budget
-from charterer.simulate.policies.baselines import RequestedWidth
-from charterer.simulate.policies.planner_policy import Planner
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import Scenario, class_of, new_budget
+from charterer.tools.simulator.policies.baselines import RequestedWidth
+from charterer.tools.simulator.simulation import Planner, Simulation
 from tests.bench import _first_budgets as worlds
 from tests.bench import commitments, small_teams
 from tests.bench._pollux import START

@@ -28,8 +28,8 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.model.scenario import new_budget
-from charterer.simulate.model.workload import Submission
+from charterer.tools.simulator.model.scenario import new_budget
+from charterer.tools.simulator.model.workload import Submission
 from tests.bench import _first_day, year
 
 _DAYS = 62.0

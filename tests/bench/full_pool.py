@@ -11,7 +11,7 @@ dollars an hour with both kinds of budget, and a month's budget is what the jobs
 rate that it pays is another one, so there look at hours and dollars too.
 
 ``--ceilings``: instead, what other defaults of ``maxPaysPerHourSaved`` cost, as multiples of an hour of the job as it
-was asked for in the dearest pool (``options.ceiling``), in hours and dollars. Money must be left, or none binds.
+was asked for in the dearest pool (``options.menu``), in hours and dollars. Money must be left, or none binds.
 """
 
 from __future__ import annotations
@@ -26,21 +26,20 @@ from statistics import fmean
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
-from charterer.policy.options.ceiling import FACTOR
+from charterer.policy.options.menu import FACTOR
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_phases, exact_profile
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 
 START = parse_instant("2026-06-01T00:00:00Z")
 DAY = 86_400.0
@@ -141,7 +140,7 @@ def run(case: Case) -> Figures:
     memo = Memo()
     simulation = Simulation(scenario, lambda snapshot: plan(snapshot, memo), ExactKnowledge(known))
     with ExitStack() as stack:
-        stack.enter_context(patch("charterer.policy.options.ceiling.FACTOR", case.ceiling))
+        stack.enter_context(patch("charterer.policy.options.menu.FACTOR", case.ceiling))
         if not case.allotted:
             stack.enter_context(patch("charterer.policy.actions.admission.queue.allot_room", lambda *_: None))
         return _figures(simulation.run())

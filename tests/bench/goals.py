@@ -27,11 +27,10 @@ from rich.progress import Progress
 from charterer.domain.job import ResizePolicy
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.scenario import Scenario, class_of
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.knowledge import ExactKnowledge, LearnedKnowledge, ReportModel, exact_profiles
+from charterer.tools.simulator.model.scenario import Scenario, class_of
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _pollux as pollux
 from tests.measured import GPUS_PER_NODE
 

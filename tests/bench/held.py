@@ -1,4 +1,4 @@
-"""What answers cost that wait for a change of their run's members (``server.held_answers``), over TLS as pods ask.
+"""What answers cost that wait for a change of their run's members (``server.http``), over TLS as pods ask.
 
     python -m tests.bench.held [--answers 2000]
 
@@ -22,10 +22,8 @@ from time import monotonic, perf_counter
 
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant
-from charterer.server.directory import CurrentRun, Members
-from charterer.server.held_answers import HeldAnswers
-from charterer.server.http import PROGRESS_CONNECTIONS, progress_app, serve
-from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.http import PROGRESS_CONNECTIONS, HeldAnswers, progress_app, serve
+from charterer.server.progress import CurrentRun, Members, ProgressBoard, ProgressReport
 from charterer.server.tls import StoredSecret, ensure_tls
 from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, Directory, Reviewer, bearer, token

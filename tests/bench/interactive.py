@@ -20,21 +20,19 @@ from decimal import Decimal
 from typing import NamedTuple
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.policy.jobs.hold_time import hold_seconds
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import application_from_speeds
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.sim_session import Cell, Notebook
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.policy.actions.running_jobs import hold_seconds
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import application_from_speeds
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Cell, Notebook, Submission
+from charterer.tools.simulator.simulation import Simulation
 
 NOTEBOOK = "notebook"
 HOURLY = Price.parse("2.48")

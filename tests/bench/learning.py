@@ -25,16 +25,15 @@ from charterer.domain.ids import Rate
 from charterer.domain.money import Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application, with_step_times
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import ApplicationWidths
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.knowledge import ExactKnowledge, LearnedKnowledge, ReportModel, exact_profiles
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, Application, with_step_times
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policy_registry import ApplicationWidths
+from charterer.tools.simulator.simulation import Simulation
 from demo.condense import data_dir
 from tests.bench import _pollux as pollux
 from tests.bench._gavel import WIDTHS, steps_per_second

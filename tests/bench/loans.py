@@ -17,13 +17,12 @@ from statistics import fmean
 from rich.console import Console
 from rich.table import Table
 
+from charterer.domain.budget import Need, loans, net_loan
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
-from charterer.domain.period import period_bounds
-from charterer.domain.spending.loans import Need, loans, net_loan
-from charterer.domain.time import after, moment, seconds_between
-from charterer.policy.budgets.pacing import PacingState
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.domain.time import after, moment, period_bounds, seconds_between
+from charterer.policy.budgets.forecast import PacingState
+from charterer.policy.solve.hull import BudgetFit
 from tests.bench.budgets import DAY, MONTHS, START, Case, World
 
 STEP = DAY / 4

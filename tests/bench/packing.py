@@ -23,22 +23,20 @@ from itertools import accumulate, pairwise
 from time import process_time
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import parse_instant, seconds_between
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import JobResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.policies.baselines import RequestedWidth
-from charterer.simulate.policies.planner_policy import Planner
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import JobResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.policies.baselines import RequestedWidth
+from charterer.tools.simulator.simulation import Planner, Simulation
 from tests.bench import _gavel as gavel
 from tests.bench._pollux import START, at_hours
 

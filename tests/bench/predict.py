@@ -23,12 +23,11 @@ from scipy.optimize import minimize
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import ModelFacts
+from charterer.estimate import priors
 from charterer.estimate.learned import LIKELY
-from charterer.estimate.priors import model_prior
-from charterer.estimate.priors.model_prior import MeasuredModel, predicted_seconds
-from charterer.estimate.priors.prior import SHEET_POWER
+from charterer.estimate.priors import SHEET_POWER, MeasuredModel, predicted_seconds
 from charterer.gpu_types.accelerators import MODELS
-from charterer.policy.options import checkpoint_time
+from charterer.policy.options import sources
 from demo.condense import data_dir
 from tests.bench import _cmdare as cmdare
 from tests.bench import _gavel as gavel
@@ -48,7 +47,7 @@ def root_mean_square(errors: Sequence[float]) -> float:
 
 
 def _x(step: MeasuredStep) -> float:
-    return math.log(step.flops / model_prior.CENTRE)
+    return math.log(step.flops / priors.CENTRE)
 
 
 def _sheet(gpu_type: str) -> float:
@@ -228,13 +227,13 @@ def main() -> None:
     print("constants of estimate.model_prior, again and as they are")
     of_type, of_family = spreads()
     for name, again, now in (
-        ("LEVEL", found.level, model_prior.LEVEL),
-        ("SLOPE", found.slope, model_prior.SLOPE),
-        ("TYPE_SPREAD", of_type, model_prior.TYPE_SPREAD),
-        ("FAMILY_SPREAD", of_family, model_prior.FAMILY_SPREAD),
-        ("FAMILY_SLOPE_SPREAD", found.family_slope, model_prior.FAMILY_SLOPE_SPREAD),
-        ("MODEL_SPREAD", found.model, model_prior.MODEL_SPREAD),
-        ("MODEL_TYPE_SPREAD", found.model_on_type, model_prior.MODEL_TYPE_SPREAD),
+        ("LEVEL", found.level, priors.LEVEL),
+        ("SLOPE", found.slope, priors.SLOPE),
+        ("TYPE_SPREAD", of_type, priors.TYPE_SPREAD),
+        ("FAMILY_SPREAD", of_family, priors.FAMILY_SPREAD),
+        ("FAMILY_SLOPE_SPREAD", found.family_slope, priors.FAMILY_SLOPE_SPREAD),
+        ("MODEL_SPREAD", found.model, priors.IN_FAMILY_SPREAD),
+        ("MODEL_TYPE_SPREAD", found.model_on_type, priors.MODEL_TYPE_SPREAD),
     ):
         print(f"  {name:20} {again:7.3f} {now:7.3f}")
     print("\nseconds a step: mean error, deviation of logarithms, 90 % interval holds, and is a")
@@ -249,7 +248,7 @@ def main() -> None:
         show(f"{name}, nothing ran here", predictions(table, lambda *_: False))
         show(f"{name}, the others ran here", predictions(table, _other_model))
     for step, error, deviation in predictions(of_sia(), lambda *_: False):
-        straight = error - (1.0 - model_prior.SLOPE) * max(_x(step) - model_prior.LARGEST, 0.0)
+        straight = error - (1.0 - priors.SLOPE) * max(_x(step) - priors.LARGEST, 0.0)
         print(
             f"    {step.model:9} {step.gpu_type:5} predicted ÷ true {math.exp(error):5.2f}, deviation {deviation:.2f}; "
             f"with one slope {math.exp(straight):5.2f}"
@@ -257,8 +256,8 @@ def main() -> None:
     fixed, each, errors = checkpoint_errors()
     print("\nseconds of a checkpoint")
     for name, again, now in (
-        ("FIXED_SECONDS", fixed, checkpoint_time.FIXED_SECONDS),
-        ("SECONDS_PER_PARAMETER", each, checkpoint_time.SECONDS_PER_PARAMETER),
+        ("FIXED_SECONDS", fixed, sources.FIXED_SECONDS),
+        ("SECONDS_PER_PARAMETER", each, sources.SECONDS_PER_PARAMETER),
     ):
         print(f"  {name:22} {again:9.3g} {now:9.3g}")
     within = fmean(pstdev(seconds) / fmean(seconds) for _, seconds in cmdare.checkpoints().values())

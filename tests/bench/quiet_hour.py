@@ -24,7 +24,7 @@ from statistics import median
 import psutil
 
 from charterer.cluster.paths import EVENTS, GPU_BUDGETS, TRAINING_JOBS
-from charterer.domain.reports.bottleneck import BottleneckKind
+from charterer.domain.reports import BottleneckKind
 from tests.bench._real_bed import real_bench_bed
 from tests.e2e.support import SCRIPTS, Training
 from tests.testbed import cgroups, node_programs

@@ -22,29 +22,27 @@ from math import inf
 from unittest.mock import patch
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Job, ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Job, ResizePolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.incremental import Memo
-from charterer.policy.actions.budget_actions import RULES
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.outlook import Outlook
-from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.lifetimes import exponential
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.simulation import Simulation
+from charterer.policy.planner import RULES, plan
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pools_file import exponential
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _gavel as gavel
 from tests.bench import full_pool, packing, spot
 from tests.bench._pollux import START
 
-_RULES = "charterer.policy.actions.budget_actions.RULES"
+_RULES = "charterer.policy.planner.RULES"
 _QUEUE = "charterer.policy.actions.admission.queue"
 _OUTLOOK = "charterer.policy.outlook.outlook.Outlook"
-_WAITS = "charterer.policy.outlook.fragment_waits.FragmentWaits"
+_WAITS = "charterer.policy.outlook.outlook.FragmentWaits"
 
 
 def _nothing(*_: object, **__: object) -> None:

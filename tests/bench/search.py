@@ -35,22 +35,21 @@ from statistics import correlation, fmean, median, stdev
 from charterer.domain.ids import Rate
 from charterer.domain.money import Price
 from charterer.domain.time import Instant
-from charterer.estimate.priors import link_prior
-from charterer.estimate.priors.link_prior import MeasuredLink
+from charterer.estimate import priors
+from charterer.estimate.priors import MeasuredLink
 from charterer.estimate.throughput import Unknown
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import GPU_TYPE
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import JobResult
-from charterer.simulate.model.scenario import Scenario, class_of, new_budget
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import ApplicationWidths
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.knowledge import ExactKnowledge, LearnedKnowledge, ReportModel, exact_profiles
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import JobResult
+from charterer.tools.simulator.model.scenario import Scenario, class_of, new_budget
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policy_registry import ApplicationWidths
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _gavel as gavel
 from tests.bench import _pollux as pollux
 from tests.bench._models import PARAMETERS, model_of
@@ -136,8 +135,8 @@ def show_predictions(pool: Executor, names: Sequence[str], seeds: Sequence[int])
         _line("all", known, tried, errors)
     spreads, alike = link_spreads()
     again = ", ".join(f"{sync.name} {value:.2f}" for sync, value in spreads.items())
-    print(f"  link_prior.MODEL_SPREAD {link_prior.MODEL_SPREAD}, again: {again}")
-    print(f"  link_prior.ALIKE {link_prior.ALIKE}, again: {alike:.2f}")
+    print(f"  link_prior.MODEL_SPREAD {priors.MODEL_SPREAD}, again: {again}")
+    print(f"  link_prior.ALIKE {priors.ALIKE}, again: {alike:.2f}")
 
 
 def _line(name: str, known: str, tried: Sequence[int], errors: Iterable[Errors]) -> None:

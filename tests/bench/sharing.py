@@ -25,24 +25,22 @@ from time import process_time
 from scipy.optimize import linprog
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Price
-from charterer.domain.nodes.partition import SharingMechanism
+from charterer.domain.pool import SharingMechanism
 from charterer.domain.profile import PairSpeed
 from charterer.gpu_types import slice_type
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import Application, application_from_speeds, joined, with_step_times
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.pair_table import PairMember, PairTable
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.knowledge import ExactKnowledge, LearnedKnowledge, ReportModel, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application, application_from_speeds, joined, with_step_times
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pairs import PairMember, PairTable
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _gavel as measured
 from tests.bench import _gavel_pairs as gavel
 from tests.bench import _pollux as pollux

@@ -27,13 +27,13 @@ from typing import NamedTuple
 from charterer.domain.ids import PoolId
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.pair_table import PairTable
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import class_of
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import SHARING, baseline_policy
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.pairs import PairTable
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import class_of
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policy_registry import SHARING, baseline_policy
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _gavel as measured
 from tests.bench import _gavel_pairs as gavel_pairs
 from tests.bench.types import at_dollars

@@ -26,33 +26,25 @@ from functools import partial
 from time import process_time
 
 from charterer.domain.ids import PoolId, Rate, RentalId
-from charterer.domain.job import Allocation, Placement
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Allocation, Placement, Widths
 from charterer.domain.money import ZERO, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.world import World
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel, SimMachine
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.baselines import (
-    FixedFleet,
-    QueueOrder,
-    RequestedWidth,
-    UtilisationAutoscaler,
-)
-from charterer.simulate.policies.planner_policy import PlannerPolicy
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.engine.world import Policy, World
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel, SimMachine
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
+from charterer.tools.simulator.simulation import PlannerPolicy, Simulation
 from tests.boa_reference import BoaReference
 
 START = parse_instant("2026-06-01T00:00:00Z")

@@ -22,9 +22,9 @@ from charterer.domain.ids import BudgetId, JobId, Rate, RentalId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import Allocate, Rent
 from charterer.domain.profile import PowerLaw
-from charterer.domain.reports.bottleneck import Bottleneck
+from charterer.domain.reports import Bottleneck
 from charterer.domain.time import Instant, after
-from charterer.estimate.bottlenecks.run_reports import RunReports
+from charterer.estimate.bottlenecks import RunReports
 from charterer.policy.planner import plan
 from tests.bench.bottlenecks import Fault, Trainer
 from tests.worlds import World

@@ -26,22 +26,20 @@ from statistics import fmean, median
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
-from charterer.domain.period import period_end
 from charterer.domain.plan import Plan
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import seconds_between
+from charterer.domain.time import period_end, seconds_between
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench._pollux import START, at_hours
 
 RATES = (0.5, 2.0, 8.0, 32.0, 128.0)

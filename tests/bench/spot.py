@@ -21,27 +21,25 @@ from itertools import pairwise
 from math import exp, log
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Price
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import NOTHING_COUNTED, CapacityType, Hazard
 from charterer.domain.profile import Phase, PowerLaw, Profile, SpeedCurve
 from charterer.domain.time import after, parse_instant
-from charterer.estimate.nodes.hazard import TOGETHER_SECONDS, EndedNode, hazard, with_ended
+from charterer.estimate.hazard import TOGETHER_SECONDS, EndedNode, hazard, with_ended
 from charterer.incremental import Memo
-from charterer.policy.options.interruptions import RunTimes, interruptions, node_hazard
+from charterer.policy.options.market import RunTimes, interruptions, node_hazard
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge
-from charterer.simulate.model.ground_truth import Application, application_from_speeds
-from charterer.simulate.model.lifetimes import exponential, measured, uniform
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.baselines import RequestedWidth
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.knowledge import ExactKnowledge
+from charterer.tools.simulator.model.ground_truth import Application, application_from_speeds
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pools_file import exponential, measured, uniform
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.baselines import RequestedWidth
+from charterer.tools.simulator.simulation import Simulation
 from tests.lifetimes import CMDARE, GCP, lifetimes, missing
 
 START = parse_instant("2026-06-01T00:00:00Z")

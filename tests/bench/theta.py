@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from charterer.policy.solve.exchange_rate import Demand, solve
+from charterer.policy.solve.hull import Demand, solve
 
 CLASSES, WIDTHS = 200, 64
 _REPEATS = 9

@@ -35,7 +35,7 @@ from charterer.cluster.kinds import AnyKind
 from charterer.cluster.store import ObjectKey, Store, StoredVersion
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.status.job_options import JobOptions
+from charterer.controller.status.jobs import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.view_writer import ViewWriter
 from charterer.domain.ids import RentalId
@@ -44,14 +44,13 @@ from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.gpu_types import slice_type
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
-from charterer.lifecycle.spending.uses import uses_now
-from charterer.lifecycle.view import LifecycleView
+from charterer.lifecycle.view import LifecycleView, uses_now
 from charterer.policy.planner import SolvedPlan, plan, solved_plan
 from tests.stored import as_stored
 from tests.unit.cli.worlds import seen_of

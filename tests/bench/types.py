@@ -27,13 +27,13 @@ from statistics import fmean
 from charterer.domain.money import Price
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import class_of
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import class_of
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _pollux as pollux
 from tests.bench._rounds import (
     Gavel,

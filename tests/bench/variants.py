@@ -24,20 +24,19 @@ from math import nan
 from statistics import fmean
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Widths
 from charterer.domain.money import Price
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.knowledge import Knowledge
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application, application_from_speeds, with_step_times
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.events import Knowledge
+from charterer.tools.simulator.knowledge import ExactKnowledge, LearnedKnowledge, ReportModel, exact_profiles
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, Application, application_from_speeds, with_step_times
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 
 JOB_SECONDS = 8 * 3600.0
 """Of a job on eight GPUs."""

@@ -16,26 +16,24 @@ from itertools import pairwise
 from math import exp, log, sqrt
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
-from charterer.domain.reports.progress import TRUSTED_FRACTION
+from charterer.domain.reports import TRUSTED_FRACTION
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
-from charterer.policy.budgets.spend_forecast import Forecast
+from charterer.policy.budgets.forecast import Forecast
 from charterer.policy.planner import plan
-from charterer.simulate.model.ground_truth import GPU_TYPE, Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.planner_policy import Planner
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Planner, Simulation
 from tests.bench._years import ASKED_ON, Month, options, print_tables
 from tests.bench.budgets import DAY, MONTHS, START, prices, step_down, step_up
 

@@ -6,7 +6,7 @@ import click
 import pytest
 import yaml
 
-from charterer.cli.shared.record_option import record_option
+from charterer.tools.commands.shared.options import record_option
 from tests.chart.support import CHART, HelmRefused, helm, only, render
 
 pytestmark = pytest.mark.programs  # helm

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from charterer.api.models.clouds.choice import CLOUD_FIELDS
+from charterer.api.models.clouds import CLOUD_FIELDS
 from charterer.api.models.kinds import KINDS
 from tests.testbed.controlplane import ControlPlane
 

@@ -13,14 +13,13 @@ from typing import Any
 import pytest
 
 from charterer.api.template import digest_of_content
-from charterer.cli.stop import annotate
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import JOBS, NAMESPACES, NODES, PODS, TRAINING_JOBS, Resource
 from charterer.domain.snapshot import Stop
-from charterer.workloads.adopted.job_set import JOB_SETS
+from charterer.tools.commands.drain import annotate
+from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
-from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from tests import outcome
 from tests.cluster.adopted_jobs import once_held, plain_job
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime

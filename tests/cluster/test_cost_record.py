@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, TRAINING_JOBS
 from charterer.controller.loop import LoopTiming
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
 from charterer.domain.budget import Cause
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.money import Money, total
-from charterer.domain.spending.use import CostRecording
 from tests.testbed.bed import Bed
 
 

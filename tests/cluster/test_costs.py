@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from charterer.controller.loop import LoopTiming
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.money import Money, total
-from charterer.domain.spending.use import CostRecording
 from tests.cluster.commands import charterer
 from tests.cluster.test_cli import person
 from tests.testbed.bed import Bed

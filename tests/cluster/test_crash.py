@@ -14,10 +14,10 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, GPU_POOLS, GPU_RENTALS, JOBS, NODES, TRAINING_JOBS
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.money import Money, total
 from charterer.domain.plan import Command, Rent
-from charterer.domain.spending.use import CostRecording
 from charterer.domain.steps import (
     Adopt,
     AdoptTarget,

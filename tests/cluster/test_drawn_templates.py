@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 
 from charterer.cluster.paths import NODES, PODS
-from charterer.fakecloud.config import GroupSpec
-from charterer.fakecloud.nodes import manifest
-from charterer.fakecloud.records import Machine
+from charterer.tools.fakecloud.config import GroupSpec
+from charterer.tools.fakecloud.nodes import manifest
+from charterer.tools.fakecloud.records import Machine
 from tests import lanes
 from tests.cluster.drawn_templates import EFA, GPUS, PIN, Json, judged, pinned_pod, template
 from tests.testbed.bed import Bed, group

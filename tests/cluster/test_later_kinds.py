@@ -11,7 +11,7 @@ import pytest
 
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
-from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.lease import Heartbeat
 from charterer.cluster.paths import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from charterer.cluster.store import Store, WatchedKind
 from tests.cluster.support import (
@@ -36,7 +36,7 @@ async def test_a_watch_that_is_older_than_its_crd_begins_when_that_is_served(
 ) -> None:
     """It says so meanwhile."""
     said = threading.Event()
-    monkeypatch.setattr(logging.getLogger("charterer.cluster.discovery"), "warning", lambda *_: said.set())
+    monkeypatch.setattr(logging.getLogger("charterer.cluster.watch"), "warning", lambda *_: said.set())
     namespace = await make_namespace(client)
     late = replace(WIDGETS, plural=fresh("gadget").replace("-", ""))
     kind: WatchedKind[int] = WatchedKind("Gadget", late, lambda raw: int(raw["spec"]["size"]))

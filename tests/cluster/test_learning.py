@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from charterer.api.models.learned import ClassStatistics
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
-from charterer.api.models.statistics.class_statistics import ClassStatistics
 from charterer.api.names import LABEL_LEARNED, token_audience
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, SECRETS, SPEEDUP_PROFILES, TRAINING_JOBS

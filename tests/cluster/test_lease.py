@@ -13,8 +13,7 @@ import pytest
 
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
-from charterer.cluster.heartbeat import Heartbeat
-from charterer.cluster.lease import Lease, LeaseTimes
+from charterer.cluster.lease import Heartbeat, Lease, LeaseTimes
 from charterer.cluster.paths import LEASES
 from tests.cluster.support import awaited, make_namespace
 from tests.testbed.controlplane import ControlPlane

@@ -10,8 +10,7 @@ import pytest
 
 from charterer.cluster.paths import GPU_BUDGETS
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.period import period_bounds
-from charterer.domain.time import after, format_instant, parse_instant
+from charterer.domain.time import after, format_instant, parse_instant, period_bounds
 from tests.cluster.test_crash import LISTED_SECONDS
 from tests.testbed.bed import Bed, group
 from tests.testbed.call_killer import around

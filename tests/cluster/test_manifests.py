@@ -19,15 +19,14 @@ from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, PastPeriod
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.job import Allocation, Placement, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Allocation, Finish, FinishKind, Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Offering, PriceSegment, Quote
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.rental import Gang, RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import parse_instant
 from tests import factory
 from tests.cluster.crd_cases import Json, make

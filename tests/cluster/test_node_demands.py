@@ -16,11 +16,10 @@ import pytest
 from charterer.api.node_demands import node_demands
 from charterer.cluster.client import Client
 from charterer.cluster.paths import NAMESPACES, NODES, PODS
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits, misfits, pods_beside_each_other
-from charterer.domain.nodes.offered_node import offered_node
-from charterer.domain.nodes.packing import pods_on_node
+from charterer.domain.node_demands import NodeTaint, NodeTraits, misfits, pods_beside_each_other
+from charterer.domain.offered_node import offered_node, pods_on_node
 from charterer.domain.pool import Offering, Pool
-from charterer.fakecloud.nodes import HEARTBEAT
+from charterer.tools.fakecloud.nodes import HEARTBEAT
 from tests import factory, lanes
 from tests.cluster import drawn_templates
 from tests.cluster.drawn_templates import DECLARED, EFA, GPUS, PIN, Json, judged, pinned_pod

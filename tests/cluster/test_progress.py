@@ -19,11 +19,9 @@ from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
 from charterer.cluster.paths import SECRETS, TOKEN_REVIEWS
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant, instant
-from charterer.server.directory import CurrentRun
-from charterer.server.errors import Refused
-from charterer.server.held_answers import HeldAnswers
-from charterer.server.http import progress_app, serve
-from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.http import HeldAnswers, progress_app, serve
+from charterer.server.listener import Refused
+from charterer.server.progress import CurrentRun, ProgressBoard, ProgressReport
 from charterer.server.tls import StoredSecret, TlsMaterial, ensure_tls
 from charterer.server.tokens import Authenticator
 from tests.testbed.controlplane import ControlPlane

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import aiohttp
 
-from charterer.cli.dashboard.prometheus import PrometheusHistory
+from charterer.tools.commands.dashboard.documents import PrometheusHistory
 from tests.monitoring.support import RULES, alert_names, serving
 from tests.testbed.bed import Bed
 

@@ -9,9 +9,8 @@ import pytest
 
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import NODES, PODS, Resource
-from charterer.workloads.adopted.job_set import JOB_SETS
+from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
-from charterer.workloads.adopted.train_job import TRAIN_JOBS
 from tests import outcome
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.testbed.bed import group

@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Mapping
 
 import pytest
 
-from charterer.cli.stop import annotate
 from charterer.cluster.paths import (
     EVENTS,
     GPU_BUDGETS,
@@ -24,6 +23,7 @@ from charterer.cluster.paths import (
     TRAINING_JOBS,
 )
 from charterer.domain.snapshot import Stop
+from charterer.tools.commands.drain import annotate
 from tests.testbed.bed import SYSTEM, Bed
 from tests.testbed.operators import OperatorProcess
 

@@ -14,7 +14,7 @@ import pytest
 
 from charterer.cluster import credentials, kinds
 from charterer.cluster.client import Client
-from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.lease import Heartbeat
 from charterer.cluster.paths import CONFIG_MAPS, LEASES, PODS
 from charterer.cluster.resync import SETTLE, Resync
 from charterer.cluster.store import ObjectKey, Store, WatchedKind

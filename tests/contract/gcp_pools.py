@@ -12,7 +12,7 @@ from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import CapacityType, Pool, Survey
 from charterer.providers.gcp.calls import Answer, Params
 from charterer.providers.gcp.cloud import GcpCloud
-from charterer.providers.gcp.names import labels_of
+from charterer.providers.gcp.listing import labels_of
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.prices import PriceTable
 from charterer.providers.provider import NONE_KNOWN, KnownMachines

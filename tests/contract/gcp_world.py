@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from decimal import Decimal
 
 from charterer.clouds.gcp import GcpGroup
-from charterer.providers.gcp.names import CLUSTER_LABEL, labels_of
+from charterer.providers.gcp.listing import CLUSTER_LABEL, labels_of
 from tests.clouds.gcp.project import STOCK_OUT
 from tests.clouds.gcp.protocol import THROTTLED, Fault
 from tests.contract.every_world import World

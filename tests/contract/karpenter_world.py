@@ -11,10 +11,8 @@ from typing import Any
 
 from aiohttp import web
 
-from charterer.providers.karpenter.claims import CLAIMS
-from charterer.providers.karpenter.objects import CallFailure, Json, Listed, ObjectsError
-from charterer.providers.karpenter.prices import METRIC
-from charterer.providers.karpenter.provider import KarpenterCloud
+from charterer.providers.karpenter.claims import CLAIMS, CallFailure, Json, Listed, ObjectsError
+from charterer.providers.karpenter.provider import METRIC, KarpenterCloud
 from tests import factory as make
 from tests.contract.every_world import World
 from tests.unit.providers.claims_world import CLOUD, KARPENTER_KEEPS, Cluster

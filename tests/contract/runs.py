@@ -12,9 +12,9 @@ from charterer.cluster.client import Client, RawObject
 from charterer.cluster.paths import NODES, PODS, SERVICES, TRAINING_JOBS
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Job, Placement, Run
-from charterer.domain.jobs.pod import Pod
 from charterer.domain.money import Price
 from charterer.domain.option import Option
+from charterer.domain.pod import Pod
 from charterer.domain.time import Instant
 from charterer.workloads import RunEnvironment, Workload
 from tests.testbed.controlplane import EXIT_CODE, NODE_ANNOTATION

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.clouds.ec2_quotas import QUOTAS
+from charterer.clouds.aws import QUOTAS
 from charterer.domain.pool import CapacityType
 from charterer.providers.provider import PreflightFinding
 from tests.clouds.aws.services import VCPU_QUOTAS

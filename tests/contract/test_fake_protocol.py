@@ -99,7 +99,9 @@ async def test_two_processes_do_not_share_a_state_file(tmp_path: Path) -> None:
 
 def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     """``charterer fakecloud`` with these arguments, until it ends."""
-    return subprocess.run([sys.executable, "-m", "charterer.fakecloud", *arguments], capture_output=True, text=True)
+    return subprocess.run(
+        [sys.executable, "-m", "charterer.tools.fakecloud", *arguments], capture_output=True, text=True
+    )
 
 
 def test_help_teaches_the_first_calls() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from charterer.domain.ids import InstanceId, NodeName
 from charterer.domain.money import Price
-from charterer.domain.nodes.demands import NodeTraits
+from charterer.domain.node_demands import NodeTraits
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import InstanceState, Offering, Survey
 from charterer.domain.time import parse_instant

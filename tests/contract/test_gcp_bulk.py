@@ -10,7 +10,7 @@ from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType, InstanceState
 from charterer.domain.time import instant
 from charterer.providers.errors import Busy, InvalidRequest
-from charterer.providers.gcp.names import CLUSTER_LABEL, POOL_LABEL
+from charterer.providers.gcp.listing import CLUSTER_LABEL, POOL_LABEL
 from tests.contract.conftest import OpenGcp
 from tests.contract.gcp_pools import POOL, TEMPLATE, TYPE, ZONE, Died, calls_of, die_at, empty
 from tests.contract.wire import CLUSTER

@@ -7,7 +7,7 @@ import pytest
 from charterer.domain.pool import CapacityType, InstanceState
 from charterer.domain.time import instant
 from charterer.providers.errors import InvalidRequest
-from charterer.providers.gcp.names import labels_of
+from charterer.providers.gcp.listing import labels_of
 from tests.contract.conftest import OpenGcp
 from tests.contract.gcp_pools import POOL, SPOT_GROUP, TYPE, ZONE, calls_of
 from tests.contract.wire import CLUSTER

@@ -18,7 +18,7 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.gcp.names import CLUSTER_LABEL, POOL_LABEL, labels_of
+from charterer.providers.gcp.listing import CLUSTER_LABEL, POOL_LABEL, labels_of
 from tests.clouds.gcp.protocol import Fault
 from tests.contract.conftest import OpenGcp
 from tests.contract.gcp_pools import GROUP, PROJECT, TYPE, ZONE, calls_of, gcp_pool

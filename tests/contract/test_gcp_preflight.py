@@ -14,7 +14,7 @@ from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.gpu_types.accelerators import gce_gpu
 from charterer.providers.errors import CloudUnauthorized, InvalidRequest, NotFoundInCloud, ProviderError
-from charterer.providers.gcp.names import labels_of
+from charterer.providers.gcp.listing import labels_of
 from charterer.providers.provider import PreflightFinding
 from tests.clouds.gcp.catalogue import TYPES
 from tests.clouds.gcp.project import Project

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits
+from charterer.domain.node_demands import NodeTaint, NodeTraits
 from charterer.domain.pool import CapacityType
 from tests.contract import gcp_pools
 from tests.contract.aws_pools import GROUP, TYPE

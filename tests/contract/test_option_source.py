@@ -13,8 +13,7 @@ from charterer.domain.job import SpotPolicy
 from charterer.domain.option import Option
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
-from charterer.policy.options.market import Market, PoolOffer, market, pool_offer
-from charterer.policy.options.menu_key import MenuKey
+from charterer.policy.options.market import Market, MenuKey, PoolOffer, market, pool_offer
 from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
 from charterer.policy.solve.phase_dp import key_of
 from tests import lanes

@@ -19,11 +19,10 @@ from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import NODES
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.domain.jobs.target import Target
+from charterer.domain.target import Target
 from charterer.workloads import NotAdoptable, TargetKind, Write
-from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
+from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET, ADOPTED_TRAIN_JOB
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
-from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
 from tests import factory as make
 from tests.contract.adopted_objects import (
     NAMESPACE,

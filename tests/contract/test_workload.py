@@ -12,9 +12,8 @@ import pytest
 from charterer.cluster.client import Client
 from charterer.cluster.errors import BadRequest
 from charterer.cluster.paths import NODES
-from charterer.domain.jobs.group import RESTART_EXIT_CODE
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.run_names import run_name
+from charterer.domain.job import RESTART_EXIT_CODE
+from charterer.domain.pod import PodPhase, run_name
 from charterer.workloads import INDEXED_JOB, NotATemplate, Workload
 from tests.cluster.crd_cases import install_crds
 from tests.contract.runs import NAMESPACE, RunWorld, allocation, node, training_job

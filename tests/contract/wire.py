@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.demands import NodeTraits
+from charterer.domain.node_demands import NodeTraits
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.time import Instant
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, Provider

@@ -11,8 +11,8 @@ import pytest
 
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.controller.outcome import Executor
-from charterer.domain.reports.bottleneck import BottleneckKind
-from charterer.estimate.bottlenecks import run_reports
+from charterer.domain.reports import BottleneckKind
+from charterer.estimate import bottlenecks
 from tests.e2e.support import REAL_NODES, Training, parts_pod
 from tests.testbed.node_host import small_disk
 from tests.testbed.nodes import RealNode
@@ -45,7 +45,7 @@ class EachReportCounts:
 
     def around(self, executor: Executor) -> Executor:
         """The executor as it is."""
-        setattr(run_reports, "_LEAST_SECONDS", 0.0)  # noqa: B010 - it is Final
+        setattr(bottlenecks, "_LEAST_SECONDS", 0.0)  # noqa: B010 - it is Final
         return executor
 
 

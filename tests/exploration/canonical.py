@@ -17,7 +17,7 @@ from charterer.domain.order import Refusal
 from charterer.domain.pool import Instance, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
-from charterer.lifecycle.pool_records.inventory import order_token
+from charterer.lifecycle.pool import order_token
 from tests.property.lifecycle.rented_cloud import LISTED, Machine
 from tests.property.lifecycle.rented_course import Course, Pending
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from charterer.domain.budget import Balance, Budget, Mode
+from charterer.domain.budget import Balance, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money
-from charterer.domain.selector import Selector
 from tests.factory.times import MARCH
 
 TEAM = BudgetId("team")

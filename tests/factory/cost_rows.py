@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from charterer.domain.budget import Cause
+from charterer.domain.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.time import parse_instant
 
 TEAM = {"team": "perception"}

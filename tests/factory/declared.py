@@ -6,20 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from charterer.clouds.fake import FakeGroup
-from charterer.domain.budget import Budget, Mode
+from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
-from charterer.domain.job import Job, ResizePolicy, SpotPolicy
-from charterer.domain.jobs.interactive import Interactive
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.interactive import Interactive
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.commitment import Commitment
-from charterer.domain.nodes.demands import NO_DEMANDS, NodeDemands
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.period import period_bounds
-from charterer.domain.pool import CapacityType, Offering, Pool, Quote
+from charterer.domain.node_demands import NO_DEMANDS, NodeDemands
+from charterer.domain.pool import CapacityType, Commitment, Offering, Partition, Pool, Quote
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
-from charterer.domain.selector import EVERYTHING, Selector
-from charterer.domain.time import Instant, after, parse_instant
+from charterer.domain.time import Instant, after, parse_instant, period_bounds
 from tests import factory
 from tests.factory.pools import cooled
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from charterer.domain.ids import ClassId, JobId, NodeName, RentalId
-from charterer.domain.job import Allocation, Job, Placement, ResizePolicy, Run, SpotPolicy
-from charterer.domain.jobs.pod import Pod, PodPhase
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Allocation, Job, Placement, ResizePolicy, Run, SpotPolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.option import Option
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.time import Instant
 from tests.factory.budgets import TEAM
 from tests.factory.pools import POOL, PRICE

@@ -8,12 +8,12 @@ from typing import Any
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.waits import LaunchHistory
 from charterer.domain.order import CoolDown, Refusal, RefusalKind, Scope, Traits
 from charterer.domain.pool import (
     CapacityType,
     Instance,
     InstanceState,
+    LaunchHistory,
     Notice,
     Offering,
     Pool,

@@ -13,8 +13,7 @@ from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.time import Instant
-from charterer.lifecycle.spending.uses import uses_now
-from charterer.lifecycle.view import LifecycleView
+from charterer.lifecycle.view import LifecycleView, uses_now
 from tests.factory.budgets import budget
 from tests.factory.pools import pool
 from tests.factory.times import at

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from typing import Final
 
-from charterer.providers.gcp.price_table import TABLE, table_of, text_of
+from charterer.providers.gcp.prices import TABLE, table_of, text_of
 
 _REPOSITORY: Final = "https://github.com/cloudpilot-ai/karpenter-provider-gcp"
 _PATH: Final = "pkg/providers/pricing/initial-prices.json"

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from charterer.domain.budget import Cause, Costs
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, Rate, RentalId
-from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import (
     ArrivalsBasis,

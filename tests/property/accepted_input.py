@@ -20,27 +20,25 @@ from charterer.api.models import learned_record
 from charterer.api.models.base import dump
 from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobView
 from charterer.cluster.store import ObjectKey
-from charterer.controller.learning.digest import digest
+from charterer.controller.learning.profile_writer import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.status import job_options
-from charterer.controller.status.job_options import JobOptions
+from charterer.controller.status import jobs as job_options
+from charterer.controller.status.jobs import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import Balance
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import JobId
 from charterer.domain.money import Money, Price
-from charterer.domain.period import period_bounds
 from charterer.domain.plan import Allocate, Plan
 from charterer.domain.pool import Offering, Pool, Quote
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_instant
+from charterer.domain.time import Instant, after, format_instant, period_bounds
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import solved_plan
-from charterer.server.directory import SessionOfRun
-from charterer.server.errors import Refused
-from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.listener import Refused
+from charterer.server.progress import ProgressBoard, ProgressReport, SessionOfRun
 from tests.factory.declared import NAMESPACE
 from tests.property.schema_check import check
 from tests.random_events import completes

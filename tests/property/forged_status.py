@@ -21,16 +21,15 @@ from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.profile import Amdahl
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.rental import Rental
-from charterer.domain.selector import Selector
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import format_instant
 from charterer.policy.planner import plan

@@ -6,9 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from charterer.api.models.base import LARGEST_OBJECT_BYTES, stored_bytes, structural
 from charterer.api.models.kinds import KINDS
-from charterer.api.stored_size import LARGEST_OBJECT_BYTES, stored_bytes
-from charterer.api.structural import structural
 
 _STATUS = {kind.kind: {**structural(kind.status, defaults=False), "required": []} for kind in KINDS}
 

@@ -16,8 +16,8 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
-from charterer.domain.jobs.run_names import job_of_run
-from charterer.domain.reports.progress import Progress
+from charterer.domain.pod import job_of_run
+from charterer.domain.reports import Progress
 from charterer.domain.steps import StopOrphan
 from charterer.domain.time import after
 from charterer.incremental import Memo

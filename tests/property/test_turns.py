@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.cluster import kinds
+from charterer.controller.status.budgets_and_pools import Tally
 from charterer.controller.status.publisher import viewed_objects
-from charterer.controller.status.tally import Tally
 from charterer.domain.errors import Problem
 from charterer.incremental import Memo
 from charterer.lifecycle import LifecycleView, next_steps

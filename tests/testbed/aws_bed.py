@@ -12,13 +12,12 @@ from typing import Any
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.cluster.paths import NAMESPACES
 from charterer.domain.pool import Pool
-from charterer.providers.accounts import Environment, adapter_for
+from charterer.providers.accounts import Environment, OwnCluster, adapter_for
 from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.listing import LAG_SECONDS
 from charterer.providers.aws.permissions import ABANDON_TAG, CLUSTER_TAG, POOL_TAG
-from charterer.providers.karpenter.objects import Objects
-from charterer.providers.own_cluster import OwnCluster
+from charterer.providers.karpenter.claims import Objects
 from charterer.providers.provider import Provider
 from tests.clouds.aws.account import TERMINATED_LISTED, Account, Group, Machine
 from tests.clouds.aws.catalogue import TYPES

@@ -18,14 +18,14 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
     [
         "charterer.app",
-        "charterer.fakecloud.main",
+        "charterer.tools.fakecloud.main",
         "charterer.providers.fake",
         "charterer.providers.aws.cloud",
         "charterer.providers.azure.cloud",
         "charterer.providers.gcp.cloud",
         "charterer.providers.karpenter.provider",
         *(f"charterer.cli.{command}" for command in ("doctor", "explain", "plan", "predict", "preflight")),
-        "charterer.cli.run.command",
+        "charterer.tools.commands.run.command",
         "tests.testbed.operators",
     ]
 )

@@ -12,14 +12,12 @@ from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.cluster.paths import NAMESPACES
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
-from charterer.providers.accounts import Environment, adapter_for
+from charterer.providers.accounts import Environment, OwnCluster, adapter_for
 from charterer.providers.gcp.calls import Sdk
 from charterer.providers.gcp.cloud import GcpCloud
-from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS
-from charterer.providers.gcp.names import labels_of
+from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS, labels_of
 from charterer.providers.gcp.prices import PriceTable
-from charterer.providers.karpenter.objects import Objects
-from charterer.providers.own_cluster import OwnCluster
+from charterer.providers.karpenter.claims import Objects
 from charterer.providers.provider import Provider
 from tests.clouds.clock import WallClock
 from tests.clouds.gcp.catalogue import TYPES

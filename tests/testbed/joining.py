@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from charterer.cluster.errors import AlreadyExists, NotFound
 from charterer.cluster.paths import NODES
-from charterer.fakecloud.nodes import HEARTBEAT, SILENT
+from charterer.tools.fakecloud.nodes import HEARTBEAT, SILENT
 from tests.testbed.bed import Bed, dismantle
 
 _LOOK_SECONDS = 0.1

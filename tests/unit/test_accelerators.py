@@ -8,7 +8,7 @@ from datetime import date
 import pytest
 
 from charterer.clouds.azure import cpus_of, series_of
-from charterer.clouds.gce_gpus import quota_family, quota_metric
+from charterer.clouds.gcp import quota_family, quota_metric
 from charterer.gpu_types import data_sheet
 from charterer.gpu_types.accelerators import (
     AZURE_OTHER,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import ssl
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, Decimal
 from typing import Any, Final, TypeVar
@@ -12,6 +15,49 @@ from pydantic import ValidationError
 from charterer.api.models.base import ApiModel, Condition
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.time import Instant, parse_instant
+
+# Why no connection could be made, in the words of the system and not of a library.
+
+
+def connection_error(error: Exception) -> str:
+    """The cause of a failed connection: ``Connection refused``, ``Name or service not known``.
+
+    Where a library has wrapped the error, its attribute ``certificate_error`` or ``os_error`` is the cause.
+    """
+    cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
+    match cause:
+        case ssl.SSLCertVerificationError():
+            return f"its certificate is not trusted: {cause.verify_message}"
+        case ssl.SSLError():
+            return f"TLS fails: {(cause.reason or str(cause)).replace('_', ' ').lower()}"
+        case OSError() if cause.errno is not None and cause.errno > 0:
+            return os.strerror(cause.errno)
+        case OSError() if cause.strerror:
+            return cause.strerror
+    return str(cause) or type(cause).__name__
+
+
+# When a status says something noticeably new: numbers drift all the time, and not every drift is worth a write.
+
+
+def differs_by(ratio: float, new: Any, old: Any, ignored: AbstractSet[str] = frozenset()) -> bool:
+    """Whether two JSON values differ, numbers (also those in strings) by more than ``ratio`` of the larger one.
+
+    ``ignored``: keys of objects that do not count, at any depth.
+    """
+    if isinstance(new, Mapping) and isinstance(old, Mapping):
+        keys = (new.keys() | old.keys()) - ignored
+        return any(differs_by(ratio, new.get(key), old.get(key), ignored) for key in keys)
+    if isinstance(new, list) and isinstance(old, list):
+        return len(new) != len(old) or any(differs_by(ratio, a, b, ignored) for a, b in zip(new, old, strict=True))
+    if new == old:
+        return False
+    try:
+        a, b = float(new), float(old)
+    except (TypeError, ValueError):
+        return True
+    return abs(a - b) > ratio * max(abs(a), abs(b))
+
 
 Raw = Mapping[str, Any]
 """An object as the API server sends it."""

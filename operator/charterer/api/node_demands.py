@@ -11,8 +11,7 @@ from typing import Any, Final
 
 from charterer.api.metadata import Raw, thousandths
 from charterer.api.names import GPU_RESOURCE, GPU_RESOURCES, GROUP, MIG_PREFIX, SHARED_GPU
-from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
-from charterer.domain.nodes.demands import (
+from charterer.domain.node_demands import (
     NODE_NAME,
     Amounts,
     NodeDemands,
@@ -22,6 +21,7 @@ from charterer.domain.nodes.demands import (
     Term,
     Toleration,
 )
+from charterer.domain.pod import RUN_LABEL_PREFIX
 
 LOST_NODE_SECONDS: Final = 30
 """Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
 from charterer.api.metadata import gpus_of, whole_quantity
-from charterer.api.models.base import Json, Rule, rules
+from charterer.api.models.base import Json, Rule, rules, stored_bytes
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     ANNOTATION_CA,
@@ -26,7 +26,6 @@ from charterer.api.names import (
     LABEL_PROFILE,
     LABEL_RUN,
 )
-from charterer.api.stored_size import stored_bytes
 from charterer.sentences import names, nearest
 
 DEFAULT_GRACE_SECONDS: Final = 30
@@ -55,7 +54,7 @@ _OWN_VARIABLES: Final = frozenset(
 _NOT_IN_PLACE: Final = frozenset(
     {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
 )
-"""Variables that Charterer sets (``workloads.pod_template``): in every job, and in one that is not resized in place."""
+"""Variables that Charterer sets (``workloads.workload``): in every job, and in one that is not resized in place."""
 _PREFIX: Final = "CHARTERER_"
 CHARTERERS_VARIABLES: Final = (
     *sorted(name for name in _OWN_VARIABLES if name.startswith(_PREFIX)),

@@ -12,24 +12,31 @@ import logging
 import os
 import ssl
 import time
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from email.utils import parsedate_to_datetime
 from functools import partial
-from typing import Any
+from typing import Any, Final, TypeVar
 
 from charterer.api import decode
 from charterer.app.certificate import keep_renewed
-from charterer.app.cluster_objects import ClusterObjects
 from charterer.app.settings import Settings
-from charterer.app.until_answered import until_answered
-from charterer.cluster.client import Client, RawObject
-from charterer.cluster.errors import NotFound
+from charterer.cluster.client import TIMEOUT, Client, RawObject
+from charterer.cluster.errors import (
+    AlreadyExists,
+    ApiError,
+    BadRequest,
+    Conflict,
+    Forbidden,
+    NotFound,
+    OutcomeUnknown,
+    TooManyRequests,
+    Unauthorized,
+)
 from charterer.cluster.events import Recorder
 from charterer.cluster.paths import NAMESPACES, TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
-from charterer.controller.clock import Reading, TrustedClock
 from charterer.controller.execute import (
     BalanceWriter,
     CloudWriter,
@@ -40,40 +47,155 @@ from charterer.controller.execute import (
     ObjectWriter,
 )
 from charterer.controller.execute.kueue_checks import KueueChecks
-from charterer.controller.job_directory import SnapshotJobDirectory
 from charterer.controller.learning.bottleneck_watch import BottleneckWatch
 from charterer.controller.learning.profile_writer import ProfileWriter
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.loop import Loop
 from charterer.controller.outcome import Executor
 from charterer.controller.preflights import Preflights
-from charterer.controller.progress_writer import ProgressWriter
-from charterer.controller.renewals import Renewals, pools_to_renew
+from charterer.controller.progress_writer import ProgressWriter, SnapshotJobDirectory
 from charterer.controller.run_warnings import RunWarnings
-from charterer.controller.snapshot.source import SnapshotSource
-from charterer.controller.snapshot.volumes import Volumes
-from charterer.controller.status.events import Events
+from charterer.controller.snapshot.source import SnapshotSource, Volumes
+from charterer.controller.status.events import Events, TransitionEvents
 from charterer.controller.status.publisher import StatusPublisher
-from charterer.controller.status.transitions import TransitionEvents
 from charterer.controller.status.view_writer import ViewWriter
-from charterer.controller.surveys import Surveys, machines_on_record, pools_in, pools_in_motion
+from charterer.controller.surveys import (
+    Reading,
+    Renewals,
+    Surveys,
+    TrustedClock,
+    machines_on_record,
+    pools_in,
+    pools_in_motion,
+    pools_to_renew,
+)
 from charterer.controller.templates import Templates
 from charterer.controller.unpaid_pods import UnpaidPods
+from charterer.domain.cost_row import NO_RECORDING
 from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Snapshot, Stop
-from charterer.domain.spending.use import NO_RECORDING
 from charterer.domain.time import Instant, instant
 from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Accounts, Adapters
 from charterer.providers.guarded import Guards
-from charterer.server.held_answers import HeldAnswers
-from charterer.server.http import PROGRESS_CONNECTIONS, progress_app, serve
+from charterer.providers.karpenter.claims import CallFailure, Json, Listed, ObjectsError
+from charterer.server.http import PROGRESS_CONNECTIONS, HeldAnswers, progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
 from charterer.server.tokens import Authenticator, PostReview
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 
+# The objects of the cluster for adapters of clouds, whose layer does not know the client of the API server.
+
+
+_FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
+    OutcomeUnknown: CallFailure.UNKNOWN,
+    TooManyRequests: CallFailure.THROTTLED,
+    Unauthorized: CallFailure.FORBIDDEN,
+    Forbidden: CallFailure.FORBIDDEN,
+    NotFound: CallFailure.ABSENT,
+    BadRequest: CallFailure.REFUSED,
+}
+
+_LOOSENESS: Final = round((TIMEOUT + 1) * 1e6)
+"""Microseconds by which an answer's time may be behind: it is told in whole seconds, and on its way for a while."""
+
+
+class ClusterObjects:
+    """The calls of ``providers.karpenter.claims.Objects``, made by the operator's client."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ahead: int | None = None
+        """Microseconds by which the API server's clock is ahead of the event loop's, at least."""
+
+    async def get(self, path: str) -> Json | None:
+        """One object; None where there is none of that name, nor that kind."""
+        with _classified("get", path):
+            try:
+                return await self._client.get(path)
+            except NotFound:
+                return None
+
+    async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
+        """A whole list, with the time at which it was asked for: by then it was complete."""
+        began = asyncio.get_running_loop().time()
+        with _classified("list", path):
+            listing = await self._client.list(path, labels=labels, fields=fields)
+        return Listed(listing.items, self._at(began))
+
+    async def create(self, path: str, body: Json, *, dry_run: bool = False) -> bool:
+        """Create an object in the collection at ``path``; False where one of that name exists."""
+        with _classified("create", path):
+            try:
+                await self._client.post(path, body, dry_run=dry_run)
+            except AlreadyExists:
+                return False
+            return True
+
+    async def keep_by(self, path: str, resource_version: str, finalizers: Sequence[str]) -> str | None:
+        """Set an object's finalizers; its new resourceVersion, or None where it has changed since or is gone."""
+        body = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
+        with _classified("patch", path):
+            try:
+                changed = await self._client.merge_patch(path, body)
+            except (Conflict, NotFound):
+                return None
+            return str(changed["metadata"]["resourceVersion"])
+
+    async def delete(self, path: str, *, uid: str, resource_version: str = "") -> bool:
+        """Delete that object, if it is still the same (and unchanged); False where it is not, or is gone."""
+        with _classified("delete", path):
+            try:
+                await self._client.delete(path, uid=uid, resource_version=resource_version or None)
+            except (Conflict, NotFound):
+                return False
+            return True
+
+    def _at(self, clock: float) -> Instant:
+        """The API server's time when the event loop's clock shows ``clock``; it goes back only if that clock did.
+
+        Answers tell whole seconds, so each bounds the difference of the clocks from below, and the best bound counts.
+        """
+        if self._client.date is None:
+            return Instant(time.time_ns() // 1_000)
+        date, received = self._client.date
+        least = instant(parsedate_to_datetime(date)) - round(received * 1e6)
+        known = least if self._ahead is None else self._ahead
+        self._ahead = min(max(known, least), least + _LOOSENESS)
+        return Instant(round(clock * 1e6) + self._ahead)
+
+
+@contextmanager
+def _classified(call: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except ApiError as error:
+        failure = next((found for kind, found in _FAILURES.items() if isinstance(error, kind)), CallFailure.NOT_DONE)
+        retry_after = error.retry_after if isinstance(error, TooManyRequests) else 1.0
+        raise ObjectsError(failure, f"{call} {path}", error.message, retry_after) from error
+
+
+# Repeating a request without whose answer the process cannot begin.
+
+
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
+
+_RETRY_SECONDS: Final = 1.0
+
+
+async def until_answered(what: str, ask: Callable[[], Awaitable[T]]) -> T:
+    """Call ``ask`` until it raises no ApiError, and return its answer."""
+    while True:
+        try:
+            return await ask()
+        except ApiError as error:
+            seconds = max(_RETRY_SECONDS, error.retry_after)
+            _log.warning("%s: not yet, again in %g s: %s", what, seconds, error)
+            await asyncio.sleep(seconds)
+
 
 _COLLECTION_THRESHOLD = 100_000
 """Objects made before Python looks for garbage in cycles, of which there is little. A plan of ten thousand jobs makes

@@ -7,39 +7,139 @@ A standby keeps its store current and serves health; only the leader plans, serv
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 import os
+import re
 import signal
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from math import inf
+from typing import Any, Final, NoReturn
 
 from charterer import __version__
-from charterer.api.operator_limits import to_annotations
+from charterer.api.manifests import to_annotations
 from charterer.app.certificate import progress_certificate, unshared_certificate
-from charterer.app.dry_run import DryRunLog
-from charterer.app.leader import Leader
-from charterer.app.leader_label import LeaderLabel
+from charterer.app.leader import Leader, until_answered
 from charterer.app.settings import Settings
-from charterer.app.until_answered import until_answered
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access, NoAccess
-from charterer.cluster.heartbeat import Heartbeat
-from charterer.cluster.lease import Lease
-from charterer.cluster.paths import LEASES
-from charterer.cluster.pulse import Pulse
+from charterer.cluster.errors import ApiError, NotFound, Withheld
+from charterer.cluster.lease import Heartbeat, Lease, Pulse
+from charterer.cluster.paths import LEASES, PODS
 from charterer.cluster.store import Store
 from charterer.cluster.watch import Watch
 from charterer.controller.outcome import Executor
+from charterer.controller.surveys import Backoff
 from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Adapters, adapter_for
 from charterer.server.http import FEW_CONNECTIONS, health_app, metrics_app, serve
 from charterer.server.tls import TlsMaterial
 from charterer.workloads import ALL_KINDS
 
+# The dry run: each mutation is logged once, with its object and content, and none is sent.
+
+
 _log = logging.getLogger(__name__)
+
+_REMEMBERED: Final = 100_000
+"""Mutations that are remembered, so that one that is tried again and again is logged once."""
+_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
+_REVIEWS: Final = ("tokenreviews", "selfsubjectaccessreviews")
+"""Resources that are created only to ask something."""
+_SECRET: Final = ("data", "stringData")
+"""Fields of a Secret that are left out."""
+_HIDDEN: Final = "(not logged)"
+
+
+class DryRunLog:
+    """Logs what would be written. Values of Secrets and of environment variables are left out."""
+
+    def __init__(self) -> None:
+        self._logged: OrderedDict[bytes, None] = OrderedDict()
+
+    def withhold(self, method: str, path: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> None:
+        """Log the mutation and raise Withheld; what only asks something passes."""
+        if path.rpartition("/")[2] in _REVIEWS:
+            return
+        content = json.dumps(
+            _without_secrets(body, _SECRET if "/secrets" in path else ()), separators=(",", ":"), default=str
+        )
+        text = f"{method} {path} {content}"
+        same = hashlib.sha256(_TIME.sub("", text).encode()).digest()
+        if same not in self._logged:
+            self._logged[same] = None
+            _log.info("dry run, not written: %s", text)
+            while len(self._logged) > _REMEMBERED:
+                self._logged.popitem(last=False)
+        raise Withheld(method, path, 0, "DryRun", "not sent: this is a dry run")
+
+
+def _without_secrets(value: object, hidden: tuple[str, ...]) -> object:
+    """The same without the values of environment variables, and of fields that are ``hidden``."""
+    if isinstance(value, Mapping):
+        return {key: _HIDDEN if key in hidden else _field(key, inner, hidden) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_without_secrets(inner, hidden) for inner in value]
+    return value
+
+
+def _field(key: str, value: object, hidden: tuple[str, ...]) -> object:
+    if key != "env" or not isinstance(value, list | tuple):
+        return _without_secrets(value, hidden)
+    return [{**item, "value": _HIDDEN} if isinstance(item, Mapping) and "value" in item else item for item in value]
+
+
+# The label by which the Service of the progress endpoint selects the leader's pod.
+
+
+_LABEL: Final = "charterer.dev/leader"
+_FIRST_RETRY_SECONDS: Final = 1.0
+_LAST_RETRY_SECONDS: Final = 30.0
+
+
+class LeaderLabel:
+    """Keeps the label of this process's pod what it should be: "false" until it leads, which a former process of the
+    pod may have done.
+
+    ``client`` must be able to write without leading.
+    """
+
+    def __init__(self, client: Client, namespace: str, pod: str) -> None:
+        self._client = client
+        self._path = PODS.one(pod, namespace)
+        self._leads = False
+        self._changed = asyncio.Event()
+        self._changed.set()
+        self._backoff: Backoff[None] = Backoff(asyncio.get_running_loop().time, _FIRST_RETRY_SECONDS)
+
+    def leads(self) -> None:
+        """This process leads, and serves progress."""
+        self._leads = True
+        self._changed.set()
+
+    async def run(self) -> NoReturn:
+        """Write the label whenever it should be another, again and again until that is done; until cancelled."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            leader = "true" if self._leads else "false"
+            try:
+                await self._client.merge_patch(self._path, {"metadata": {"labels": {_LABEL: leader}}})
+            except NotFound as error:  # outside a cluster there is no such pod
+                _log.info("not labelled as leader=%s: %s", leader, error)
+            except ApiError as error:
+                seconds = self._backoff.failed(None, _LAST_RETRY_SECONDS, error.retry_after)
+                _log.warning("not labelled as leader=%s, again in %g s: %s", leader, seconds, error)
+                self._changed.set()
+                await asyncio.sleep(seconds)
+            else:
+                self._backoff.succeeded(None)
+
 
 _WATCH_LAG_SECONDS = 60.0
 """Seconds that the watch may be late with the Lease's renewals before the liveness probe fails: several renewals."""

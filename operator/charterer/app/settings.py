@@ -9,8 +9,8 @@ from charterer.cluster.lease import LeaseTimes
 from charterer.controller.learning.profile_writer import WriteIntervals
 from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
+from charterer.domain.cost_row import NO_RECORDING, CostRecording
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
-from charterer.domain.spending.use import NO_RECORDING, CostRecording
 from charterer.server.http import AGAIN_SECONDS
 
 

@@ -15,44 +15,62 @@ import click
 from click.shell_completion import CompletionItem
 
 from charterer import __version__
-from charterer.cli.shared.output import FAILED
 from charterer.sentences import nearest, similar_names, visible
+from charterer.tools.commands.shared.output import FAILED
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("charterer.cli.run.command:run", "Submit a job: a command, and the code of this directory."),
+    "run": ("charterer.tools.commands.run.command:run", "Submit a job: a command, and the code of this directory."),
     "plan": (
-        "charterer.cli.plan.command:plan",
+        "charterer.tools.commands.plan.command:plan",
         "Show what Charterer would do now and why, and what more or less money would buy.",
     ),
     "report": (
-        "charterer.cli.report.command:report",
+        "charterer.tools.commands.report:report",
         "Show what Charterer saves on the last month's jobs, and what more money would bring.",
     ),
     "dashboard": (
-        "charterer.cli.dashboard.command:dashboard",
+        "charterer.tools.commands.dashboard.command:dashboard",
         "Show budgets, jobs, decisions and costs on a live page in your browser.",
     ),
-    "explain": ("charterer.cli.explain.command:explain", "Explain why a job has this many GPUs of this pool now."),
+    "explain": (
+        "charterer.tools.commands.explain.command:explain",
+        "Explain why a job has this many GPUs of this pool now.",
+    ),
     "predict": (
-        "charterer.cli.predict.command:predict",
+        "charterer.tools.commands.predict:predict",
         "Show how long steps, checkpoints and start-ups of a class will take, before its first run.",
     ),
     "costs": (
-        "charterer.cli.costs.command:costs",
+        "charterer.tools.commands.costs.command:costs",
         "Show who spent what, for people, spreadsheets and FOCUS.",
     ),
-    "doctor": ("charterer.cli.doctor.command:doctor", "Check operator, pools, prices, permissions and budgets."),
-    "logs": ("charterer.cli.logs:logs", "Print what a job's pods print, or what is kept of a run whose pods are gone."),
-    "simulate": ("charterer.cli.simulate.command:simulate", "Simulate a workload under policies side by side."),
-    "drain": ("charterer.cli.drain:drain", "End all rented machines, before Charterer is uninstalled."),
-    "preflight": ("charterer.cli.preflight:preflight", "Check pools for what would fail, before money is spent."),
-    "bill": ("charterer.cli.bill.command:bill", "Compare what clouds bill with the record of costs."),
-    "stop": ("charterer.cli.stop:stop", "Rent nothing more, until `charterer resume`; end everything if asked to."),
-    "resume": ("charterer.cli.stop:resume", "Rent again after `charterer stop`."),
+    "doctor": (
+        "charterer.tools.commands.doctor.command:doctor",
+        "Check operator, pools, prices, permissions and budgets.",
+    ),
+    "logs": (
+        "charterer.tools.commands.logs:logs",
+        "Print what a job's pods print, or what is kept of a run whose pods are gone.",
+    ),
+    "simulate": ("charterer.tools.commands.simulate:simulate", "Simulate a workload under policies side by side."),
+    "drain": ("charterer.tools.commands.drain:drain", "End all rented machines, before Charterer is uninstalled."),
+    "preflight": (
+        "charterer.tools.commands.preflight:preflight",
+        "Check pools for what would fail, before money is spent.",
+    ),
+    "bill": ("charterer.tools.commands.bill:bill", "Compare what clouds bill with the record of costs."),
+    "stop": (
+        "charterer.tools.commands.drain:stop",
+        "Rent nothing more, until `charterer resume`; end everything if asked to.",
+    ),
+    "resume": ("charterer.tools.commands.drain:resume", "Rent again after `charterer stop`."),
     "operator": ("charterer.cli.operator:operator", "Run the operator until it is stopped."),
-    "crds": ("charterer.cli.crds:crds", "Print the CustomResourceDefinitions of this version."),
-    "completion": ("charterer.cli.completion:completion", "Print the script that completes commands in a shell."),
-    "fakecloud": ("charterer.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
+    "crds": ("charterer.tools.commands.crds:crds", "Print the CustomResourceDefinitions of this version."),
+    "completion": (
+        "charterer.tools.commands.completion:completion",
+        "Print the script that completes commands in a shell.",
+    ),
+    "fakecloud": ("charterer.tools.fakecloud.main:main", "Run a process that behaves like a cloud with GPU machines."),
 }
 _LONG = re.compile(r"\S{400,}")
 _SHOWN = 100

@@ -10,9 +10,9 @@ from typing import Any
 
 import click
 
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.money import Price
 from charterer.domain.snapshot import OperatorLimits
-from charterer.domain.spending.use import CostRecording
 
 
 def _price(_: click.Context, __: click.Parameter, text: str | None) -> Price | None:

@@ -6,10 +6,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from charterer.clouds.gce_gpus import quota_family
-from charterer.domain.nodes.place_labels import place_labels
+from charterer.domain.node_demands import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
+from charterer.gpu_types.accelerators import ON_SPOT_ONLY, QUOTAS, accelerator_of
+
+# The GPUs of Compute Engine: by which quota they are counted.
+#
+# The quotas of newer GPUs on demand are one metric with a dimension for each family, which the Compute Engine API
+# does not tell ("Allocation quotas", https://cloud.google.com/compute/resource-usage).
+
+
+def quota_family(instance_type: str) -> str:
+    """The accelerator type, by which quotas count: such as nvidia-l4 of g2-standard-4 and of n1-standard-8+nvidia-l4.
+
+    Where it is not known, the machine family.
+    """
+    _, attached, accelerator = instance_type.partition("+")
+    if attached:
+        return accelerator
+    return accelerator_of(instance_type) or instance_type.split("-")[0]
+
+
+def quota_metric(accelerator: str, *, spot: bool) -> str:
+    """The quota that counts an accelerator type; empty where the API does not tell it."""
+    metric = QUOTAS.get(accelerator, "")
+    if spot:
+        return f"PREEMPTIBLE_{metric}" if metric else ""
+    return "" if accelerator in ON_SPOT_ONLY else metric
+
 
 _DISK_ZONE: Final = "topology.gke.io/zone"
 """The label that the driver of persistent disks gives nodes, and by which its volumes ask for their zone."""

@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from charterer.clouds.aws import EBS_ZONE
-from charterer.clouds.ec2_quotas import least_vcpus, quota_family
-from charterer.domain.nodes.demands import NodeTaint
-from charterer.domain.nodes.place_labels import place_labels
+from charterer.clouds.aws import EBS_ZONE, least_vcpus, quota_family
+from charterer.domain.node_demands import NodeTaint, place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 from charterer.gpu_types.accelerators import ec2_name

@@ -13,7 +13,7 @@ from typing import Any, Final, Self, TypeAlias
 import aiohttp
 from yarl import URL
 
-from charterer.api.connection_error import connection_error
+from charterer.api.metadata import connection_error
 from charterer.cluster import credentials
 from charterer.cluster.credentials import Access, NotSent
 from charterer.cluster.errors import (

@@ -5,16 +5,18 @@ The objects of runs are not here: their kind is the workload's (``charterer.work
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, TypeAlias
 
 from charterer.api import decode
-from charterer.api.names import LABEL_JOB_UID
+from charterer.api.names import API_VERSION, LABEL_JOB_UID
 from charterer.cluster import paths
-from charterer.cluster.store import WatchedKind
+from charterer.cluster.client import RawObject
+from charterer.cluster.store import ObjectKey, WatchedKind
 from charterer.domain.budget import Budget
 from charterer.domain.ids import JobId
-from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
+from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node
@@ -67,3 +69,24 @@ COMMON: Final[tuple[AnyKind, ...]] = (
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
 """Kinds read only for a cluster's history: they are not Charterer's, and nothing of them is planned."""
+
+
+# Bodies of conditional writes: a mutation with one of these takes effect only on what was seen, or not at all.
+
+
+def status_apply(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> RawObject:
+    """The body of a server-side apply to ``/status`` of a kind of ours; it holds only at this resourceVersion."""
+    metadata = {"name": key.name, "resourceVersion": version}
+    if key.namespace:
+        metadata["namespace"] = key.namespace
+    return {"apiVersion": API_VERSION, "kind": kind.name, "metadata": metadata, "status": dict(status)}
+
+
+def uid_test(uid: str) -> Mapping[str, Any]:
+    """The JSON patch operation that fails when another object has taken the name."""
+    return {"op": "test", "path": "/metadata/uid", "value": uid}
+
+
+def pointer(*keys: str) -> str:
+    """A JSON pointer (RFC 6901) through these keys, which may contain slashes as those of labels do."""
+    return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)

@@ -1,32 +1,231 @@
 """Leadership: a coordination.k8s.io Lease, renewed in a thread of its own, and a second thread that watches the clock.
 
 Even if the main loop hangs, or the API server accepts calls and never answers, the process learns in time that it no
-longer leads. The rules are in ``charterer.cluster.election``.
+longer leads. The rules are in ``charterer.cluster.lease``.
 """
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import math
 import secrets
+import ssl
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-from charterer.cluster.blocking import BlockingClient
-from charterer.cluster.client import RawObject
-from charterer.cluster.credentials import Access
-from charterer.cluster.election import Election, LeaseRecord, LeaseTimes
-from charterer.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
-from charterer.cluster.heartbeat import Heartbeat
+from kubernetes.client import ApiClient
+from kubernetes.client.exceptions import ApiException
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
+
+from charterer.cluster.client import RawObject, parsed_object
+from charterer.cluster.credentials import Access, NoAccess
+from charterer.cluster.errors import (
+    READS,
+    AlreadyExists,
+    ApiError,
+    Conflict,
+    NotFound,
+    OutcomeUnknown,
+    Unauthorized,
+    Unreachable,
+    classify,
+)
 from charterer.cluster.paths import LEASES
+
+# Calls to the API server without an event loop, for the Lease's thread, which a blocked loop must not delay.
+
+
+class BlockingClient:
+    """One connection, kept between calls, for one thread at a time. Raises the classes of ``charterer.cluster.errors``.
+
+    ``timeout`` (seconds) limits connecting and each read or write after it, not the whole call. Nothing is repeated.
+    """
+
+    def __init__(self, access: Access, timeout: float) -> None:
+        self._access = access
+        self._timeout = timeout
+        self._api: ApiClient | None = None
+        self._tls: ssl.SSLContext | None = None
+
+    def call(self, method: str, path: str, body: RawObject | None = None) -> RawObject:
+        """Send one request; returns the JSON object of the answer."""
+        try:
+            credential = self._access.credential()
+        except NoAccess as error:
+            raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
+        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        if credential.header is not None:
+            headers["Authorization"] = credential.header
+        api = self._client(credential.tls)
+        try:
+            request = api.param_serialize(method, path, header_params=headers, body=body)
+            response = api.call_api(*request, _request_timeout=self._timeout)
+            answer = response.read()
+        except (NewConnectionError, ConnectTimeoutError) as error:
+            raise Unreachable(method, path, 0, "NotConnected", f"not sent: {error}") from error
+        except (HTTPError, ApiException, OSError) as error:
+            self.close()
+            lost = Unreachable if method in READS else OutcomeUnknown
+            raise lost(method, path, 0, "NoAnswer", f"no answer: {type(error).__name__} {error}".rstrip()) from error
+        if response.status >= 300:
+            failure = classify(method, path, response.status, response.headers, answer)
+            if isinstance(failure, Unauthorized):
+                self._access.refused(credential)
+            raise failure
+        return parsed_object(method, path, response.status, answer)
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another."""
+        if self._api is not None:
+            self._api.close()
+            self._api = None
+
+    def _client(self, tls: ssl.SSLContext) -> ApiClient:
+        if self._api is None or self._tls is not tls:
+            self.close()
+            self._api, self._tls = ApiClient(self._access.configuration), tls
+            self._api.user_agent = "charterer"
+            self._api.rest_client.pool_manager.connection_pool_kw.update(
+                # Otherwise it makes a stricter context (Python 3.13's default), and of key files that are gone by now.
+                ssl_context=tls,
+                ca_certs=None,
+                cert_file=None,
+                key_file=None,
+            )
+        return self._api
+
+
+# Who may lead, decided from what was seen of the Lease and when. No I/O, and no clock of its own.
+#
+# All times are seconds of one steady clock of this process. The Lease's own timestamps are never compared with it:
+# a candidate counts from when *it saw* the last change, a leader from before it *asked* for its last renewal.
+# Clocks of different machines may differ, as long as they run at about the same speed.
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseTimes:
+    """Seconds. A leader that has not renewed for ``renew_deadline`` stops; others take over after ``duration``.
+
+    Between the two a deposed leader ends its process; the difference also allows for clocks of unequal speed. A leader
+    that renews, and otherwise has got no answer from the API server for ``act_deadline``, stops as well.
+    """
+
+    duration: float = 15.0
+    renew: float = 5.0
+    retry: float = 2.0
+    renew_deadline: float = 10.0
+    act_deadline: float = 30.0
+
+    def __post_init__(self) -> None:
+        if not (self.retry <= self.renew < self.renew_deadline < self.duration):
+            raise ValueError(f"need retry <= renew < renew_deadline < duration, not {self}")
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The Lease as it was read. ``holder`` is empty when it was given up; ``duration`` in seconds."""
+
+    holder: str
+    duration: float
+    transitions: int
+    resource_version: str
+
+
+class Election:
+    """The state of one candidate. Not thread-safe."""
+
+    def __init__(self, identity: str, times: LeaseTimes) -> None:
+        self._identity = identity
+        self._times = times
+        self._seen_at = float("-inf")
+        self.record: LeaseRecord | None = None
+        """The Lease as last seen; None if it does not exist."""
+        self.deadline = float("-inf")
+        """Time until which this candidate may act as the leader; minus infinity while it does not lead."""
+
+    @property
+    def leading(self) -> bool:
+        """Whether this candidate holds the Lease, as far as it knows."""
+        return self.deadline > float("-inf")
+
+    def observe(self, record: LeaseRecord | None, at: float) -> None:
+        """Take note of the Lease as it was read at ``at``."""
+        before = self.record
+        if record is None or before is None or record.resource_version != before.resource_version:
+            self._seen_at = at
+        self.record = record
+
+    def may_take(self, at: float) -> bool:
+        """Whether to try to become or stay the holder: the Lease is free, or held already, or has run out."""
+        if self.record is None or self.record.holder in ("", self._identity):
+            return True
+        return at - self._seen_at >= self.record.duration
+
+    def renewed(self, record: LeaseRecord, asked: float, at: float) -> None:
+        """Take note that the API server accepted at ``at`` the renewal that was sent at ``asked``."""
+        self.observe(record, at)
+        self.deadline = asked + self._times.renew_deadline
+
+    def resign(self) -> None:
+        """Stop leading."""
+        self.deadline = float("-inf")
+
+    def other_holder(self) -> str | None:
+        """Who holds the Lease that this candidate believed to hold; None if it holds it, or did not believe to."""
+        if not self.leading or self.record is None or self.record.holder == self._identity:
+            return None
+        return self.record.holder or "nobody"
+
+
+# Checks that the watch delivers: every renewal of the Lease (one in some seconds) must come back as an event.
+
+
+_REMEMBERED = 1_000
+"""Undelivered renewals kept: far more than there are in the time after which a silent watch ends the process."""
+
+
+class Heartbeat:
+    """Compares what the Lease's own connection saw with what the watch delivered. Thread-safe.
+
+    A standby sees the leader's renewals, too. While the API server is unreachable there are no renewals, so that the
+    watch has nothing to deliver. Nothing but the Lease itself is written for this.
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._undelivered: deque[tuple[int, float]] = deque(maxlen=_REMEMBERED)
+        self._delivered = -1
+
+    def renewed(self, resource_version: int) -> None:
+        """Take note that the Lease's own connection saw this resourceVersion."""
+        with self._lock:
+            newest = self._undelivered[-1][0] if self._undelivered else self._delivered
+            if resource_version > newest:
+                self._undelivered.append((resource_version, self._clock()))
+
+    def delivered(self, resource_version: int) -> None:
+        """Take note that the watch delivered this resourceVersion of the Lease."""
+        with self._lock:
+            self._delivered = max(self._delivered, resource_version)
+            while self._undelivered and self._undelivered[0][0] <= self._delivered:
+                self._undelivered.popleft()
+
+    def lag(self) -> float:
+        """Seconds for which the oldest undelivered renewal is late; 0 when all are delivered."""
+        with self._lock:
+            return self._clock() - self._undelivered[0][1] if self._undelivered else 0.0
+
 
 __all__ = ["Lease", "LeaseTimes", "steady"]
 
-log = logging.getLogger(__name__)
 
 _CLOCK_CHECK_SECONDS: Final = 0.5
 """Seconds between two checks of the clock, which may jump when a machine was suspended."""
@@ -241,3 +440,40 @@ def _record(raw: RawObject) -> LeaseRecord:
         transitions=int(spec.get("leaseTransitions") or 0),
         resource_version=raw["metadata"]["resourceVersion"],
     )
+
+
+# Whether the leader can act: its own client must get answers. The Lease, on a connection of its own, does not tell.
+#
+# A process without files for new connections, or whose event loop hangs in a computation, renews its Lease and does
+# nothing else. It has to give up the lead, so that a replica leads that can act.
+
+
+log = logging.getLogger(__name__)
+
+
+class Pulse:
+    """Remembers when the client was last answered. ``silence`` may be called from any thread."""
+
+    def __init__(self, *, clock: Callable[[], float] = steady) -> None:
+        self._clock = clock
+        self._answered_at: float | None = None
+
+    def silence(self) -> float:
+        """Seconds without an answer; 0 until ``beat`` runs."""
+        answered_at = self._answered_at
+        return 0.0 if answered_at is None else self._clock() - answered_at
+
+    async def beat(self, ask: Callable[[], Awaitable[object]], pause: float) -> NoReturn:
+        """Ask the API server again and again, ``pause`` seconds apart, until cancelled. A refusal is an answer, too."""
+        self._answered_at = self._clock()
+        while True:
+            try:
+                await ask()
+            except ApiError as error:
+                answered = error.status != 0
+                log.warning("the API server was asked by the leader's client: %s", error)
+            else:
+                answered = True
+            if answered:
+                self._answered_at = self._clock()
+            await asyncio.sleep(pause)

@@ -12,7 +12,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError
 from charterer.cluster.paths import EVENTS
 from charterer.domain.job import Job
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 

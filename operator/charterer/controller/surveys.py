@@ -9,24 +9,265 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
+from typing import Generic, NamedTuple, TypeVar
 
 from charterer.cluster import kinds
-from charterer.cluster.store import Store
-from charterer.controller.clock import Reading
-from charterer.controller.known_pools import known_pools
+from charterer.cluster.store import ObjectKey, Store
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Refusal, Reply
 from charterer.domain.pool import Cloud, Instance, InstanceState, Pool, Quote, Survey
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.providers.accounts import Accounts
-from charterer.providers.errors import ProviderError
+from charterer.providers.errors import CloudCallWithheld, NotLeading, ProviderError
 from charterer.providers.guarded import Guarded
 from charterer.providers.provider import KnownMachines
 
+# The time to plan and account by: the operator's own clock, for as long as other clocks agree with it.
+#
+# A clock that jumps over the end of a month would open the next one and forget what was spent; one that is behind
+# would not see what runs cost. So the own clock counts only while it is near the median of all clocks: the own one,
+# the API server's, and each cloud's. Between two answers the others are carried on by the monotonic clock, which
+# nobody sets.
+
+
 _log = logging.getLogger(__name__)
+
+TOLERATED_SECONDS = 30.0
+"""Difference of the own clock from the median that is left alone: answers come late, and show whole seconds."""
+
+
+class Reading(NamedTuple):
+    """The time of another clock, and the monotonic clock's seconds when its answer came."""
+
+    time: Instant
+    seconds: float
+
+
+class TrustedClock:
+    """Gives the time. ``own`` is the operator's clock, ``monotonic`` its seconds since any start; ``others`` gives the
+    last reading of each other clock."""
+
+    def __init__(
+        self,
+        own: Callable[[], Instant],
+        monotonic: Callable[[], float],
+        others: Callable[[], Iterable[Reading]],
+    ) -> None:
+        self._own = own
+        self._monotonic = monotonic
+        self._others = others
+        self._wrong = False
+
+    def now(self) -> Instant:
+        """The own clock's time, or the median of all clocks (of an even number the earlier) where it is far from it."""
+        own, seconds = self._own(), self._monotonic()
+        times = sorted([own, *(after(read.time, seconds - read.seconds) for read in self._others())])
+        median = times[(len(times) - 1) // 2]
+        wrong = abs(seconds_between(median, own)) > TOLERATED_SECONDS
+        if wrong and not self._wrong:
+            message = "the operator's clock is %+.0f s off: it is not used until it agrees with others"
+            _log.error(message, seconds_between(median, own))
+        self._wrong = wrong
+        return median if wrong else own
+
+
+# Pauses after failures, for each object on its own: twice as long after each further failure in a row.
+
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Nothing is tried before the clock shows ``until``; it is ``seconds`` long."""
+
+    until: float
+    seconds: float
+
+
+class Backoff(Generic[Key]):
+    """The pauses of objects, ``first`` seconds long after a first failure. ``clock``: in seconds."""
+
+    def __init__(self, clock: Callable[[], float], first: float) -> None:
+        self._clock = clock
+        self._first = first
+        self._pauses: dict[Key, Pause] = {}
+
+    def pausing(self, key: Key) -> bool:
+        """Whether the object is to be left alone now."""
+        pause = self._pauses.get(key)
+        return pause is not None and self._clock() < pause.until
+
+    def failed(self, key: Key, longest: float, least: float = 0.0) -> float:
+        """Leave the object alone for a while, from ``least`` to ``longest`` seconds; returns for how many."""
+        last = self._pauses.get(key)
+        seconds = min(max(self._first if last is None else 2 * last.seconds, least), longest)
+        self._pauses[key] = Pause(self._clock() + seconds, seconds)
+        return seconds
+
+    def succeeded(self, key: Key) -> None:
+        """The next failure of the object is a first one."""
+        self._pauses.pop(key, None)
+
+    def retain(self, keys: Collection[Key]) -> None:
+        """Forget all other objects."""
+        for gone in self._pauses.keys() - set(keys):
+            del self._pauses[gone]
+
+    def forget_ended(self, seconds: float) -> None:
+        """Forget the pauses that ended that many seconds ago or earlier: the next failures are first ones."""
+        oldest = self._clock() - seconds
+        self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until > oldest}
+
+    def soonest(self) -> float | None:
+        """When the first pause ends; None without any."""
+        return min((pause.until for pause in self._pauses.values()), default=None)
+
+
+# The pools to act for: those that are declared, those of which only rentals are left, and which of them is first.
+#
+# Two GPUPools may mean the same machines. They would take each other's machines for ones that nobody asked for, and
+# set one target against each other; so only one acts, the first by ``precedence``. What tells them apart is what
+# the cloud says (its identifier of the group, and the machines it lists), and how the group is written only where
+# it has said nothing.
+
+
+def known_pools(
+    declared: Mapping[ObjectKey, Pool], rentals: Mapping[ObjectKey, Rental], unread: Container[str] = ()
+) -> Mapping[PoolId, Pool]:
+    """The declared pools by name, and for rentals whose pool is gone what is left of that pool.
+
+    ``unread``: names of pools that are there and cannot be read; nothing is done about their rentals.
+
+    A pool that was torn out and made again for another group stays out of sight until the former group's rentals are
+    gone: names of rentals and records of the one must not be taken for the other's.
+    """
+    pools = {pool.id: pool for pool in declared.values()}
+    for rental in rentals.values():
+        pool = pools.get(rental.pool)
+        missing = pool is None and rental.pool not in unread
+        if missing or (pool is not None and not pool.gone and _are_different(pool.cloud, rental.cloud)):
+            pools[rental.pool] = _left_of(rental, pool)
+    return pools
+
+
+def machines_of(survey: Survey) -> frozenset[str]:
+    """The provider ids of the machines that the cloud lists."""
+    return frozenset([instance.provider_id for instance in survey.instances if instance.provider_id])
+
+
+def listed_twice(machines: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, frozenset[str]]:
+    """The machines of each pool that another one has, too; ``machines``: of all pools."""
+    everything = frozenset[str]().union(*machines.values())
+    if len(everything) == sum(map(len, machines.values())):
+        return {}
+    number = Counter(chain.from_iterable(machines.values()))
+    return {name: frozenset([each for each in here if number[each] > 1]) for name, here in machines.items()}
+
+
+def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, Pool]:
+    """The pools with their offers, those marked ``taken_by`` that have the same machines as one before them.
+
+    ``shared``: the machines that several have (``listed_twice``).
+    """
+    holders: dict[Hashable, PoolId] = {}
+    found: dict[PoolId, Pool] = {}
+    for pool in sorted(pools.values(), key=precedence):
+        keys = list(_identities(pool, shared.get(pool.id, frozenset())))
+        holder = next((holders[key] for key in keys if key in holders), None)
+        for key in keys:
+            holders.setdefault(key, holder or pool.id)
+        found[pool.id] = pool if holder is None else replace(pool, taken_by=holder)
+    return {name: found[name] for name in pools}
+
+
+def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
+    """By age, and by name among pools created in the same second; but first those for which a cloud has ever answered.
+
+    A pool with a wrong capacity type, group or host must not keep another one from the machines that it cannot use.
+    """
+    return pool.gone, pool.offering is None, pool.created, pool.id
+
+
+def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
+    """All by which the pool's machines may be told to be another's."""
+    if not pool.cloud.marks_machines:
+        yield pool.cloud.identity
+    if pool.offering is not None and pool.offering.group_id:
+        yield "group", pool.offering.group_id
+    yield from (("machine", machine) for machine in shared)
+
+
+def _are_different(one: Cloud, other: Cloud) -> bool:
+    """Whether they are different groups; nearly all are written alike, and to find out otherwise takes a while."""
+    return one is not other and one != other and one.identity != other.identity
+
+
+def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
+    """A rental's pool without its object: enough is known to look at its group and to end what is there."""
+    return Pool(
+        id=rental.pool,
+        uid="" if namesake is None else namesake.uid,
+        resource_version="",
+        generation=0 if namesake is None else namesake.generation,
+        created=rental.created,
+        cloud=rental.cloud,
+        max_nodes=1,
+        capacity_type=rental.capacity_type,
+        start_seconds=0.0,
+        cooldown_seconds=0.0,
+        price_override=None,
+        offering=None,
+        quote=None,
+        deleting=True,
+        guarded=True,
+        gone=True,
+    )
+
+
+# The operator's heartbeat: machines that would end themselves without it are told again and again that it lives.
+
+
+def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
+    """The pools there are, and those that are gone or cannot be read, as their rentals remember them.
+
+    What cannot be read is no reason to let machines go that jobs run on.
+    """
+    return known_pools(store.view(kinds.GPU_POOLS).objects, store.view(kinds.GPU_RENTALS).objects)
+
+
+class Renewals:
+    """Renews until ``run`` is cancelled. ``pools`` gives those that have machines (``pools_to_renew``).
+
+    ``every_seconds``: as often as quiet pools are surveyed, because adapters go by what their last list showed.
+    """
+
+    def __init__(self, accounts: Accounts, pools: Callable[[], Mapping[PoolId, Pool]], every_seconds: float) -> None:
+        self._accounts = accounts
+        self._pools = pools
+        self._every = every_seconds
+
+    async def run(self) -> None:
+        """Renew forever, each account for itself."""
+        while True:
+            accounts = self._accounts.by_account(self._pools().values())
+            await asyncio.gather(*(_renew(account, pools) for account, pools in accounts.items()))
+            await asyncio.sleep(self._every)
+
+
+async def _renew(account: Guarded, pools: Sequence[Pool]) -> None:
+    try:
+        await account.renew(pools)
+    except (CloudCallWithheld, NotLeading):
+        return
+    except ProviderError as error:
+        _log.warning("machines that end themselves without an operator were not all renewed: %s", error)
+
 
 _REFUSAL_SECONDS = 600.0
 """Seconds for which an order's refusal is remembered: it is on record in the pool's status long before."""

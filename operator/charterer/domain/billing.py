@@ -10,10 +10,9 @@ from itertools import pairwise
 
 from charterer.domain.budget import Budget
 from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import period_bounds
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, period_bounds
 
 _MICROS = 1_000_000
 _HOUR = 3_600

@@ -2,18 +2,217 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import date
 from enum import StrEnum
 from math import exp2
+from typing import Final
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
-from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import QuietHours, period_bounds, period_end
-from charterer.domain.selector import EVERYTHING, Selector
-from charterer.domain.spending.currency import Currency
-from charterer.domain.spending.loans import Loan, net_loan
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.money import ZERO, Money, Price, apportion, total
+from charterer.domain.time import Instant, QuietHours, moment, period_bounds, period_end, seconds_between
+
+# The currency in which a budget's owner writes amounts, where that is not the dollar of the clouds' bills.
+#
+# The ledger stays in dollars. The owner says what a dollar costs, and since when that holds: nothing asks a bank.
+
+
+DAYS_CURRENT: Final = 35
+"""Days for which a rate is taken for current: one that is set anew every month is."""
+_MICROS: Final = 1_000_000
+
+
+def _rounded(dividend: int, divisor: int) -> int:
+    """The nearest whole number, half rounded up."""
+    return (2 * dividend + divisor) // (2 * divisor)
+
+
+@dataclass(frozen=True, slots=True)
+class Currency:
+    """``code`` as in ISO 4217. A dollar costs ``per_dollar`` millionths of a unit, as of ``as_of``."""
+
+    code: str
+    per_dollar: int
+    as_of: date
+
+    def dollars(self, amount: Money) -> Money:
+        """The dollars of an amount that counts units of this currency, to the micro-dollar."""
+        return Money(_rounded(amount.micros * _MICROS, self.per_dollar))
+
+    def dollars_hourly(self, price: Price) -> Price:
+        """The same of an amount an hour."""
+        return Price(self.dollars(Money(price.micros_per_hour)).micros)
+
+    def units(self, dollars: Money) -> Money:
+        """The amount in millionths of a unit that so many dollars are."""
+        return Money(_rounded(dollars.micros * self.per_dollar, _MICROS))
+
+    def days_old(self, now: Instant) -> int:
+        """Days since the rate was set; below 0 where that is still to come."""
+        return (moment(now).date() - self.as_of).days
+
+    def amount(self, dollars: Money) -> str:
+        """``18,400.00 EUR``."""
+        return f"{str(self.units(dollars)).replace('$', '')} {self.code}"
+
+    def __str__(self) -> str:
+        return f"{Money(self.per_dollar).decimal()} {self.code} a dollar, as of {self.as_of.isoformat()}"
+
+
+# Loans between budgets of one parent: what some are not forecast to need this month, others may spend (ADR 76).
+#
+# Nothing is recorded of a loan. It follows from what each has spent and is forecast to spend, anew in every plan.
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """Dollars by which the lender aims at less in this month, and the borrower at more."""
+
+    lender: BudgetId
+    borrower: BudgetId
+    amount: Money
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A budget's month, as it is without loans.
+
+    ``aim``: what it is to spend; ``spent`` of it is. ``high``: the upper end of the forecast; None if there is none.
+    ``short``: more money would make its jobs faster. ``most``: what it may aim at whatever is lent; None for no limit.
+    """
+
+    budget: BudgetId
+    aim: Money
+    spent: Money
+    high: Money | None
+    short: bool
+    most: Money | None = None
+
+    @property
+    def over(self) -> Money:
+        """What it has spent of others' money."""
+        return max(self.spent - self.aim, ZERO)
+
+    @property
+    def unspent(self) -> Money:
+        """What it has not spent of its own."""
+        return max(self.aim - self.spent, ZERO)
+
+    @property
+    def spare(self) -> Money:
+        """What it is not forecast to spend of that."""
+        return ZERO if self.short or self.high is None else max(self.aim - max(self.high, self.spent), ZERO)
+
+    @property
+    def room(self) -> Money | None:
+        """What it may still borrow beyond what it has spent."""
+        return None if self.most is None else max(self.most - max(self.aim, self.spent), ZERO)
+
+
+def loans(family: Sequence[Need]) -> tuple[Loan, ...]:
+    """What the budgets lend each other: all that is spare, to those that are short, in proportion to their aims.
+
+    What one has spent beyond its aim comes first. The others bear it, out of what they have to spare, and if that is
+    too little, out of what they have not spent, in proportion. No budget lends more than it has not spent, and none
+    lends and borrows at once. So the aims with loans add up to those without, whatever is spent and forecast.
+    """
+    used = {each.budget: each.over for each in family if each.over > ZERO}
+    spare = {each.budget: each.spare for each in family}
+    unspent = {each.budget: each.unspent for each in family}
+    if (missing := total(used.values()) - total(spare.values())) > ZERO:
+        rest = {name: unspent[name] - spare[name] for name in unspent}
+        more = _in_proportion(min(missing, total(rest.values())), rest)
+        lent = {name: spare[name] + more.get(name, ZERO) for name in spare}
+        return _pairs(lent, _in_proportion(total(lent.values()), used))
+    short = {each.budget: max(each.aim, Money(1)) for each in family if each.short}
+    offered = _in_proportion(total(spare.values()) - total(used.values()), short)
+    rooms = {each.budget: each.room for each in family}
+    granted = {name: money if (room := rooms[name]) is None else min(money, room) for name, money in offered.items()}
+    borrowed = {name: used.get(name, ZERO) + granted.get(name, ZERO) for name in {**used, **granted}}
+    return _pairs(_in_proportion(total(borrowed.values()), spare), borrowed)
+
+
+def _in_proportion(amount: Money, weights: Mapping[BudgetId, Money]) -> Mapping[BudgetId, Money]:
+    return apportion(amount, {name: each.micros for name, each in weights.items()}) if amount > ZERO else {}
+
+
+def _pairs(lent: Mapping[BudgetId, Money], borrowed: Mapping[BudgetId, Money]) -> tuple[Loan, ...]:
+    """Who lends whom: each in turn, until the amounts are used up. Both add up to the same."""
+    found, lenders = list[Loan](), [(name, money) for name, money in lent.items() if money > ZERO]
+    for borrower, wanted in borrowed.items():
+        while wanted > ZERO:
+            lender, there = lenders.pop(0)
+            amount = min(wanted, there)
+            found.append(Loan(lender, borrower, amount))
+            wanted = wanted - amount
+            if there > amount:
+                lenders.insert(0, (lender, there - amount))
+    return tuple(found)
+
+
+def net_loan(budget: BudgetId, of: Iterable[Loan]) -> Money:
+    """What the budget aims at more, or less, because of the loans."""
+    given = total(each.amount for each in of if each.lender == budget)
+    return total(each.amount for each in of if each.borrower == budget) - given
+
+
+# Selectors of labels, by which a budget says which namespaces it pays for and in which pools it rents.
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A label selector; an empty one selects all. Each expression is (key, operator, values).
+
+    ``nothing``: no object is selected, whatever the terms are.
+    """
+
+    match_labels: tuple[tuple[str, str], ...] = ()
+    match_expressions: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether an object with these labels is selected: all terms must hold."""
+        if self.nothing:
+            return False
+        return all(labels.get(key) == value for key, value in self.match_labels) and all(
+            _holds(operator, values, labels.get(key)) for key, operator, values in self.match_expressions
+        )
+
+    def __str__(self) -> str:
+        """The selector as ``kubectl get -l`` takes it."""
+        terms = [f"{key}={value}" for key, value in self.match_labels]
+        return ",".join([*terms, *(_as_text(*expression) for expression in self.match_expressions)])
+
+
+def _holds(operator: str, values: tuple[str, ...], value: str | None) -> bool:
+    match operator:
+        case "In":
+            return value in values
+        case "NotIn":
+            return value not in values
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case _:
+            raise ValueError(f"no selector operator: {operator}")
+
+
+def _as_text(key: str, operator: str, values: tuple[str, ...]) -> str:
+    match operator:
+        case "Exists":
+            return key
+        case "DoesNotExist":
+            return f"!{key}"
+        case _:
+            return f"{key} {operator.lower()} ({', '.join(values)})"
+
+
+EVERYTHING = Selector()
+"""Selects every object."""
+NOTHING = Selector(nothing=True)
+"""Selects no object."""
 
 
 class Mode(StrEnum):
@@ -205,7 +404,7 @@ class Balance:
 
 @dataclass(frozen=True, slots=True)
 class AmountShare:
-    """The amount of a budget that has a parent or is one (``domain.spending.amount_shares``).
+    """The amount of a budget that has a parent or is one (``domain.budget_tree``).
 
     ``declared``: its ``spec.amount``. ``in_all``: what it and all below it may aim at together. ``below``: what those
     directly below it declare. ``siblings``: what it declares together with those that have the same parent, and

@@ -3,25 +3,191 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
-from charterer.domain.jobs.doubt import Doubt
-from charterer.domain.jobs.finish import Finish
-from charterer.domain.jobs.group import Stretch, TrainingGroup
-from charterer.domain.jobs.interactive import Interactive
-from charterer.domain.jobs.pod import Pod, PodPhase
-from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_name
-from charterer.domain.jobs.target import Target, TargetRef, ToldReady
-from charterer.domain.jobs.variant import Variant
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.interactive import Interactive
 from charterer.domain.money import ZERO, Money
-from charterer.domain.nodes.demands import NO_DEMANDS, NodeDemands
+from charterer.domain.node_demands import NO_DEMANDS, NodeDemands
 from charterer.domain.option import Option
-from charterer.domain.reports.bottleneck import Bottleneck
-from charterer.domain.reports.progress import Progress
-from charterer.domain.time import Instant
+from charterer.domain.pod import RUN_LABEL_PREFIX, Pod, PodPhase, run_name
+from charterer.domain.reports import Bottleneck, Progress
+from charterer.domain.target import Target, TargetRef, ToldReady
+from charterer.domain.time import Instant, after
+
+# A doubt about what the status of a job says.
+
+
+class Doubt(NamedTuple):
+    """A rental that a job's status names and that is not believed to be the job's, and why, as a sentence."""
+
+    rental: RentalId
+    why: str
+
+
+# How a job ended for good.
+
+
+class FinishKind(StrEnum):
+    """How a job ended for good."""
+
+    COMPLETE = "Complete"
+    FAILED = "Failed"
+
+
+IN_DOUBT = "CompletedInDoubt"
+"""``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
+CANNOT_START = "CannotStart"
+"""``Finish.reason`` of a job none of whose last runs ever started."""
+START_ATTEMPTS = 3
+"""Runs in a row that may fail to start before the job fails. Each holds machines for up to readyTimeoutSeconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The job's end, recorded once in its status; no run is started after it."""
+
+    kind: FinishKind
+    at: Instant
+    reason: str
+    message: str
+
+    @property
+    def done(self) -> bool:
+        """Whether the work is done, as far as is known."""
+        return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
+
+
+# The group of pods in which a run trains that is resized in place, as Charterer asks for it and as its leader
+# reports.
+#
+# docs/development/adr/0063-in-place.md has the protocol and its order.
+
+
+FORMED_SECONDS = 60.0
+"""Seconds within which a group that only lost members must have been formed; otherwise the run is restarted."""
+RESTART_EXIT_CODE = 75
+"""The exit code of a trainer that could not form a group (EX_TEMPFAIL of sysexits.h): the run is to be restarted."""
+_UID_LENGTH = 8
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingGroup:
+    """The pods of run ``run`` that should train together: those with the Job's ``indexes``, in order.
+
+    ``generation``: 1 for a run's first group, one more for each change; asked for at ``since``, to be formed ``by``.
+    ``uids``: which pods these are, by the first characters of their uids; empty before any of them trains.
+    ``formed``: the generation in which the run's leader last said that it trains; 0 before it named any. ``reports``:
+    whether a run of the job ever named one; a trainer that never does changes its group in its own way (torchrun).
+    ``withdrawn``: how many times in a row the job could not be widened, the last time at ``withdrawn_at``.
+    """
+
+    run: int
+    generation: int
+    indexes: tuple[int, ...]
+    since: Instant
+    by: Instant
+    uids: tuple[str, ...] = ()
+    formed: int = 0
+    reports: bool = False
+    withdrawn: int = 0
+    withdrawn_at: Instant | None = None
+
+    @property
+    def pending(self) -> bool:
+        """Whether its leader trains in an earlier group, as far as it said."""
+        return 0 < self.formed < self.generation
+
+    def followed_by(self, pods: Mapping[int, str], now: Instant, seconds: float) -> TrainingGroup:
+        """The next generation, to be formed within ``seconds``. ``pods``: the uid of the pod of each index in it."""
+        return replace(self._of(pods), generation=self.generation + 1, since=now, by=after(now, seconds))
+
+    def trained(self, generation: int, pods: Mapping[int, str]) -> TrainingGroup:
+        """The group once its leader says that it trains in that generation."""
+        known = self if self.uids else self._of(pods)
+        return replace(known, formed=generation, reports=True)
+
+    def started_again(self, pods: int, now: Instant) -> TrainingGroup:
+        """The next generation, of pods none of which trained before: as at a run's beginning."""
+        members = tuple(range(pods))
+        return replace(self, generation=self.generation + 1, indexes=members, since=now, by=now, uids=(), formed=0)
+
+    def lacks(self, pods: Mapping[int, str]) -> frozenset[int]:
+        """The members of which another pod, or none, is there. ``pods``: as in ``followed_by``."""
+        known = zip(self.indexes, self.uids, strict=False)
+        return frozenset([index for index, uid in known if not uid or pods.get(index, "")[:_UID_LENGTH] != uid])
+
+    def has(self, uid: str) -> bool:
+        """Whether the pod of that uid is a member."""
+        return uid[:_UID_LENGTH] in self.uids
+
+    def _of(self, pods: Mapping[int, str]) -> TrainingGroup:
+        indexes = tuple(sorted(pods))
+        return replace(self, indexes=indexes, uids=tuple([pods[index][:_UID_LENGTH] for index in indexes]))
+
+
+def first_group(run: int, pods: int, now: Instant, former: TrainingGroup | None) -> TrainingGroup:
+    """The group of a run that begins; ``former``: the last one of the job's former run."""
+    group = TrainingGroup(run, 1, tuple(range(pods)), now, now)
+    if former is None:
+        return group
+    return replace(group, reports=former.reports, withdrawn=former.withdrawn, withdrawn_at=former.withdrawn_at)
+
+
+class Stretch(NamedTuple):
+    """For how many ``seconds``, in all, the job's runs had this option before they were resized in place."""
+
+    option: Option
+    seconds: float
+
+
+# A variant of a job: another way to do the same training, with a speed of its own.
+
+
+class Variant(NamedTuple):
+    """``class_id``: the class that says how fast it is; the others are what it runs on, as in ``Widths``.
+
+    A tuple, as part of keys.
+    """
+
+    name: str
+    class_id: ClassId
+    least: int
+    preferred: int
+    most: int
+    slices: tuple[str, ...] = ()
+    shared_mib: int = 0
+
+
+# What a job may run on: how many GPUs, or which parts of one.
+
+
+LEAST_KEPT = 0.5
+"""Part of its speed that a job keeps at least beside a chosen partner, where its owner does not say."""
+
+
+@dataclass(frozen=True, slots=True)
+class Widths:
+    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU.
+
+    ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none.
+    ``least_kept``: the part of its speed that it must keep there, as far as its partner can be chosen. ``each``: the
+    GPUs of every one of its pods, which cannot change; 0: a pod has all GPUs that the job has of a node.
+    """
+
+    min: int
+    preferred: int
+    max: int
+    slices: tuple[str, ...] = ()
+    shared_mib: int = 0
+    least_kept: float = LEAST_KEPT
+    each: int = 0
+
+    def variant(self, name: str, class_id: ClassId) -> Variant:
+        """The variant of a job that runs on these."""
+        return Variant(name, class_id, self.min, self.preferred, self.max, self.slices, self.shared_mib)
 
 
 class ResizePolicy(StrEnum):
@@ -109,7 +275,7 @@ class RunOutcome(StrEnum):
 class RunRecord:
     """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
 
-    ``cost``: of its GPUs; None in records from before it was kept (``domain.jobs.job_cost`` then computes it).
+    ``cost``: of its GPUs; None in records from before it was kept (``domain.job_records`` then computes it).
     ``generation``: of the TrainingJob when the end was recorded; None if not known. ``because``: as in ``Allocation``.
     """
 
@@ -207,7 +373,7 @@ class Job:
     place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
     ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
     what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
-    ``stall_timeout_seconds``: see ``policy.jobs.stalls``; 0: never. ``interactive``: if it is. ``variants``: if any.
+    ``stall_timeout_seconds``: see ``policy.jobs.job_facts``; 0: never. ``interactive``: if it is. ``variants``: if any.
     ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
     ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``:
     that object, None where it is not there, or has not the label any more. ``told_ready``: of an adopted object; None

@@ -63,12 +63,12 @@ class Option:
     ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
     bill while it runs (its part of its nodes' price). ``entry_seconds`` and ``entry_cost`` are paid once when the
     option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
-    ``trial``: its speed was never measured, and is as hoped (``policy.options.optimism``). ``interruptions``: what is
+    ``trial``: its speed was never measured, and is as hoped (``policy.options.speeds``). ``interruptions``: what is
     in ``speed`` for them; None where none is expected. It is not recorded. ``variant``: of the job's; empty for its
     template as it stands. ``paid``: the price of its nodes where they are paid for whether they are used or not: then
     ``price`` is next to nothing. An option that a job was given has what is paid as its ``price``. ``empty``: GPUs of
     its nodes that nobody else can have, because its pods do not fill them, or take other resources of theirs
-    (``domain.nodes.packing``); they are in the price.
+    (``domain.offered_node``); they are in the price.
     """
 
     pool: PoolId

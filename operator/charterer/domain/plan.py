@@ -7,15 +7,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
+from charterer.domain.budget import Loan
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Allocation, Job
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
-from charterer.domain.reasons.fact import Fact
-from charterer.domain.reasons.facts import Both
+from charterer.domain.reasons.fact import Both, Fact
 from charterer.domain.rental import Gang
-from charterer.domain.spending.loans import Loan
 from charterer.domain.time import Instant, after
 
 
@@ -237,13 +236,13 @@ class BudgetVerdict:
     ``rate``: θ in dollars per second of job life; None without money, or without any job that it could be paid for.
     ``planned``: the price of the classes' chosen options in the long run, where ``feasible`` no more than all nodes
     that it may have can cost. ``allowed``: the price that may be committed to from now on
-    (``policy.budgets.pacing``). ``feasible``: no job waits for money, because the cheapest options fit in
+    (``policy.budgets.forecast``). ``feasible``: no job waits for money, because the cheapest options fit in
     ``allowed``, or because those of the jobs in sight fit into what may be committed: then ``planned`` may exceed
     ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst case of what is rented
     already. Until the period's end, ``in_sight`` is what the nodes of running and waiting jobs still cost, and
     ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``commitments``: what nodes cost until then that are
     paid for whether they are used or not. ``forecast``: of the spend at the period's end
-    (``policy.budgets.spend_forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None
+    (``policy.budgets.forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None
     while the arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any.
     ``parent_fault``: why nobody knows what the budgets above it allow, so that it rents nothing new.
     ``loans``: those in which it lends or borrows.

@@ -6,20 +6,248 @@ from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import exp, inf, log
+from typing import Final
 
-from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
+from charterer.domain.ids import BudgetId, InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.commitment import Commitment
-from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, Hazard, NodeLifetimes
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.nodes.place_labels import place_labels
-from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory
-from charterer.domain.option import GPU
+from charterer.domain.node_demands import NO_TRAITS, NodeTaint, NodeTraits, place_labels
+from charterer.domain.option import GPU, MIG_PREFIX, SHARED_GPU
 from charterer.domain.order import CoolDown, LaunchWay, Refusal, Traits
 from charterer.domain.reasons.phrases import all_nodes
 from charterer.domain.time import Instant
-from charterer.gpu_types import slice_profile, slice_type, slices_of, whole_type
+from charterer.gpu_types import is_shared, mig_layouts, slice_profile, slice_type, slices_of, whole_type
+
+# Nodes that are paid for whether they are used or not: a reservation, or a committed-use discount.
+
+
+@dataclass(frozen=True, slots=True)
+class Commitment:
+    """That ``budget`` pays for all nodes of a pool until then, used or not (docs/development/adr/0077)."""
+
+    until: Instant
+    budget: BudgetId
+
+
+# How the GPUs of a pool's nodes are cut into MIG slices, or shared by several jobs at once.
+
+
+def no_such_slice(gpu_type: str, profile: str) -> str:
+    """That GPUs of a type have no such profile, and which they have."""
+    layouts = mig_layouts(gpu_type)
+    if layouts is None:
+        return f"spec.partition.profile is {profile}, and a {gpu_type} is not known to be cut into slices"
+    return (
+        f"spec.partition.profile is {profile}, and a {gpu_type} is cut into slices of {', '.join(layouts.slices)} only"
+    )
+
+
+class MigStrategy(StrEnum):
+    """How nodes name their slices. MIXED: by profile, ``nvidia.com/mig-1g.10gb``. SINGLE: as whole GPUs.
+
+    Of GPUs that are shared: MIXED ``nvidia.com/gpu.shared``.
+    """
+
+    MIXED = "Mixed"
+    SINGLE = "Single"
+
+
+class SharingMechanism(StrEnum):
+    """How jobs use a GPU at once. TIME_SLICING: they take turns. MPS: they run together, each in its part of memory."""
+
+    TIME_SLICING = "TimeSlicing"
+    MPS = "MPS"
+
+    def profile(self, jobs: int) -> str:
+        """The profile of a GPU that this number of jobs share, as ``gpu_types`` names it."""
+        return f"{'shared' if self is SharingMechanism.TIME_SLICING else 'mps'}-{jobs}"
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """How every GPU of a pool's nodes is cut: into as many slices of one MIG profile as it holds.
+
+    Or ``profile`` is ``shared-2`` or ``mps-2``: two jobs use it at once.
+    """
+
+    profile: str
+    strategy: MigStrategy = MigStrategy.MIXED
+
+    @property
+    def resource(self) -> str:
+        """The extended resource of its slices, as NVIDIA's device plugin names it."""
+        if self.strategy is MigStrategy.SINGLE:
+            return GPU
+        return SHARED_GPU if is_shared(self.profile) else f"{MIG_PREFIX}{self.profile}"
+
+    @property
+    def shares_faults(self) -> bool:
+        """Whether a fatal fault of one job ends all jobs on its GPU, as under MPS."""
+        return self.profile.startswith("mps-")
+
+    @property
+    def noun(self) -> str:
+        """The name of one part of a GPU in messages."""
+        return "GPU place" if is_shared(self.profile) else f"{self.profile} slice"
+
+    @property
+    def field(self) -> str:
+        """The field of a GPUPool that says so."""
+        return "spec.sharing" if is_shared(self.profile) else "spec.partition"
+
+
+# What was counted of the ends of a pool's nodes, and the rate at which the cloud takes them back.
+#
+# Spot nodes die young: the rate falls by a factor of ten or more within hours (1,442 preemptible machines of
+# Google, Kadupitiya et al. 2019; 128 GPU servers, CM-DARE 2020). So it is counted in bands of a node's age.
+
+
+BAND_ENDS: Final = (0.5, 2.0, 4.0, inf)
+"""Ages of a node, in hours, at which the bands end."""
+_NO_HOURS: Final = (0.0,) * len(BAND_ENDS)
+
+
+def band_of(hours: float) -> int:
+    """The band of a node's age."""
+    return next(band for band, end in enumerate(BAND_ENDS) if hours < end)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeLifetimes:
+    """Counts of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
+
+    ``at``: None where nothing was counted yet. ``deaths``: nodes that the cloud took, by band of age; ``hours``:
+    node-hours in each band, of nodes that were given back too. ``events``: deaths at least five minutes after the one
+    before. ``shared``: deaths while other nodes of the pool were there, and ``joint``: summed up, the fraction of those
+    others that died with each. ``announced``: deaths with a notice before. ``recent``: when nodes died in the last five
+    minutes before ``at``. ``counted``: uids of the rentals that are in the numbers and may still be there.
+    ``ordinal``: the highest ordinal in a name of those rentals, so that names are not used again.
+    """
+
+    deaths: tuple[float, ...] = _NO_HOURS
+    hours: tuple[float, ...] = _NO_HOURS
+    events: float = 0.0
+    shared: float = 0.0
+    joint: float = 0.0
+    announced: float = 0.0
+    at: Instant | None = None
+    recent: tuple[Instant, ...] = ()
+    counted: tuple[str, ...] = ()
+    ordinal: int = 0
+
+
+NOTHING_COUNTED: Final = NodeLifetimes()
+
+
+@dataclass(frozen=True, slots=True)
+class Hazard:
+    """The rate at which the cloud takes back the nodes of a pool.
+
+    ``rates``: deaths per node-hour by band of age. ``joint``: the fraction q of a node's deaths that take the pool's
+    other nodes with it. ``announced``: the fraction of deaths of which there is a notice. ``low`` to ``high``: the 90 %
+    interval of the ``overall`` deaths per node-hour, after ``deaths`` in ``node_hours`` that were seen.
+    """
+
+    rates: tuple[float, ...]
+    joint: float
+    announced: float
+    overall: float
+    low: float
+    high: float
+    deaths: float
+    node_hours: float
+
+    @property
+    def never(self) -> bool:
+        """Whether no node is expected to be taken back."""
+        return not any(self.rates)
+
+    @property
+    def measured(self) -> bool:
+        """Whether any death was seen, so that the rate is not the assumed one alone."""
+        return self.deaths > 0.0
+
+    def at_age(self, hours: float) -> float:
+        """Deaths per node-hour at that age."""
+        return self.rates[band_of(hours)]
+
+
+# What was counted of a pool's answers and starts, and the wait for a node (``estimate.waits``).
+#
+# Answers are counted by hours: an hour in which a node was given, or one in which every ask was refused. So a burst
+# of launches, or of refusals, counts once. Hours are those of the week (UTC), because shortages follow working
+# hours and weekends.
+
+
+SLOTS: Final = 168
+"""Hours of a week, from Monday 00:00 UTC on."""
+STARTS_ASSUMED: Final = 2.0
+"""Starts that the declared start-up time weighs against those that were seen."""
+_START_GRID: Final = log(1.1)
+"""Start-up times are used on a grid of 10 %: every new menu costs time, and a node differs from the next by more."""
+_NO_WAITS: Final = (0.0,) * SLOTS
+
+
+@dataclass(frozen=True, slots=True)
+class NodeStart:
+    """When a node was asked for, launched, and ready for pods."""
+
+    asked: Instant
+    launched: Instant
+    ready: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchHistory:
+    """Counts of a pool's answers and starts; all numbers are of ``at`` and count for less later.
+
+    ``given``: hours in which a node was given, by hour of the week; ``refused``: hours in which every ask was refused.
+    ``last_given``, ``last_refused``: the latest such hour, in hours since 1970. ``starts``: nodes that became ready,
+    with ``logs`` and ``squares``, the sums of the logarithms of their seconds from launch to readiness and of those
+    squared, and ``queued``, the sum of their seconds from the ask to the launch. ``through``: starts up to then are
+    counted. ``at``: None where nothing was counted yet.
+    """
+
+    given: tuple[float, ...] = _NO_WAITS
+    refused: tuple[float, ...] = _NO_WAITS
+    last_given: int = -1
+    last_refused: int = -1
+    starts: float = 0.0
+    logs: float = 0.0
+    squares: float = 0.0
+    queued: float = 0.0
+    through: Instant | None = None
+    at: Instant | None = None
+
+    @property
+    def hours(self) -> float:
+        """Hours with an answer."""
+        return sum(self.given) + sum(self.refused)
+
+    def start_seconds(self, declared: float) -> float:
+        """Seconds from a node's launch to its readiness: the geometric mean of those seen and of the declared time."""
+        if self.starts <= 0.0 or declared <= 0.0:
+            return declared
+        mean = (self.logs + log(declared) * STARTS_ASSUMED) / (self.starts + STARTS_ASSUMED)
+        return exp(round(mean / _START_GRID) * _START_GRID)
+
+
+NO_LAUNCHES: Final = LaunchHistory()
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedWait:
+    """Seconds until the cloud gives a node that is asked for now, its start-up not included; nobody pays for them.
+
+    ``low`` to ``high``: the 90 % interval. ``hours``: hours with an answer like this one that were seen; ``measured``:
+    whether those are enough to wait for what they say.
+    """
+
+    seconds: float
+    low: float
+    high: float
+    hours: float
+    measured: bool
 
 
 class CapacityType(StrEnum):
@@ -156,7 +384,7 @@ class Pool:
 
     ``labels``: those of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
     controls it; empty where none does. ``max_nodes``: as declared, or as many as its group takes, if that is less
-    (``controller.snapshot.pools.offers``). ``start_seconds``: from asking for a node to its readiness, as declared:
+    (``controller.snapshot.pools``). ``start_seconds``: from asking for a node to its readiness, as declared:
     limits on money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is
     asked for before that. ``reached``: what it refused another pool of the account and would refuse this one too.
     ``deleted``: when its deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from charterer.domain.cost_row import RecordedCost, Use
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
-from charterer.domain.spending.use import RecordedCost, Use
 from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000

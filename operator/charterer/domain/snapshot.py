@@ -8,19 +8,19 @@ from enum import StrEnum
 from typing import Final
 
 from charterer.domain.budget import Budget
+from charterer.domain.cost_row import NO_RECORDING, CostRecording
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Job, Run
-from charterer.domain.jobs.pod import Pod
-from charterer.domain.jobs.target import Target
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.demands import NO_TRAITS, NodeTaint, NodeTraits
-from charterer.domain.nodes.pool_set import PoolSet
+from charterer.domain.node_demands import NO_TRAITS, NodeTaint, NodeTraits
 from charterer.domain.option import GPU
+from charterer.domain.pod import Pod
 from charterer.domain.pool import Pool, Survey
+from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
-from charterer.domain.spending.use import NO_RECORDING, CostRecording
+from charterer.domain.target import Target
 from charterer.domain.time import Instant, after
 
 LOST_AFTER_SECONDS = 30.0

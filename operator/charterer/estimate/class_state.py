@@ -2,20 +2,96 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from math import exp, log, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import NO_FACTS, BatchTerms, ModelFacts
-from charterer.estimate.batch_cell import BatchCell
+from charterer.estimate.cells import BatchCell, StepTimes
 from charterer.estimate.learned import Learned
 from charterer.estimate.noise import Noise, NoiseReports
-from charterer.estimate.sizes import JobSizes
-from charterer.estimate.step_times import StepTimes
 
 if TYPE_CHECKING:
-    from charterer.estimate.goodput import BatchCandidate
+    from charterer.estimate.learner import BatchCandidate
     from charterer.estimate.throughput import StepTimeFit
+
+
+# The work of a class's jobs: a mean over the latest of them, with an interval that allows for heavy tails.
+
+
+KEPT_SIZES = 200
+"""Number of latest jobs kept: their mean is then known to about the 10 % that heavy tails allow."""
+SIZE_HALF_LIFE = 50.0
+"""Number of later jobs of the class after which a job counts half, so that jobs that became larger are followed."""
+PRIOR_WORK = 14_400.0
+"""Own-batch steps of a job before any was completed: four hours of steps of a second."""
+PRIOR_SIZES = 1.0
+"""Number of jobs that the prior from other classes counts as."""
+SIZE_SPREAD = 1.5
+"""Standard deviation of log sizes before some were seen: sizes of training jobs range over orders of magnitude."""
+_COVERED = 0.9
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate with its 90 % interval, and how many observations it rests on (old ones count for less)."""
+
+    value: float
+    low: float
+    high: float
+    count: float
+
+
+@dataclass(slots=True)
+class JobSizes:
+    """The latest jobs' work, oldest first."""
+
+    latest: list[float] = field(default_factory=list)
+
+    def completed(self, work: float) -> None:
+        """Add a job. ValueError unless its work is finite and above 0."""
+        if not 0.0 < work < float("inf"):
+            raise ValueError(f"work {work!r} of a completed job must be finite and above 0")
+        self.latest.append(work)
+        if len(self.latest) > KEPT_SIZES:
+            del self.latest[0]
+
+    def _weighted(self) -> Iterable[tuple[float, float]]:
+        last = len(self.latest) - 1
+        return ((work, 0.5 ** ((last - at) / SIZE_HALF_LIFE)) for at, work in enumerate(self.latest))
+
+    def _pseudo(self, prior: float) -> float:
+        """Work of the pseudo-job: classes differ by orders of magnitude, so it is soon about the class's own jobs'."""
+        count = total = 0.0
+        for work, weight in self._weighted():
+            count += weight
+            total += weight * work
+        if not count:
+            return prior
+        shown = count / (PRIOR_SIZES + count)
+        return exp((1.0 - shown) * log(prior) + shown * log(total / count))
+
+    def mean(self, prior: float) -> Interval:
+        """Mean work of a job; ``prior``: what other classes suggest. The interval is normal in the logarithm."""
+        weight, total = PRIOR_SIZES, PRIOR_SIZES * self._pseudo(prior)
+        logs = spread = 0.0
+        for work, counts in self._weighted():
+            weight += counts
+            total += counts * work
+            logs += counts * log(work)
+        count = weight - PRIOR_SIZES
+        middle = logs / count if count else log(prior)
+        for work, counts in self._weighted():
+            spread += counts * (log(work) - middle) ** 2
+        spread = (2.0 * PRIOR_SIZES * SIZE_SPREAD**2 + spread) / (2.0 * PRIOR_SIZES + count)
+        value = total / weight
+        # the mean of a lognormal is off by sqrt(v + v²/2) / sqrt(n) in its logarithm (Cox's method)
+        off = NormalDist().inv_cdf((1.0 + _COVERED) / 2.0) * sqrt((spread + spread * spread / 2.0) / weight)
+        return Interval(value, value * exp(-off), value * exp(off), count)
+
 
 PairKey = tuple[str, ClassId]
 """The type of a shared GPU, and the class of the job beside it."""
@@ -24,7 +100,7 @@ PairKey = tuple[str, ClassId]
 @dataclass(slots=True)
 class ClassState:
     """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``; ``pairs``: log of the part of its speed alone that it
-    kept beside others (``pairs.pair_reports``). ``model``: what its owner says of it.
+    kept beside others (``learner``). ``model``: what its owner says of it.
 
     Derived: the noise ``curve`` (from ``curve_reports`` reports that scatter with the variance ``curve_scatter``),
     ``curve_off``, the sum of what later reports of log φ lie above it, ``candidates`` by GPU type and width with their

@@ -15,9 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import least_squares
 
-from charterer.estimate.batch_cell import Array, BatchCell, cell_positions, correlation
+from charterer.estimate.cells import Array, BatchCell, StepTimes, cell_positions, correlation
 from charterer.estimate.observation import Configuration, Shape
-from charterer.estimate.step_times import StepTimes
 from charterer.estimate.throughput import (
     SIZE,
     LinearPrior,

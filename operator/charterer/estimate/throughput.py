@@ -26,7 +26,7 @@ from math import log
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from charterer.estimate.batch_cell import Array, BatchCell, CellEffect, CellEffects
+from charterer.estimate.cells import Array, BatchCell, CellEffect, CellEffects
 from charterer.estimate.observation import Configuration, Shape
 
 WIDTH_MISFIT = 0.08

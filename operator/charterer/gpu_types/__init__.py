@@ -10,7 +10,7 @@ The figures are those of ``accelerators``: the vendor's data sheets, for one GPU
 fastest memory; of GH200 and H20 that of HBM3. Those of NVL72 racks and HGX boards are divided by their GPUs, and by two
 where they count sparsity.
 
-A type without a sheet is no reason to compare the others less: ``policy.options.assumed_speeds`` has a guess for it.
+A type without a sheet is no reason to compare the others less: ``policy.options.speeds`` has a guess for it.
 
 A MIG slice is a type of its own, with the name that NVIDIA's feature discovery gives it: the GPU's, ``-MIG-`` and the
 profile. It is as slow as its part of the compute units at worst, and as fast as the whole GPU at best. So is a place on

@@ -2,20 +2,159 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Final, NamedTuple
 
 from charterer.domain.billing import accrued_in, opening_in, spent
 from charterer.domain.budget import Budget, Cause
-from charterer.domain.ids import RentalId
-from charterer.domain.money import ZERO, Money
-from charterer.domain.period import period_bounds
+from charterer.domain.cost_row import Payer, Use
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.plan import ReasonCode
-from charterer.domain.rental import Rental, incomplete_gangs
+from charterer.domain.pool import Pool, PriceSegment
+from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase, incomplete_gangs
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
-from charterer.ledger.shares import Purpose, Share, shares
+from charterer.domain.time import LAST, Instant, period_bounds
+
+# A rental's cost shared out by purpose: the runs that held its GPUs, and what it was paid for without a job.
+#
+# The cost is apportioned by GPU-time, each moment at its price, and the shares add up to it exactly (the largest
+# remainders get the micro-dollars that division leaves over).
+
+
+class Purpose(NamedTuple):
+    """What a rental was paid for: a run of a job (then the cause is ``Cause.JOB``), or something without one."""
+
+    cause: Cause
+    namespace: str = ""
+    job: str = ""
+    job_uid: str = ""
+    run: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A purpose's share: its cost, its GPU-time in microseconds, and the span in which all of that lies."""
+
+    payer: Payer | None
+    cost: Money
+    gpu_micros: int
+    first: Instant
+    last: Instant
+
+
+def shares(
+    rental: Rental, gpus: int, start: Instant, end: Instant, amount: Money, *, in_vain: bool
+) -> Mapping[Purpose, Share]:
+    """``amount``, shared out by what the rental was for in [start, end), in which it was rented.
+
+    ``gpus``: GPUs of the node, 0 if that is not known. ``in_vain``: it is of an incomplete gang.
+    """
+    held = [use for use in rental.uses if use.since < end and _until(use) > start]
+    weights: dict[Purpose, int] = defaultdict(int)
+    times: dict[Purpose, int] = defaultdict(int)
+    spans: dict[Purpose, tuple[Instant, Instant]] = {}
+    payers = {_purpose(use): use.payer for use in held}
+    for since, until, price, using in _intervals(rental, held, start, end):
+        counts: dict[Purpose, int] = defaultdict(int)
+        for use in using:
+            counts[_purpose(use)] += use.gpus
+        free = max(gpus - sum(counts.values()), 0)
+        if free or not counts:
+            counts[Purpose(_without_job(rental, since, in_vain))] = free
+        for purpose, count in counts.items():
+            times[purpose] += count * (until - since)
+            weights[purpose] += count * (until - since) * price
+            spans[purpose] = spans.get(purpose, (since, until))[0], until
+    if not spans:
+        purpose = Purpose(_without_job(rental, start, in_vain))
+        times[purpose], spans[purpose] = 0, (start, end)
+    if not any(weights.values()):
+        weights = times if any(times.values()) else defaultdict(int, {purpose: 1 for purpose in times})
+    costs = apportion(amount, weights)
+    return {
+        purpose: Share(payers.get(purpose), costs.get(purpose, Money(0)), times[purpose], first, last)
+        for purpose, (first, last) in sorted(spans.items())
+        if times[purpose] or purpose in costs
+    }
+
+
+def _purpose(use: Use) -> Purpose:
+    return Purpose(Cause.JOB, use.payer.namespace, use.payer.job, use.payer.job_uid, use.payer.run)
+
+
+def _until(use: Use) -> Instant:
+    return LAST if use.until is None else use.until
+
+
+def _intervals(
+    rental: Rental, held: Sequence[Use], begin: Instant, end: Instant
+) -> Iterator[tuple[Instant, Instant, int, Sequence[Use]]]:
+    """[begin, end) cut wherever anything changes, each piece with its price in micro-dollars an hour and its uses."""
+    segments = rental.segments or (PriceSegment(begin, rental.worst),)
+    begun = [segment.since for segment in segments]
+    cuts = {begin, end, *begun, *(use.since for use in held), *(_until(use) for use in held)}
+    cuts |= {at for at in (rental.ready, rental.released) if at is not None}
+    waiting = sorted(held, key=lambda use: use.since, reverse=True)
+    using: list[Use] = []
+    for since, until in pairwise(sorted(cut for cut in cuts if begin <= cut <= end)):
+        while waiting and waiting[-1].since <= since:
+            using.append(waiting.pop())
+        using = [use for use in using if _until(use) >= until]
+        yield since, until, segments[max(bisect_right(begun, since) - 1, 0)].price.micros_per_hour, using
+
+
+def _without_job(rental: Rental, at: Instant, in_vain: bool) -> Cause:
+    first = rental.uses[0].since if rental.uses else LAST
+    if in_vain and at < first and (rental.uses_since is None or at < rental.uses_since):
+        return Cause.INCOMPLETE_GANG
+    if rental.ready is None or at < rental.ready:
+        return Cause.STARTING
+    released = rental.phase is RentalPhase.DRAINING or (
+        rental.phase is RentalPhase.ENDED
+        and rental.released_because != ""
+        and rental.released_because not in ENDED_BY_ITSELF
+    )
+    if released and (rental.released is None or at >= rental.released):
+        return Cause.IDLE if any(_until(use) > at for use in rental.uses) else Cause.ENDING
+    return Cause.IDLE
+
+
+# What a budget spent in its present period, by cause: amounts that add up to ``spent`` to the micro-dollar.
+#
+# The ledger counts the causes about once a minute, over all periods (``ledger.balance``). Those of this period are
+# what the counts have grown by since it began. What was spent since the last count is an amount of its own.
+
+
+@dataclass(frozen=True, slots=True)
+class SpentByCause:
+    """``opening`` is the budget's opening spend. ``uncounted``: spent since the last count.
+
+    ``uncounted`` is negative while a count was too high: a machine had ended before the cloud said so.
+    """
+
+    spent: Money
+    causes: Mapping[Cause, Money]
+    opening: Money
+    uncounted: Money
+
+
+def spent_by_cause(budget: Budget, rentals: Iterable[Rental], now: Instant) -> SpentByCause:
+    """The amounts of the present period; they add up to ``spent``."""
+    balance = budget.balance
+    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    causes: Mapping[Cause, Money] = {}
+    if balance is not None:
+        before = balance.costs.before
+        grown = {cause: amount - before.get(cause, ZERO) for cause, amount in balance.costs.by_cause.items()}
+        causes = {cause: grown[cause] for cause in Cause if grown.get(cause, ZERO) != ZERO}
+    whole, opening = spent(budget, rentals, now), opening_in(budget, start)
+    return SpentByCause(whole, causes, opening, whole - opening - total(causes.values()))
+
 
 STARTING = "(starting)"
 """From the launch of a node until it first took pods."""
@@ -96,3 +235,103 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     sums[EARLIER] += spent(budget, rentals, now).micros - sum(sums.values())
     amounts = ((name, Money(micros)) for name, micros in sums.items() if micros)
     return sorted(amounts, key=lambda item: (-item[1].micros, item[0]))
+
+
+# How much of a commitment was used in the present period, and what a node less or more would have changed.
+#
+# It is read from the rentals on record: who held their GPUs, at which price. A node less would have saved its
+# price, and would have had to be rented at the list price while jobs were on all nodes at once. A node more would
+# have cost its price, and would have taken the place of another node with the same GPUs while jobs were on one.
+# Nodes that have ended are soon no longer on record, so that what a node more saves is at least what is said.
+
+
+_HOUR = 3600e6
+"""Microseconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class CommitmentUse:
+    """The present period's use of a committed pool.
+
+    ``used`` and ``unused``: dollars, with GPU-hours. ``node_less`` and ``node_more``: dollars that a node less, or one
+    more, would have saved (negative: cost).
+    """
+
+    pool: PoolId
+    used: Money
+    unused: Money
+    used_gpu_hours: float
+    unused_gpu_hours: float
+    node_less: Money
+    node_more: Money
+
+
+def commitment_uses(budget: Budget, snapshot: Snapshot) -> Sequence[CommitmentUse]:
+    """The use of each commitment of the budget of which a node was billed in the period."""
+    start = period_bounds(budget.time_zone, snapshot.now)[0]
+    own = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id and rental.launched]
+    found = (_use(pool, own, start, snapshot) for pool in snapshot.committed_to(budget).values())
+    return [use for use in found if use.used != ZERO or use.unused != ZERO]
+
+
+def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) -> CommitmentUse:
+    nodes = [rental for rental in own if rental.pool == pool.id]
+    shares: list[tuple[Cause, Share]] = []
+    for rental in nodes:
+        shares += [(purpose.cause, share) for purpose, share in listed_by_purpose(rental, snapshot, start).items()]
+    held = [share for cause, share in shares if cause is Cause.JOB]
+    others = [share for cause, share in shares if cause is not Cause.JOB]
+    committed = pool.price_override.dollars_per_hour if pool.price_override is not None else 0.0
+    listed = committed if pool.quote is None else pool.quote.list_price.dollars_per_hour
+    since = max(start, min([rental.launched for rental in nodes if rental.launched is not None], default=start))
+    whole = committed * (snapshot.now - since) / _HOUR
+    alike = [rental for rental in own if rental.pool != pool.id and _alike(rental, pool, snapshot)]
+    full = _hours_with(nodes, pool.max_nodes, since, snapshot.now) if pool.max_nodes else 0.0
+    elsewhere = _hours_with(alike, 1, since, snapshot.now)
+    return CommitmentUse(
+        pool=pool.id,
+        used=total(share.cost for share in held),
+        unused=total(share.cost for share in others),
+        used_gpu_hours=sum(share.gpu_micros for share in held) / _HOUR,
+        unused_gpu_hours=sum(share.gpu_micros for share in others) / _HOUR,
+        node_less=Money.of(whole - listed * full),
+        node_more=Money.of(listed * elsewhere - whole),
+    )
+
+
+def _alike(rental: Rental, pool: Pool, snapshot: Snapshot) -> bool:
+    """Whether the rental's node has the same GPUs, is sold in the same way, and is nobody's commitment."""
+    other = snapshot.pools.get(rental.pool)
+    if other is None or other.offering is None or pool.offering is None or other.committed is not None:
+        return False
+    same = (other.offering.gpu_type, other.offering.gpus_per_node) == (
+        pool.offering.gpu_type,
+        pool.offering.gpus_per_node,
+    )
+    return same and other.capacity_type is pool.capacity_type
+
+
+def _hours_with(rentals: Iterable[Rental], least: int, start: Instant, now: Instant) -> float:
+    """Hours in which jobs were on at least so many of the nodes at once."""
+    changes: list[tuple[Instant, int]] = []
+    for rental in rentals:
+        for begin, end in _busy(rental, start, now):
+            changes += [(begin, 1), (end, -1)]
+    hours, busy, before = 0.0, 0, start
+    for at, change in sorted(changes):
+        if busy >= least:
+            hours += (at - before) / _HOUR
+        busy, before = busy + change, at
+    return hours
+
+
+def _busy(rental: Rental, start: Instant, now: Instant) -> list[tuple[Instant, Instant]]:
+    """When any job held GPUs of the node, without overlaps."""
+    found: list[tuple[Instant, Instant]] = []
+    spans = [(max(use.since, start), min(use.until or now, now)) for use in rental.uses]
+    for begin, end in sorted(span for span in spans if span[0] < span[1]):
+        if found and begin <= found[-1][1]:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found

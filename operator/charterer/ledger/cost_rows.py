@@ -15,14 +15,12 @@ from itertools import pairwise
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Budget, Cause
+from charterer.domain.cost_row import BilledMachine, CostRow, RecordedCost
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
-from charterer.domain.spending.cost_row import BilledMachine, CostRow
-from charterer.domain.spending.use import RecordedCost
-from charterer.domain.time import Instant
-from charterer.ledger.shares import shares
+from charterer.domain.time import Instant, day_bounds
+from charterer.ledger.attribution import shares
 
 _MICROS = 1_000_000
 

@@ -4,23 +4,295 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TypeVar
+from typing import Final, TypeVar
 
-from charterer.domain.ids import JobId, RentalId, StepKey, StepKind
-from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX
+from charterer.domain.billing import spent
+from charterer.domain.budget import FOLDED_KEPT, LENDERS_KEPT, Balance, Budget, Loan, Need, loans, net_loan
+from charterer.domain.budget_tree import lending_families
+from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId, StepKey, StepKind
+from charterer.domain.job import Job
+from charterer.domain.job_records import job_cost
+from charterer.domain.money import Money
+from charterer.domain.pod import RUN_LABEL_PREFIX
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
-from charterer.domain.steps import LabelNode, Step, StopOrphan, Wait
+from charterer.domain.steps import (
+    AddCosts,
+    BudgetStep,
+    CountedJob,
+    CountJobs,
+    LabelNode,
+    OpenPeriod,
+    PruneFolded,
+    RecordCosts,
+    RecordedPart,
+    SetFinalizer,
+    Step,
+    StopOrphan,
+    Wait,
+)
+from charterer.domain.time import Instant, after, day_bounds, period_bounds, period_end
 from charterer.incremental import Memo
-from charterer.lifecycle.budget import budget_step
-from charterer.lifecycle.guard import budget_guard, pool_guard
-from charterer.lifecycle.pool import pool_step
+from charterer.ledger.attribution import gpus_of, in_vain
+from charterer.ledger.balance import next_costs
+from charterer.ledger.cost_rows import Part, correction_begun, next_part, rows
+from charterer.lifecycle.adopted import adopt_step
+from charterer.lifecycle.pool import left_behind, pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
-from charterer.lifecycle.rental import is_used, rental_step
+from charterer.lifecycle.rental import cloud_update, is_used, on_record, payer_of, rental_step
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
-from charterer.lifecycle.runs.adopted import adopt_step
-from charterer.lifecycle.runs.stopping import to_stop
-from charterer.lifecycle.spending.cost_record import cost_record_step
-from charterer.lifecycle.view import LifecycleView
+from charterer.lifecycle.verdict import to_stop
+from charterer.lifecycle.view import LifecycleView, must_show
+from charterer.sentences import count, names
+
+# Guards: a finalizer keeps a GPUBudget or GPUPool while rentals that name it run or are not yet paid.
+
+
+_SURVEY_WAIT_SECONDS = 600
+"""Seconds that a deleted pool waits for its cloud to answer: a cloud that is gone for good must not keep it."""
+
+
+def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
+    """Guard a budget that a rental names; release it when it is being deleted and no rental needs it any more.
+
+    A rental whose cost is settled and on record, and whose object is being deleted, needs only the cloud's list to
+    forget it.
+    """
+    budget = view.snapshot.budgets[budget_id]
+    if _is_kept(budget):
+        return None
+    settled = frozenset() if budget.balance is None else budget.balance.folded
+    rentals = view.rentals_of_budget.get(budget_id, ())
+    if budget.deleting:
+        over = [rental for rental in rentals if rental.deleting and rental.uid in settled and on_record(rental, view)]
+        rentals = [rental for rental in rentals if rental not in over]
+    left = f"{count(len(rentals), 'rental')} ({names(rental.id for rental in rentals)})" if rentals else ""
+    return _guard("GPUBudget", budget, left)
+
+
+def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
+    """Guard a pool that has a rental; release it when it is being deleted and its group is empty."""
+    pool = view.snapshot.pools[pool_id]
+    if _is_kept(pool):
+        return None
+    return _guard("GPUPool", pool, left_behind(pool, view) or _unlisted(pool, view))
+
+
+def _unlisted(pool: Pool, view: LifecycleView) -> str:
+    """Machines that the cloud may not list yet, in words; empty where its list is late enough to show all of them.
+
+    A call whose answer was lost may have launched one, and once the pool is gone nobody looks for it.
+    Twice the lag after the deletion, a list shows also what a call launched that was under way then.
+    """
+    survey, deleted = view.snapshot.surveys.get(pool.id), pool.deleted
+    if survey is None or pool.taken_by is not None or deleted is None or not survey.traits.lag_seconds:
+        return ""
+    shown = must_show(survey, after(deleted, survey.traits.lag_seconds))
+    given_up = view.snapshot.now >= after(deleted, _SURVEY_WAIT_SECONDS)
+    return "" if shown or given_up else "machines that the cloud may not list yet"
+
+
+def _is_kept(guarded: Budget | Pool) -> bool:
+    """Whether the object has its finalizer and stays, so that it does not matter what it is needed for."""
+    return guarded.guarded and not guarded.deleting
+
+
+def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait | None:
+    """The finalizer cannot be added to an object that is being deleted, and is removed only from such a one."""
+    if guarded.deleting and guarded.guarded:
+        return Wait(f"{left} to be gone") if left else SetFinalizer(kind, guarded.id, guarded.uid, present=False)
+    if left and not guarded.guarded and not guarded.deleting:
+        return SetFinalizer(kind, guarded.id, guarded.uid, present=True)
+    return None
+
+
+# What a budget was lent in a period that is over: what it spent beyond its aim, as others spent less (ADR 76).
+
+
+def borrowed_by(budget: Budget, start: Instant, end: Instant, view: LifecycleView) -> Mapping[BudgetId, Money]:
+    """What others lent the budget in the period from ``start`` to ``end``, by lender; of many the largest.
+
+    It is on record with the borrower alone. So no two records can differ, whichever budget closes the period first.
+    """
+    budgets, made = view.snapshot.known_budgets, list[Loan]()
+    for name in (budget.parent, budget.id):
+        parent = None if name is None else budgets.get(name)
+        if parent is not None and parent.lends:
+            for family in lending_families(parent, budgets.values()):
+                if any(each.id == budget.id for each in family):
+                    needs = [_need(each, start, end, made, view) for each in family]
+                    made += loans([need for need in needs if need is not None])
+    lent = {loan.lender: loan.amount for loan in made if loan.borrower == budget.id}
+    return dict(sorted(lent.items(), key=lambda each: (-each[1].micros, each[0]))[:LENDERS_KEPT])
+
+
+def _need(budget: Budget, start: Instant, end: Instant, made: Sequence[Loan], view: LifecycleView) -> Need | None:
+    """What the budget spent in the period, which it may have closed already; None if it had none."""
+    balance, lent = budget.balance, net_loan(budget.id, made)
+    if balance is None:
+        return None
+    if balance.period_start == start:
+        used = spent(budget, view.rentals_of_budget.get(budget.id, ()), end)
+        return Need(budget.id, budget.own_aim + lent, used, high=used, short=False)
+    past = next((past for past in balance.history if past.start == start and past.aim is not None), None)
+    if past is None or past.aim is None:
+        return None
+    return Need(budget.id, past.aim + lent, past.spent, high=past.spent, short=False)
+
+
+# Budgets: open each period when it begins, count finished jobs, record what the money was for, and keep the list of
+# folded rentals short.
+
+
+SURVEY_WAIT_SECONDS = 600
+"""Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
+
+_MANY_FORGOTTEN = FOLDED_KEPT // 4
+"""Rentals that are gone at which the list of folded ones is shortened first, however many jobs are to be counted."""
+_FORGOTTEN_TOGETHER = 50
+"""Rentals that are gone at which the list is shortened although money is spent: a write for each would be too many."""
+_COSTS_SECONDS = 60
+"""Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
+
+
+def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
+    """The budget's next step, what it waits for, or None while its period lasts."""
+    budget = view.snapshot.budgets[budget_id]
+    now = view.snapshot.now
+    if budget.balance is None:
+        return OpenPeriod(budget.id, period_bounds(budget.time_zone, now)[0], None, None)
+    end = period_end(budget.time_zone, budget.balance.period_start)
+    if now >= end:
+        return _next_period(budget, budget.balance, end, view)
+    existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
+    forgotten = budget.balance.folded - existing
+    few = len(forgotten) < _MANY_FORGOTTEN
+    if few and (jobs := view.uncounted.get(budget.id)):
+        return CountJobs(budget.id, tuple(_counted(job, budget, view) for job in jobs))
+    if few and (added := _costs(budget, budget.balance, view)) is not None:
+        return added
+    if forgotten and (len(forgotten) >= _FORGOTTEN_TOGETHER or not _costs_are_recent(budget.balance, now)):
+        return PruneFolded(budget.id, tuple(sorted(forgotten)))
+    return None
+
+
+def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> OpenPeriod | Wait:
+    """Close the period that is over: one month at a time, however many have passed.
+
+    What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
+    ended after the boundary is folded by the next period (see ``lifecycle.rental``), so neither waits for the other.
+    """
+    rentals = view.rentals_of_budget.get(budget.id, ())
+    unfolded = [rental for rental in rentals if rental.uid not in balance.folded]
+    late = [rental.id for rental in unfolded if rental.cost is not None and (rental.ended or end) <= end]
+    if late:
+        return Wait(f"{count(len(late), 'rental')} that ended in the period to be folded ({names(late)})")
+    unsurveyed = [
+        rental.id
+        for rental in unfolded
+        if rental.phase is not RentalPhase.ENDED and not recorded_up_to(rental, end, view)
+    ]
+    deadline = after(end, SURVEY_WAIT_SECONDS)
+    if unsurveyed and view.snapshot.now < deadline:
+        return Wait(f"the clouds to say what {names(unsurveyed)} had cost by its end", until=deadline)
+    before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
+    used = spent(budget, before, end)
+    borrowed = borrowed_by(budget, balance.period_start, end, view)
+    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.own_aim, borrowed)
+
+
+def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
+    """The spend since the last addition, once a minute, and at once when a rental was folded."""
+    if _costs_are_recent(balance, view.snapshot.now) and balance.costs.lifetime == balance.lifetime:
+        return None
+    return next_costs(budget, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
+
+
+def _costs_are_recent(balance: Balance, now: Instant) -> bool:
+    through = balance.costs.through
+    return through is not None and now < after(through, _COSTS_SECONDS)
+
+
+def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:
+    assert job.finish is not None
+    assert job.predicted is not None
+    actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
+    return CountedJob(
+        job.id, job.statistics, job.predicted, actual, job.created, job.finish.at, budget.is_opening(job.created)
+    )
+
+
+def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
+    """Whether everything that the cloud billed for the rental up to the boundary is on record: its split is final.
+
+    For a rental without an instance: whether no instance of the pool that it might adopt was launched by then.
+    """
+    survey = view.survey(rental)
+    if survey is None or not must_show(survey, boundary):
+        return False
+    if rental.launched is None:
+        return rental.instance is None and all(
+            item.launched >= boundary for item in view.unclaimed(view.acting(rental.pool))
+        )
+    return cloud_update(rental, view) is None and rental.missing_since is None
+
+
+# The record of costs: what rentals cost is written to it before they are forgotten, a day at a time.
+#
+# The rental is the queue: what is on record is in its status, and the next part is made from there
+# (docs/development/adr/0075). While the place refuses, rentals that have ended stay, and all else goes on.
+
+
+_PARTS: Final = 250
+"""Most rentals of one file: their rows take about a millisecond each. More follow in the next."""
+_USES_WAIT_SECONDS: Final = 600.0
+"""Seconds after a machine's end until which the ends of its runs are awaited."""
+
+
+def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | Wait | None:
+    """The next file of the budget's costs: all parts that are over, one of each rental; None if there are none."""
+    snapshot, budget = view.snapshot, view.snapshot.budgets[budget_id]
+    recording, rentals = snapshot.cost_recording, view.rentals_of_budget.get(budget_id, ())
+    if not recording.place:
+        return None
+    today = day_bounds(budget.time_zone, snapshot.now)[0]
+    due = [(rental, part) for rental in rentals if (part := _due(rental, budget, today, view)) is not None][:_PARTS]
+    if not due:
+        return None
+    if recording.written is not None:
+        again = after(recording.written, recording.every_seconds)
+        if snapshot.now < again:
+            return Wait("the next file of the record of costs", until=again)
+    vain = in_vain(rentals, snapshot)
+
+    def recorded(rental: Rental, part: Part) -> RecordedPart:
+        begun = correction_begun(rental)
+        if begun is not None:
+            return RecordedPart(rental.id, rental.resource_version, (), begun)
+        pool, gpus = snapshot.pools.get(rental.pool), gpus_of(rental, snapshot)
+        made = rows(part, rental, budget, pool, gpus, in_vain=rental.id in vain)
+        return RecordedPart(rental.id, rental.resource_version, tuple(made), part.after)
+
+    return RecordCosts(budget_id, tuple([recorded(rental, part) for rental, part in due]))
+
+
+def _due(rental: Rental, budget: Budget, today: Instant, view: LifecycleView) -> Part | None:
+    """The rental's next part, if it is over and all that it is made from is known. ``today``: when the day began."""
+    through = rental.launched if rental.recorded is None else rental.recorded.through
+    if rental.ended is None and (through is None or through >= today):
+        return None
+    part, now = next_part(rental, budget.time_zone), view.snapshot.now
+    if part is None or now < part.end or payer_of(rental, view) is not budget:
+        return None
+    if rental.phase is not RentalPhase.ENDED:
+        known = recorded_up_to(rental, part.end, view) or now >= after(part.end, SURVEY_WAIT_SECONDS)
+        return part if known else None
+    if budget.balance is None or rental.uid not in budget.balance.folded or rental.ended is None:
+        return None
+    held = any(use.until is None for use in rental.uses)
+    return None if held and now < after(rental.ended, _USES_WAIT_SECONDS) else part
+
 
 _Id = TypeVar("_Id", bound=str)
 

@@ -7,14 +7,22 @@ What differs between clouds is in ``Survey.traits``.
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import BudgetId, JobId, OrderToken, PoolId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.money import Price
 from charterer.domain.order import Ask, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
-from charterer.domain.pool import Pool
-from charterer.domain.rental import Rental, RentalPhase, gang_deadline, has_machine
+from charterer.domain.pool import CapacityType, Instance, NodeStart, Pool, Survey
+from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase, gang_deadline, has_machine, incomplete_gangs
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
     Adopt,
     AskCloud,
@@ -30,17 +38,273 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.domain.time import Instant
-from charterer.lifecycle.never_ready import never_ready
-from charterer.lifecycle.offers import disproved, offer_returned
-from charterer.lifecycle.orphans import orphan_name, worst_price
-from charterer.lifecycle.pool_records.inventory import PoolInventory, lacks_others, order_token
-from charterer.lifecycle.pool_records.lifetimes import lifetime_to_count
-from charterer.lifecycle.pool_records.starts import new_starts
-from charterer.lifecycle.rental import ended_unread, may_terminate, note_missing
-from charterer.lifecycle.rows import Row, first_step
+from charterer.domain.time import Instant, seconds_between
+from charterer.lifecycle.rental import Row, ended_unread, first_step, may_terminate, note_missing
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, missing, vanished
 from charterer.sentences import count, names
+
+# Orphans: machines that no rental asked for. Each gets a rental, so that it is paid for and ended.
+
+
+_NAME_LIMIT = 253
+
+
+def worst_price(pool: Pool, instance: Instance) -> Price:
+    """The highest price an hour of the instance that is known: quoted or already charged."""
+    quoted = [] if pool.quote is None else [pool.quote.worst]
+    return max([*quoted, *(segment.price for segment in instance.segments)], default=Price(0))
+
+
+def orphan_name(pool: PoolId, group: str, instance: Instance) -> RentalId:
+    """``<group>-o-<instance>``; a hash tells instances apart whose ids an object's name cannot spell.
+
+    ``group``: the cloud's own identifier of the group, of which a hash is used, so that two pools of one group give an
+    instance the same name and the second creation meets the first. It is the pool's name where the cloud gives none.
+    """
+    prefix = hashlib.sha256(group.encode()).hexdigest()[:10] if group else pool
+    plain = re.sub(r"[^a-z0-9-]+", "-", instance.id.lower()).strip("-")
+    room = _NAME_LIMIT - len(prefix) - len("-o-")
+    if plain != instance.id or len(plain) > room:
+        digest = hashlib.sha256(instance.id.encode()).hexdigest()[:10]
+        plain = f"{plain[: max(room - 11, 0)]}-{digest}".strip("-")
+    return RentalId(f"{prefix}-o-{plain}")
+
+
+# What a pool has, by what its rentals, orders and instances need of each other.
+
+
+@dataclass(frozen=True, slots=True)
+class PoolInventory:
+    """Rentals and instances of one pool, by what they need of each other.
+
+    ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``held``:
+    rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, those still alive
+    first. ``counted``: the number of instances that live. ``gangs``: by name, the rentals of gangs that are to stay.
+    ``surplus``: rentals that wait and get no node any more. ``wanted``: those that the cloud may be asked for now.
+    """
+
+    pool: Pool
+    survey: Survey
+    rentals: Sequence[Rental]
+    waiting: Sequence[Rental]
+    leaving: Sequence[Rental]
+    held: Sequence[Rental]
+    unclaimed: Sequence[Instance]
+    counted: int
+    gangs: Mapping[str, Sequence[Rental]]
+    surplus: Sequence[Rental]
+    wanted: Sequence[Rental]
+
+    @classmethod
+    def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> PoolInventory:
+        """As the snapshot has them: linear in the pool's rentals and instances."""
+        rentals = view.rentals_of_pool.get(pool.id, ())
+        machines = view.machines[pool.id]
+        without_instance, gangs = machines.waiting, machines.gangs
+        waiting = _gang_by_gang([rental for rental in without_instance if not draining(rental)])
+        held = [*machines.listed, *[rental for rental in machines.unlisted if not vanished(rental, None, survey)]]
+        closing = pool.cooling(view.snapshot.now) is not None or pool.deleting or view.snapshot.stop is not None
+        surplus = waiting if closing else _surplus(waiting, pool.max_nodes - len(held))
+        kept = {rental.id for rental in waiting} - {rental.id for rental in surplus}
+        return cls(
+            pool=pool,
+            survey=survey,
+            rentals=rentals,
+            waiting=waiting,
+            leaving=[rental for rental in without_instance if draining(rental)],
+            held=held,
+            unclaimed=sorted(view.unclaimed(pool.id), key=lambda instance: instance.state not in COUNTED_STATES),
+            counted=machines.counted,
+            gangs=gangs,
+            surplus=surplus,
+            wanted=[rental for rental in _askable(waiting, gangs, survey) if rental.id in kept],
+        )
+
+    @property
+    def split_gangs(self) -> Sequence[Sequence[Rental]]:
+        """The gangs of which some have machines and others wait for one."""
+        return [members for members in self.gangs.values() if len({has_machine(rental) for rental in members}) == 2]
+
+
+def lacks_others(rental: Rental, gangs: Mapping[str, Sequence[Rental]]) -> bool:
+    """Whether rentals of its gang are not there (yet), so that the cloud is asked for none of them."""
+    return rental.gang is not None and len(gangs.get(rental.gang.name, ())) < rental.gang.nodes
+
+
+def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
+    """Rentals in order of creation, with all of a gang where its first one is."""
+    first: dict[str, int] = {}
+    for position, rental in enumerate(rentals):
+        first.setdefault(rental.id if rental.gang is None else rental.gang.name, position)
+    return sorted(rentals, key=lambda rental: first[rental.id if rental.gang is None else rental.gang.name])
+
+
+def _surplus(waiting: Sequence[Rental], room: int) -> Sequence[Rental]:
+    """The rentals that wait and for which the pool has no room any more, as after its size was lowered.
+
+    The oldest that fit are kept; of a gang all or none. A cloud that counts would refuse all of them for one too many.
+    """
+    surplus: list[Rental] = []
+    parts = groupby(waiting, key=lambda rental: rental.id if rental.gang is None else rental.gang.name)
+    for part in [list(rentals) for _, rentals in parts]:
+        if len(part) <= room:
+            room -= len(part)
+        else:
+            surplus += part
+    return surplus
+
+
+def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], survey: Survey) -> Sequence[Rental]:
+    """The rentals that wait, without gangs that cannot be asked for as a whole now.
+
+    Those are gangs that lack rentals, and gangs of which a cloud that keeps trying has only some on record: it would
+    launch those without the others, so they are withdrawn first.
+    """
+    traits, ordered = survey.traits, survey.ordered
+    complete = [rental for rental in waiting if not lacks_others(rental, gangs)]
+    if not (traits.together and traits.keeps_trying):
+        return complete
+    on_record: dict[str, set[bool]] = {}
+    for rental in complete:
+        if rental.gang is not None:
+            on_record.setdefault(rental.gang.name, set()).add(order_token(rental.uid) in ordered)
+    return [rental for rental in complete if rental.gang is None or len(on_record[rental.gang.name]) == 1]
+
+
+def order_token(uid: str) -> OrderToken:
+    """The token of the order of the rental with that uid: the same for every try, and no other rental's."""
+    return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
+
+
+# How long a pool's nodes lived is counted before their rentals are forgotten, each once.
+
+
+_WITH_NOTICE = ReasonCode.INTERRUPTION.value
+TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
+"""Reasons for which a node ended that would have gone on; all others are decisions to give it back."""
+
+
+def lifetime_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetime | None:
+    """The pool's rental that ended first of those that are not counted; None where all are."""
+    ended = [
+        (rental.ended, rental.launched, rental)
+        for rental in rentals
+        if rental.phase is RentalPhase.ENDED and rental.ended is not None and rental.launched is not None
+    ]
+    left = [row for row in ended if row[2].uid not in pool.lifetimes.counted]
+    if not left:
+        return None
+    at, launched, rental = min(left, key=lambda row: (row[0], row[2].id))
+    others = [
+        other
+        for other in rentals
+        if other is not rental
+        and other.launched is not None
+        and other.launched <= at
+        and (other.ended is None or (other.ended, other.id) > (at, rental.id))
+    ]
+    return CountLifetime(
+        pool=pool.id,
+        uid=rental.uid,
+        hours=max(seconds_between(launched, at), 0.0) / 3600.0,
+        at=at,
+        taken=rental.released_because in TAKEN,
+        announced=rental.released_because == _WITH_NOTICE,
+        others=len(others),
+        there=tuple(sorted(other.uid for other in rentals)),
+        ordinal=rental.ordinal,
+    )
+
+
+# Machines that ended before their Nodes were ready: paid for in vain, so that the pool is not asked for more at
+# once.
+#
+# A wrong image or network makes every machine of a pool such a one. Each costs a quarter of an hour until it is
+# given up.
+
+
+def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:
+    """The pool's newest machine that was never ready, as a refusal.
+
+    None where the pool has cooled since that machine was asked for, or another one was ready since then.
+    """
+    failed = [rental for rental in rentals if _never_ready(rental)]
+    if not failed:
+        return None
+    newest = max(failed, key=lambda rental: (rental.created, rental.id))
+    cooled = any(each.kind is RefusalKind.NEVER_READY and each.since >= newest.created for each in pool.cooled)
+    ready = last_ready(rentals)
+    if cooled or (ready is not None and ready > newest.created):
+        return None
+    cut = pool.partition
+    shows = "" if cut is None else f", and whether its Node shows {cut.resource}, as {cut.field} says"
+    looks = f"look at its image, network and start-up{shows}"
+    text = f"instance {newest.instance} ended, and its Node was never ready: {looks}"
+    return Refusal(RefusalKind.NEVER_READY, Scope.POOL, pool.id, newest.released_because, text, now)
+
+
+def last_ready(rentals: Sequence[Rental]) -> Instant | None:
+    """When a Node of these was ready last, which shows that the pool's machines can be."""
+    return max((rental.ready for rental in rentals if rental.ready is not None), default=None)
+
+
+def _never_ready(rental: Rental) -> bool:
+    """Whether its machine was given up, ended or was taken back before it was ready; spot machines are taken back."""
+    if rental.launched is None or rental.ready is not None:
+        return False
+    if rental.capacity_type is CapacityType.SPOT:
+        return rental.released_because == ReasonCode.LOST_NODE
+    return rental.released_because in TAKEN
+
+
+# When a pool's offer was seen to be back after the cloud had refused a node.
+
+
+def disproved(pool: Pool, rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[Instant]:
+    """When the pool's cool-downs that are over began, if its offer was seen to be back since.
+
+    The nodes that showed it may be given back a minute later: without a record the pool would be in doubt again.
+    """
+    over = [each for each in pool.cooled if each.until <= snapshot.now]
+    returned = {kind: offer_returned(kind, rentals, snapshot.jobs) for kind in {each.kind for each in over}}
+    return frozenset(each.since for each in over if (back := returned[each.kind]) is not None and back > each.since)
+
+
+def offer_returned(kind: RefusalKind, rentals: Sequence[Rental], jobs: Mapping[JobId, Job]) -> Instant | None:
+    """When a launch showed last that the offer is back, or a ready node that the pool's machines can be ready.
+
+    Machines of incomplete gangs show nothing.
+    """
+    if kind is RefusalKind.NEVER_READY:
+        return last_ready(rentals)
+    in_vain = incomplete_gangs(rentals, jobs)
+    useful = (rental for rental in rentals if rental.gang is None or rental.gang.name not in in_vain)
+    return max((rental.launched for rental in useful if rental.launched is not None), default=None)
+
+
+# When a pool's nodes were asked for, launched and ready: told once, to be counted in the pool's status.
+
+
+_CLOCKS_DIFFER_SECONDS: Final = 60.0
+"""A rental that was made later than this after its machine's launch did not ask for it: the machine was found."""
+
+
+def new_starts(pool: Pool, rentals: Sequence[Rental]) -> tuple[NodeStart, ...]:
+    """The starts of nodes that became ready since the last one counted, in that order.
+
+    One that became ready in the same instant as the last one is missed if it comes to light later, which costs nothing.
+    """
+    through = pool.launches.through
+    found = [
+        NodeStart(rental.created, rental.launched, rental.ready)
+        for rental in rentals
+        if rental.launched is not None
+        and rental.ready is not None
+        and (through is None or rental.ready > through)
+        and seconds_between(rental.launched, rental.created) <= _CLOCKS_DIFFER_SECONDS
+    ]
+    return tuple(sorted(found, key=lambda start: (start.ready, start.launched, start.asked)))
+
 
 _Step = PoolStep | MarkMissing | MarkEnded
 

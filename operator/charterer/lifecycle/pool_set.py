@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TypeAlias
 
 from charterer.domain.ids import PoolId, PoolSetId
-from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
+from charterer.domain.pool_set import DeclaredPool, PoolSet
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import CreatePool, DeletePool, EditPool, PoolSetStep, Wait
 

@@ -11,24 +11,127 @@ stopped: launchers turn 143 into codes of their own.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence, Set
+from dataclasses import dataclass, replace
 
-from charterer.domain.job import Allocation, Job, Placement, ResizePolicy, Run, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, START_ATTEMPTS, Finish, FinishKind
-from charterer.domain.jobs.group import RESTART_EXIT_CODE
-from charterer.domain.jobs.job_cost import costed
-from charterer.domain.jobs.pod import Pod, PodPhase
+from charterer.domain.ids import RentalId
+from charterer.domain.job import (
+    CANNOT_START,
+    IN_DOUBT,
+    RESTART_EXIT_CODE,
+    START_ATTEMPTS,
+    Allocation,
+    Finish,
+    FinishKind,
+    Job,
+    Placement,
+    ResizePolicy,
+    Run,
+    RunOutcome,
+    RunRecord,
+)
+from charterer.domain.job_records import costed, told_of
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.pool import InstanceState
+from charterer.domain.reasons.nodes import RefusedPod
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.steps import RecordRun, RunWarning, Wait
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.lifecycle.refused_pods import refusal, refused_outcome
-from charterer.lifecycle.runs.stopping import ended_by_pods
-from charterer.lifecycle.shared_faults import failed_beside
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
+
+# Pods that the kubelet of their node refused before any container of them began: a lost GPU, a device plugin that
+# restarts, a node that is full after all.
+#
+# Nothing of the job ran, so nothing of it has failed: such a run counts as one that never started, or was
+# interrupted if it had been running, and the node is not used again (``Node.refused``).
+
+
+def refusal(run: Run) -> str:
+    """Which pod of the run was refused and by which node, in the kubelet's words; empty if none was."""
+    refused = min((pod for pod in run.pods if pod.refused), key=lambda pod: pod.index, default=None)
+    return "" if refused is None else RefusedPod.of(refused).sentence()
+
+
+def refused_outcome(job: Job, run: Run, at: Instant) -> RunOutcome:
+    """How a run with a refused pod ended ``at``.
+
+    A kubelet that restarts refuses pods that it ran before, too. Had a run not been running by its time to get ready,
+    it would have been withdrawn.
+    """
+    reported = job.progress is not None and job.progress.run == run.number
+    ran = run.started is not None and seconds_between(run.started, at) > job.ready_timeout_seconds
+    return RunOutcome.INTERRUPTED if reported or ran else RunOutcome.NOT_STARTED
+
+
+# Failures of jobs that share a GPU through MPS: a fatal fault of one client ends all of them.
+#
+# Nobody knows whose fault it was. So runs of two jobs that fail on one node in the same moment both count as
+# interrupted: against maxRestarts and not against backoffLimit. A job that fails by itself goes on to do so without
+# company. Two that have ended each other twice are not put together any more (``domain.job_records``).
+
+
+_SAME_FAULT_SECONDS = 2.0
+"""Seconds between two ends that may be of one fault: kubelets tell whole ones, one container after another."""
+
+
+def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: LifecycleView) -> str:
+    """That another job failed together with this one, whose run ``failed`` then, on GPUs of both; empty if none did."""
+    pool = view.snapshot.pools.get(allocation.option.pool)
+    if pool is None or pool.partition is None or not pool.partition.shares_faults:
+        return ""
+    here = {placement.rental for placement in allocation.placements}
+    at = min(_ends(job.current_run), default=failed)
+    for other in view.snapshot.jobs.values():
+        if other.id != job.id and any(
+            abs(seconds_between(end, at)) <= _SAME_FAULT_SECONDS for end in _failures(other, here)
+        ):
+            return told_of(other)
+    return ""
+
+
+def _failures(job: Job, rentals: Set[RentalId]) -> Iterator[Instant]:
+    """When runs of the job on these rentals failed, as far as that is on record, or their objects are there."""
+    for record in job.records:
+        may_have = record.outcome in (RunOutcome.FAILED, RunOutcome.INTERRUPTED)
+        if may_have and any(placement.rental in rentals for placement in record.placements):
+            yield record.until
+    if job.allocation is not None and any(placement.rental in rentals for placement in job.allocation.placements):
+        yield from _ends(job.current_run)
+
+
+def _ends(run: Run | None) -> Iterator[Instant]:
+    """When its pods failed."""
+    for pod in () if run is None else run.pods:
+        if pod.phase is PodPhase.FAILED and pod.finished is not None:
+            yield pod.finished
+
+
+# Which runs are told to stop, and how one has ended whose object is being deleted.
+
+
+def active(run: Run) -> bool:
+    """Whether the run may have pods started for it."""
+    return not run.suspended and run.ended is None
+
+
+def to_stop(run: Run) -> bool:
+    """Whether a run that nobody wants is to be told to stop.
+
+    The controller of an object in deletion leaves its pods alone, whatever the object says: they are told themselves.
+    """
+    return any(pod.live and not pod.deleting for pod in run.pods) if run.deleting else active(run)
+
+
+def ended_by_pods(run: Run) -> Run:
+    """The run as the Job controller would end it, which gives a Job in deletion no condition."""
+    ends = [pod.finished for pod in run.pods if pod.finished is not None]
+    if ends and not run.unproven:
+        return replace(run, complete=max(ends))
+    failed = [pod.finished for pod in run.pods if pod.phase is PodPhase.FAILED and pod.finished is not None]
+    return replace(run, failed=max(failed), failed_message="its Job is being deleted") if failed else run
+
 
 _POD_DELAY_SECONDS = 10
 """Seconds by which a pod's event may come after its Job's: the two kinds are watched by separate streams."""

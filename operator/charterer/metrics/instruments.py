@@ -16,12 +16,11 @@ from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import Instant
-from charterer.ledger.costs import OTHER
+from charterer.ledger.balance import OTHER
 from charterer.metrics import catalogue
 from charterer.metrics.catalogue import MetricSpec, MetricType
-from charterer.metrics.job_times import JobTimes
 from charterer.metrics.unused_nodes import KeptBy, UnusedNodes
-from charterer.metrics.view import MetricsSource, families
+from charterer.metrics.view import JobTimes, MetricsSource, families
 
 _PLAN_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 _CALL_BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

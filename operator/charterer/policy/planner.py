@@ -8,29 +8,293 @@ those that only observe come last, so that what they would do takes nothing from
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import exp, inf, sqrt
+from typing import NamedTuple
 
-from charterer.domain.budget import Mode
-from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
+from charterer.domain.budget import Budget, Loan, Mode, Need, loans, net_loan
+from charterer.domain.budget_tree import lending_families
+from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.money import Money, total
-from charterer.domain.plan import Allocate, BudgetVerdict, Command, Plan, Reason, ReasonCode, SpendVerdict, Verdict
-from charterer.domain.reasons.facts import OnlyObserved
+from charterer.domain.plan import (
+    Allocate,
+    ArrivalsBasis,
+    BudgetVerdict,
+    Command,
+    Plan,
+    Reason,
+    ReasonCode,
+    SpendVerdict,
+    Verdict,
+)
+from charterer.domain.reasons.fact import OnlyObserved
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after
+from charterer.gpu_types import slice_profile
 from charterer.incremental import Memo
-from charterer.policy.actions.budget_actions import decide_budget, triage_budget
+from charterer.policy.actions.admission.queue import admit
 from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.committed_nodes import rent_committed
+from charterer.policy.actions.consolidation import consolidate
 from charterer.policy.actions.forced_releases import ForcedReleases, end_over_parents_hourly_limits
+from charterer.policy.actions.release_idle import release_idle
+from charterer.policy.actions.running_jobs import (
+    force_moves,
+    give_back_idle,
+    judge_running,
+    make_room,
+    move_where_it_pays,
+    replace_slow_nodes,
+    stop_spent,
+)
 from charterer.policy.actions.triage import JobTriage, triage
-from charterer.policy.budgets.forecast_inputs import sum_of_forecasts
+from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.inputs import PlanInputs, inputs_once_stopped, plan_inputs
-from charterer.policy.budgets.layouts import unprofitable_layouts
-from charterer.policy.budgets.solution import BudgetSolution, solve_budget
+from charterer.policy.budgets.solution import BudgetSolution, solve_budget, sum_of_forecasts
 from charterer.policy.jobs.groups import JobGroup, job_group
 from charterer.policy.jobs.job_facts import JobFacts, job_facts
-from charterer.policy.lending import with_loans
+from charterer.policy.options.market import PoolOffer
 from charterer.policy.outlook.placer import Placer, SharedNodes
+
+# The rules by which one budget's plan is made, in the order of thinking: what must end, who is placed or waits,
+# which moves pay, which nodes are replaced or emptied, what is idle.
+#
+# Every rule reads the budget's plan as the rules before it have left it, and writes what it decides into it. A rule
+# that moves runs asks ``plan.gate``. What a rule is worth is measured by ``tests.bench.rules``.
+
+
+_OFTEN = 10.0
+"""Seconds between two looks at a job whose slack is all but used up."""
+
+
+class PlanRule(NamedTuple):
+    """One rule. ``moves``: whether it moves runs for their own good, so that it rests while room is made for others."""
+
+    name: str
+    apply: Callable[[BudgetPlan], None]
+    moves: bool = False
+
+
+def _stop(plan: BudgetPlan) -> None:
+    """Stop the jobs that may not go on, and take pods back that do not join."""
+    for job, why in plan.jobs.stopped:
+        plan.decided.stop(job, why)
+        plan.decided.judge(job, None, why)
+    for job, why in plan.jobs.narrowed:
+        if job.resized_from is not None:
+            former = job.resized_from
+            plan.decided.allocate(job, former.option, former.run, former.placements, why)
+            plan.decided.judge(job, former.option, why)
+    for job, why in plan.jobs.idle:
+        plan.decided.judge(job, None, why)
+
+
+def _end_rentals(plan: BudgetPlan) -> None:
+    """End the rentals that must end; no job begins there."""
+    for rental, why in plan.ending.items():
+        plan.decided.release(rental, why)
+
+
+RULES = (
+    PlanRule("stop jobs", _stop),
+    PlanRule("end rentals", _end_rentals),
+    PlanRule("admit jobs", admit),
+    PlanRule("judge runs", judge_running),
+    PlanRule("forced moves", force_moves),
+    PlanRule("make room", make_room),
+    PlanRule("moves that pay", move_where_it_pays, moves=True),
+    PlanRule("slow nodes", replace_slow_nodes, moves=True),
+    PlanRule("consolidation", consolidate, moves=True),
+    PlanRule("idle nodes", release_idle),
+)
+
+
+def triage_budget(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
+    """``triage`` of the budget's jobs, and those stopped at their maxCost, or while nobody uses their GPUs.
+
+    ``ending``: rentals that end, and why.
+    """
+    jobs = triage(solution.groups.values(), ending, solution.inputs)
+    jobs.again_at += stop_spent(jobs, solution.inputs.snapshot)
+    jobs.again_at += give_back_idle(jobs, solution)
+    return jobs
+
+
+def decide_budget(plan: BudgetPlan) -> None:
+    """Decide everything of one budget, rule by rule, and when to plan again if nothing happens before."""
+    for rule in RULES:
+        if not (rule.moves and plan.making_room):
+            rule.apply(plan)
+    now, solution, jobs, decided = plan.snapshot.now, plan.solution, plan.jobs, plan.decided
+    decided.again_at += [*jobs.again_at, *plan.gate.again_at, *plan.outlook.waits.again_at]
+    needs = solution.deadline_needs.values()
+    decided.again_at += [after(now, max(need.spare, _OFTEN)) for need in needs if need.spare]
+    release_at = plan.placer.purse.release_at(now)
+    if release_at is not None and not plan.ending:
+        decided.again_at.append(release_at)
+    if jobs.running or jobs.waiting:
+        decided.again_at.append(solution.period_end)
+
+
+# Nodes that are paid for whether they are used or not (``spec.price.committed``): they are rented at once, and
+# kept.
+#
+# A machine that runs idle costs no more than a reservation that nobody uses, and a job begins on it at once. All
+# limits hold for them too. That they are kept is in ``release_idle``; that jobs use them first is in their price
+# (``Pool.marginal``).
+
+
+def rent_committed(plan: BudgetPlan) -> None:
+    """Rent the nodes of the budget's committed pools that are not there yet, as far as all limits allow it.
+
+    All budgets' are rented before any job asks for nodes, so that no job takes the room under a limit, also of a budget
+    above. The plan is made again when a commitment ends.
+    """
+    for name, pool in plan.snapshot.committed_to(plan.solution.budget).items():
+        if pool.committed is None or pool.offering is None or pool.quote is None:
+            continue
+        plan.decided.again_at.append(pool.committed.until)
+        refused = plan.placer.rent_committed(name)
+        if refused is not None:
+            plan.decided.not_rented[name] = refused
+
+
+# Layouts of slices that a budget has too few jobs for.
+#
+# A job on a slice pays its part of the node, which is right at the margin: with G slices of S a node in use, and
+# jobs moved together, ⌈G/S⌉ nodes are rented, and each slice more costs a slice in the mean. But each pool in use
+# has a last node that is partly empty. Where G is Poisson with mean m, S·E⌈G/S⌉ − m slices are unused, (S − 1)/2
+# from a few nodes on. Pools of slices are many pools for the same jobs, so those are left alone without which all
+# jobs together, unused GPUs and slices included, cost less.
+
+
+class _Choice(NamedTuple):
+    """A way to do a unit of work: ``cost`` in dollars, the job's time included; ``held``: GPU- or slice-seconds."""
+
+    cost: float
+    pool: PoolId
+    held: float
+    speed: float
+    slice: bool
+
+
+class _Demand(NamedTuple):
+    """Units of work a second that jobs which choose alike do, and their best choice in each pool, the best first."""
+
+    work: float
+    choices: Sequence[_Choice]
+
+    def best(self, closed: Collection[PoolId]) -> _Choice | None:
+        """The best choice outside these pools; None where there is none."""
+        return next((choice for choice in self.choices if choice.pool not in closed), None)
+
+
+def unprofitable_layouts(solution: BudgetSolution) -> frozenset[PoolId]:
+    """The pools of slices that the budget had better leave alone now.
+
+    They are closed one after the other, that first which saves most: the jobs of one then fill another. A layout stays
+    where some jobs have no other option.
+    """
+    offers = solution.inputs.market.offers
+    if not any(slice_profile(offer.gpu_type) for offer in offers.values()):
+        return frozenset()
+    demands = [found for each in solution.assignments.values() if (found := _demand(each)) is not None]
+    closed: frozenset[PoolId] = frozenset()
+    least = _cost(demands, closed, offers)
+    while chosen := {best.pool for each in demands if (best := each.best(closed)) is not None and best.slice}:
+        costs = {closed | {pool}: _cost(demands, closed | {pool}, offers) for pool in sorted(chosen)}
+        better = min(costs, key=lambda pools: costs[pools])
+        if costs[better] >= least:
+            break
+        closed, least = better, costs[better]
+    return closed
+
+
+def _demand(assignment: GroupAssignment) -> _Demand | None:
+    """The work of a group's jobs in sight, or of as many as there are in the long run; None without jobs."""
+    group, worth, best = assignment.group, assignment.values.worth, dict[PoolId, _Choice]()
+    jobs = max(float(group.active), group.foreseen * assignment.mean_seconds)
+    if not jobs or not group.menu.options:
+        return None
+    for option in group.menu.options:
+        cost = (worth + option.price.dollars_per_second) / option.speed
+        if option.pool not in best or cost < best[option.pool].cost:
+            held = option.gpus / option.speed
+            best[option.pool] = _Choice(cost, option.pool, held, option.speed, bool(option.slice))
+    choices = sorted(best.values())
+    return _Demand(jobs * choices[0].speed, choices)
+
+
+def _cost(demands: Sequence[_Demand], closed: Collection[PoolId], offers: Mapping[PoolId, PoolOffer]) -> float:
+    """Dollars a second of all jobs outside these pools, their time and what nodes leave unused included."""
+    total, used = 0.0, dict[PoolId, float]()
+    for each in demands:
+        best = each.best(closed)
+        if best is None:
+            return inf
+        total += each.work * best.cost
+        used[best.pool] = used.get(best.pool, 0.0) + each.work * best.held
+    for pool, mean in used.items():
+        price, size = offers[pool].price, offers[pool].gpus_per_node
+        if price is not None:
+            total += unused(mean, size) * price.dollars_per_second / size
+    return total
+
+
+def unused(mean: float, size: int) -> float:
+    """S·E⌈G/S⌉ − m: expected unused GPUs or slices of nodes of ``size`` of them, of which a Poisson number is used."""
+    if mean > 50.0 * size:
+        return (size - 1) / 2.0
+    probability, expected = exp(-mean), 0.0
+    for count in range(1, round(mean + 10.0 * sqrt(mean)) + 20):
+        probability *= mean / count
+        expected += probability * -(-count // size)
+    return size * expected - mean
+
+
+# Which budgets lend each other money in this plan: those of a parent that allows it, by their forecasts (ADR 76).
+
+
+def with_loans(solutions: Sequence[BudgetSolution], inputs: PlanInputs) -> Sequence[BudgetSolution]:
+    """The solutions, in their order; those of budgets that lend or borrow are solved again for what they then aim at.
+
+    The topmost parents come first: what a budget has lent there, its own children cannot have.
+    """
+    solved, made = {each.budget.id: each for each in solutions}, list[Loan]()
+    for parent in _lending([each.budget for each in solutions], inputs):
+        for family in lending_families(parent, [each.budget for each in solutions]):
+            made += loans([_need(solved[each.id], made) for each in family])
+    found = []
+    for each in solutions:
+        name = each.budget.id
+        mine = tuple([loan for loan in made if name in (loan.lender, loan.borrower)])
+        found.append(solve_budget(replace(each.budget, loans=mine), inputs) if mine else each)
+    return found
+
+
+def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
+    """The parents that allow loans, the topmost first; none while nobody knows what all below them have spent."""
+    tree, unknown = inputs.tree, {each.parent for each in inputs.snapshot.unplanned.values()}
+    known = [each for each in budgets if each.lends and each.id not in tree.faults and each.id not in unknown]
+    return sorted(known, key=lambda each: (len(tree.above.get(each.id, ())), each.id))
+
+
+def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
+    """A budget's month with the loans that are made already. One that pays for nothing itself needs nothing more."""
+    budget = solution.budget
+    idle, high = budget.selector.nothing, None if _unknown(solution) else solution.forecast_verdict().high
+    return Need(
+        budget=budget.id,
+        aim=budget.own_aim + net_loan(budget.id, made),
+        spent=solution.spent,
+        high=solution.spent if idle else high,
+        short=not idle and not solution.surplus,
+        most=budget.hard_limit,
+    )
+
+
+def _unknown(solution: BudgetSolution) -> bool:
+    return solution.arrivals_verdict().basis is ArrivalsBasis.ASSUMED
 
 
 @dataclass(frozen=True, slots=True)

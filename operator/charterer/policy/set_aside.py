@@ -21,7 +21,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Plan, Reason, ReasonCode, Verdict
 from charterer.domain.profile import Phase, Profile
-from charterer.domain.reasons.facts_of_waits import NoPlan
+from charterer.domain.reasons.waits import NoPlan
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo

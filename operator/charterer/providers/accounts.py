@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
@@ -16,10 +16,36 @@ from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
-from charterer.providers.fleet import Fleet
-from charterer.providers.guarded import Guarded, Guards
-from charterer.providers.karpenter.objects import Objects
+from charterer.providers.errors import Transient
+from charterer.providers.guarded import Fleet, Guarded, Guards
+from charterer.providers.karpenter.claims import Objects, ObjectsError
 from charterer.providers.provider import Provider
+
+# Telling this cluster's machines from those of others in the same account.
+
+
+_PATH: Final = "/api/v1/namespaces/kube-system"
+
+
+class OwnCluster:
+    """The uid of the namespace kube-system, which lives as long as the cluster; read once."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._uid = ""
+
+    async def __call__(self, pool: PoolId) -> str:
+        """The uid; Transient while it cannot be read. ``pool``: the pool that the error names."""
+        if not self._uid:
+            try:
+                found = await self._objects.get(_PATH)
+            except ObjectsError as error:
+                raise Transient(pool, f"GET {_PATH}", "Unread", str(error)) from error
+            if found is None:
+                raise Transient(pool, f"GET {_PATH}", "NotFound", "the cluster has no namespace kube-system")
+            self._uid = str(found["metadata"]["uid"])
+        return self._uid
+
 
 Environment: TypeAlias = Mapping[str, str]
 """Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
@@ -57,7 +83,6 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             return KarpenterCloud(objects)
         case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
             from charterer.providers.aws.cloud import AwsCloud
-            from charterer.providers.own_cluster import OwnCluster
 
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of AWS, where tags name the cluster: it needs one")
@@ -68,7 +93,6 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             return AzureCloud(pool.cloud.subscription, pool.cloud.tenant, pool.cloud.client)
         case GcpGroup(project=project) | GcpTemplate(project=project):
             from charterer.providers.gcp.cloud import GcpCloud
-            from charterer.providers.own_cluster import OwnCluster
 
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is of Google Cloud, where labels name the cluster: it needs one")

@@ -6,7 +6,8 @@ Each adapter has the table of its vendor's codes and says how far a refusal with
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final, TypeAlias
@@ -25,6 +26,18 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
+
+# Answers of another shape than a cloud describes.
+
+
+@contextmanager
+def understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iterator[None]:
+    """An answer of another shape than the SDK describes is an error about that pool, and about no other."""
+    try:
+        yield
+    except (LookupError, ValueError, TypeError) as error:
+        raise otherwise(pool, call, "MalformedAnswer", f"{type(error).__name__}: {error}") from error
+
 
 logger = logging.getLogger(__name__)
 

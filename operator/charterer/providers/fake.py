@@ -11,12 +11,22 @@ from urllib.parse import quote as escaped
 
 import aiohttp
 
-from charterer.api.connection_error import connection_error
-from charterer.clouds.fake import FakeGroup
-from charterer.domain.ids import InstanceId, OrderToken, PoolId
-from charterer.domain.order import Ask, Reply, Traits
-from charterer.domain.pool import Pool, Quote, Survey
-from charterer.providers import fake_answers as answers
+from charterer.api.metadata import connection_error
+from charterer.clouds.fake import FakeGroup, of_gpu_type
+from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
+from charterer.domain.money import Price
+from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope, Traits
+from charterer.domain.pool import (
+    Instance,
+    InstanceState,
+    Notice,
+    Offering,
+    Pool,
+    PriceSegment,
+    Quote,
+    Survey,
+)
+from charterer.domain.time import Instant, parse_instant
 from charterer.providers.errors import (
     AtMinSize,
     Busy,
@@ -33,7 +43,138 @@ from charterer.providers.errors import (
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding, size_finding
+from charterer.providers.provider import (
+    NONE_KNOWN,
+    Drained,
+    KnownMachines,
+    NodeTemplate,
+    PreflightFinding,
+    size_finding,
+)
+
+# Answers of the fake cloud's API (docs/fakecloud.md) as domain values. An answer of another shape raises
+# ValueError, KeyError or TypeError, which the adapter reports as MalformedAnswer.
+
+
+Json = Mapping[str, Any]
+
+_REFUSALS = {
+    "InsufficientInstanceCapacity": (RefusalKind.STOCK_OUT, Scope.POOL),
+    "InstanceLimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
+}
+
+
+def _instance(answer: Json) -> Instance:
+    ended = answer["endedAt"]
+    segments = [PriceSegment(parse_instant(s["since"]), Price.parse(s["hourlyPrice"])) for s in answer["segments"]]
+    return Instance(
+        id=InstanceId(answer["id"]),
+        state=InstanceState(answer["state"]),
+        provider_id=answer["providerId"],
+        node=NodeName(answer["nodeName"]) if answer["nodeName"] else None,
+        launched=parse_instant(answer["launchedAt"]),
+        ended=None if ended is None else parse_instant(ended),
+        segments=tuple(segments),
+        billing_minimum_seconds=int(answer["billingMinimumSeconds"]),
+        order=_order(answer),
+    )
+
+
+def _order(answer: Json) -> OrderToken | None:
+    return OrderToken(answer["order"]) if answer["order"] else None
+
+
+def _refusals(group: Json, answer: Json) -> tuple[Refusal, ...]:
+    """The failed activities. Where the group replies, its reply has said them already."""
+    if group["orders"] == "replying":
+        return ()
+    failed = (activity for activity in answer["activities"] if activity["status"] == "Failed")
+    return tuple([_group_refusal(group, each, parse_instant(each["at"]), _order(each)) for each in failed])
+
+
+def _group_refusal(group: Json, error: Json, at: Instant, order: OrderToken | None) -> Refusal:
+    kind, scope = _REFUSALS.get(error["code"], (RefusalKind.UNKNOWN_CODE, Scope.POOL))
+    where = group["name"] if scope is Scope.POOL else of_gpu_type(group["gpuType"]).within(scope)
+    return Refusal(kind, scope, where, error["code"], error["message"], at, order)
+
+
+def reply(group: Json, answer: Json) -> Reply:
+    """The outcome of each order."""
+    launched: dict[OrderToken, InstanceId] = {}
+    refused: dict[OrderToken, Refusal] = {}
+    for each in answer["orders"]:
+        token = OrderToken(each["order"])
+        if each["instance"] is not None:
+            launched[token] = InstanceId(each["instance"])
+        elif each["error"] is not None:
+            refused[token] = _group_refusal(group, each["error"], now(answer), token)
+    return Reply(launched, refused)
+
+
+def traits(group: Json) -> Traits:
+    """The traits of a group, by how machines are asked of it."""
+    orders = group["orders"]
+    return Traits(
+        named=orders != "counted",
+        keeps_trying=orders != "replying",
+        together=orders != "counted",
+        lag_seconds=float(group["listLagSeconds"]),
+        listed_seconds=float(group["listedSeconds"]),
+    )
+
+
+def _notices(answer: Json) -> tuple[Notice, ...]:
+    return tuple(
+        Notice(InstanceId(instance["id"]), parse_instant(instance["interruption"]["at"]))
+        for instance in answer["instances"]
+        if instance["interruption"] is not None
+    )
+
+
+def now(answer: Json) -> Instant:
+    """The cloud's time of an answer."""
+    return parse_instant(answer["now"])
+
+
+def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey:
+    """The three answers about one group as one survey, as old as the oldest of them."""
+    return Survey(
+        pool=pool.id,
+        target=None if group["target"] is None else int(group["target"]),
+        ordered=frozenset([OrderToken(order) for order in group["ordered"]]),
+        instances=tuple(_instance(instance) for instance in instances["instances"]),
+        refusals=_refusals(group, activities),
+        notices=_notices(instances),
+        asked=min(now(answer) for answer in (group, instances, activities)),
+        traits=traits(group),
+        offering=Offering(
+            gpu_type=group["gpuType"],
+            gpus_per_node=int(group["gpusPerInstance"]),
+            instance_type=group["instanceType"],
+            zone=group["zone"],
+            group_id=group["id"],
+            group_size=int(group["maxSize"]),
+            traits=_nodes(group).traits({}),
+        ),
+    )
+
+
+def _nodes(group: Json) -> NodeTemplate:
+    """What a group says of its Nodes."""
+    taints = [(taint["key"], f"{taint['value']}:{taint['effect']}") for taint in group["taints"]]
+    return NodeTemplate(dict(group["labels"]), taints, dict(group["resources"]))
+
+
+def quote(answer: Json, source: str) -> Quote:
+    """A price answer; ``source`` says whose price list it is."""
+    return Quote(
+        price=Price.parse(answer["hourlyPrice"]),
+        worst=Price.parse(answer["worstHourlyPrice"]),
+        billing_minimum_seconds=int(answer["billingMinimumSeconds"]),
+        source=source,
+        as_of=parse_instant(answer["asOf"]),
+    )
+
 
 logger = logging.getLogger(__name__)
 
@@ -113,13 +254,13 @@ class FakeCloud:
                 raise read
         group, instances, activities = (read for read in reads if not isinstance(read, BaseException))
         _check_capacity_type(pool, path, group)
-        return _decoded(pool, f"GET {path}", lambda: answers.survey(pool, group, instances, activities))
+        return _decoded(pool, f"GET {path}", lambda: survey(pool, group, instances, activities))
 
     async def quote(self, pool: Pool) -> Quote:
         """The group's price."""
         path = f"/v1/price?group={escaped(_group(pool), safe='')}"
         answer = await self._read(pool, path)
-        return _decoded(pool, f"GET {path}", lambda: answers.quote(answer, f"the price list of {self._endpoint}"))
+        return _decoded(pool, f"GET {path}", lambda: quote(answer, f"the price list of {self._endpoint}"))
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
         """Place the orders; where the group counts, read the target, and set it only if it is lower."""
@@ -130,7 +271,7 @@ class FakeCloud:
             return Reply()
         body = {"orders": [order.token for order in ask.orders], "together": ask.together}
         answer = await self._mutate(pool, "POST", f"{path}/orders", body)
-        return _decoded(pool, f"POST {path}/orders", lambda: answers.reply(group, answer))
+        return _decoded(pool, f"POST {path}/orders", lambda: reply(group, answer))
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
         """Withdraw each order; where the group counts, read the target, and set it only if it is higher."""
@@ -144,7 +285,7 @@ class FakeCloud:
             except WouldTerminate as error:
                 logger.info("%s", error)  # it was launched meanwhile: the next survey shows its instance
 
-    async def _move_target(self, pool: Pool, group: answers.Json, wanted: Callable[[int], bool], to: int) -> None:
+    async def _move_target(self, pool: Pool, group: Json, wanted: Callable[[int], bool], to: int) -> None:
         """Compare and set. If the target that was read is old, the cloud refuses and names the present one: try again.
 
         Busy when others keep changing it.
@@ -197,7 +338,7 @@ class FakeCloud:
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    async def _read(self, pool: Pool, path: str) -> answers.Json:
+    async def _read(self, pool: Pool, path: str) -> Json:
         for pause in (*_READ_PAUSES, None):
             try:
                 return await self._call(pool, "GET", path, None, _READ_SECONDS)
@@ -208,14 +349,12 @@ class FakeCloud:
                 await asyncio.sleep(max(pause, wait))
         raise AssertionError("unreachable: the last try returns or raises")
 
-    async def _mutate(
-        self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None = None
-    ) -> answers.Json:
+    async def _mutate(self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None = None) -> Json:
         return await self._call(pool, method, path, body, _MUTATION_SECONDS)
 
     async def _call(
         self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None, seconds: float
-    ) -> answers.Json:
+    ) -> Json:
         """Send one request once; its answer, or the ProviderError that says what is known."""
         call = f"{method} {path}"
         lost = Transient if method == "GET" else CloudOutcomeUnknown
@@ -270,14 +409,14 @@ def _group_path(pool: Pool) -> str:
     return f"/v1/groups/{escaped(_group(pool), safe='')}"
 
 
-def _check_capacity_type(pool: Pool, path: str, group: answers.Json) -> None:
+def _check_capacity_type(pool: Pool, path: str, group: Json) -> None:
     if (sold := group.get("capacityType")) != pool.capacity_type.value:
         message = f"spec.capacityType is {pool.capacity_type}, but group {_group(pool)!r} sells {sold}"
         raise InvalidRequest(pool.id, f"GET {path}", "CapacityTypeDiffers", message)
 
 
-def _traits(pool: Pool, group: answers.Json) -> Traits:
-    return _decoded(pool, f"GET {_group_path(pool)}", lambda: answers.traits(group))
+def _traits(pool: Pool, group: Json) -> Traits:
+    return _decoded(pool, f"GET {_group_path(pool)}", lambda: traits(group))
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes | None:

@@ -5,29 +5,236 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, TypeAlias, TypeVar
 
+from charterer.domain.billing import abridged
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.money import MOST_HOURLY_DOLLARS, Price
 from charterer.domain.order import Ask, Reply
-from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.pool import Instance, InstanceState, Pool, PriceSegment, Quote, Survey
+from charterer.domain.rental import SEGMENTS_KEPT
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
+from charterer.domain.time import Instant, after
 from charterer.providers.errors import (
     CloudCallWithheld,
     CloudOutcomeUnknown,
     NotLeading,
+    OperatorLimitReached,
     OperatorStopped,
     ProviderError,
     Transient,
     UnknownCode,
     UnusablePrice,
 )
-from charterer.providers.fleet import Fleet
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding, Provider
-from charterer.providers.recordable import recordable
+from charterer.sentences import count
+
+# What a cloud says of a machine, as far as it can be recorded.
+#
+# A value out of bounds would be refused by the API server, or would spend a whole budget. It is left out, machine
+# by machine, and told: the others, and what the record already has, are not touched by it.
+
+
+_UNBELIEVABLE: Final = Price.parse(str(MOST_HOURLY_DOLLARS))
+_PROVIDER_ID_LIMIT: Final = 512
+_NAME_LIMIT: Final = 253
+_LONGEST_MINIMUM_SECONDS: Final = 31 * 86_400
+_LONGEST_LIFE_SECONDS: Final = 20 * 366 * 86_400.0
+
+
+def recordable(instance: Instance, asked: Instant) -> tuple[Instance, Sequence[str]]:
+    """The instance without what cannot be recorded of it, and a sentence about each such value.
+
+    More price segments than a record takes become fewer that cost the same.
+
+    Without a price the quotes say what it costs. ``asked``: the cloud's time of the list.
+    """
+    faults: list[str] = []
+    within = instance
+    if (segments := _believable(instance.segments)) != instance.segments:
+        wrong = next(segment.price for segment in instance.segments if segment not in segments)
+        faults.append(f"a price of {wrong}")
+        within = replace(within, segments=segments)
+    if (fewer := abridged(within.segments, within.launched, SEGMENTS_KEPT)) is not within.segments:
+        within = replace(within, segments=fewer)
+    if not 0 <= instance.billing_minimum_seconds <= _LONGEST_MINIMUM_SECONDS:
+        faults.append(f"a billing minimum of {instance.billing_minimum_seconds} s")
+        within = replace(within, billing_minimum_seconds=0)
+    if len(instance.provider_id) > _PROVIDER_ID_LIMIT:
+        faults.append(f"a providerId of {len(instance.provider_id)} characters")
+        within = replace(within, provider_id="")
+    if instance.node is not None and len(instance.node) > _NAME_LIMIT:
+        faults.append(f"a node's name of {len(instance.node)} characters")
+        within = replace(within, node=None)
+    if instance.launched < after(asked, -_LONGEST_LIFE_SECONDS):
+        faults.append("a launch more than 20 years ago")
+        within = replace(within, launched=asked)
+    return within, faults
+
+
+def _believable(segments: tuple[PriceSegment, ...]) -> tuple[PriceSegment, ...]:
+    return tuple([segment for segment in segments if Price(0) <= segment.price < _UNBELIEVABLE])
+
+
+# All nodes that exist or are on order, as the clouds themselves say, held against the operator's own limits.
+#
+# The planner keeps to the limits by what is on record in the API server. This counts anew, from the surveys and
+# from what was asked for since, and is the last look before a cloud is asked: neither a wrong plan nor a wrong
+# record passes it.
+
+
+_CALL = "ask"
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """An order that surveys need not show yet: answered at ``at`` (None: not yet), as ``instance`` if it was named."""
+
+    at: float | None = None
+    instance: InstanceId | None = None
+
+
+@dataclass(slots=True)
+class _KnownPool:
+    """A pool with what its cloud said last, when that was asked for, and what was asked of it since.
+
+    ``at_least``: the number last asked for, where the cloud only counts; and when that was answered, as above.
+    """
+
+    account: object
+    pool: Pool
+    survey: Survey | None = None
+    began: float = float("-inf")
+    orders: dict[OrderToken, _UnderWay] = field(default_factory=dict)
+    at_least: tuple[int, _UnderWay] | None = None
+
+    def live(self) -> Iterator[Instance]:
+        """Its machines that have not ended."""
+        for instance in () if self.survey is None else self.survey.instances:
+            if instance.state is not InstanceState.ENDED:
+                yield instance
+
+    def coming(self, ask: Ask | None = None) -> int:
+        """Nodes that are on order, or asked for now, beside the machines that are there.
+
+        A machine that is being ended is none of those that a group's target counts.
+        """
+        live = list(self.live())
+        if self.survey is not None and self.survey.target is not None:
+            under_way = 0 if self.at_least is None else self.at_least[0]
+            wanted = max(self.survey.target, under_way, 0 if ask is None else ask.at_least)
+            standing = sum(instance.state is not InstanceState.STOPPING for instance in live)
+            return max(wanted - standing, 0)
+        orders = set(self.orders) | (set() if self.survey is None else self.survey.ordered)
+        orders |= set() if ask is None else {order.token for order in ask.orders}
+        return len(orders - {instance.order for instance in live})
+
+    def worst(self) -> Price | None:
+        """The most that a node of the pool can cost an hour, as the user pays it; None where no price is known."""
+        return None if self.pool.quote is None else self.pool.quote.worst
+
+    def settle(self, survey: Survey) -> None:
+        """Drop what was under way and must be in the survey by now."""
+        shown = {instance.id for instance in survey.instances}
+        lag = survey.traits.lag_seconds
+
+        def open_still(order: _UnderWay) -> bool:
+            return order.instance not in shown and (order.at is None or self.began < order.at + lag)
+
+        self.orders = {token: order for token, order in self.orders.items() if open_still(order)}
+        if self.at_least is not None and not open_still(self.at_least[1]):
+            self.at_least = None
+
+
+class Fleet:
+    """The pools of all accounts. ``clock``: seconds, as of the event loop. Without limits nothing is kept."""
+
+    def __init__(self, limits: OperatorLimits, clock: Callable[[], float]) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._pools: dict[PoolId, _KnownPool] = {}
+
+    def surveyed(self, account: object, pool: Pool, survey: Survey, began: float) -> None:
+        """Take a survey in, which was asked for at ``began``; two may cross."""
+        if self._limits == NO_LIMITS:
+            return
+        known = self._known(account, pool)
+        if began >= known.began:
+            known.survey, known.began = survey, began
+            known.settle(survey)
+
+    def admit(self, account: object, pool: Pool, ask: Ask) -> None:
+        """Count what is asked for as under way. OperatorLimitReached, and nothing is counted, where it is too much."""
+        if self._limits == NO_LIMITS:
+            return
+        known = self._known(account, pool)
+        self._check(known, ask)
+        known.orders |= {order.token: _UnderWay() for order in ask.orders}
+        known.at_least = ask.at_least, _UnderWay()
+
+    def answered(self, pool: PoolId, ask: Ask, reply: Reply | None) -> None:
+        """The cloud has answered, or (None) nobody knows what it did: later surveys will show that."""
+        known = self._pools.get(pool)
+        if known is None:
+            return
+        reply = Reply() if reply is None else reply
+        for order in ask.orders:
+            if order.token in reply.refused:
+                known.orders.pop(order.token, None)
+            elif order.token in known.orders:
+                known.orders[order.token] = _UnderWay(self._clock(), reply.launched.get(order.token))
+        if known.at_least is not None:
+            known.at_least = known.at_least[0], _UnderWay(self._clock())
+
+    def keep(self, pools: Mapping[PoolId, Pool]) -> None:
+        """Forget all other pools, also former ones whose name another group's pool has now."""
+        for name, known in list(self._pools.items()):
+            if name not in pools or pools[name].cloud != known.pool.cloud:
+                del self._pools[name]
+
+    def _known(self, account: object, pool: Pool) -> _KnownPool:
+        known = self._pools.get(pool.id)
+        if known is None or known.pool.cloud != pool.cloud:
+            known = self._pools[pool.id] = _KnownPool(account, pool)
+        known.pool = pool
+        return known
+
+    def _check(self, asked: _KnownPool, ask: Ask) -> None:
+        nodes, micros = 0, 0
+        seen: set[tuple[object, InstanceId]] = set()
+        for known in self._pools.values():
+            machines = [item for item in known.live() if (known.account, item.id) not in seen]
+            seen |= {(known.account, item.id) for item in machines}
+            coming = known.coming(ask if known is asked else None)
+            nodes += len(machines) + coming
+            if self._limits.hourly is not None:
+                prices = [_price(known, item) for item in machines] + [known.worst()] * coming
+                micros += sum(_sure(price, known.pool, asked.pool).micros_per_hour for price in prices)
+        limits = self._limits
+        if limits.nodes is not None and nodes > limits.nodes:
+            message = f"it would make {count(nodes, 'node')}, and the operator may have {limits.nodes} (--max-nodes)"
+            raise OperatorLimitReached(asked.pool.id, _CALL, "Nodes", message)
+        if limits.hourly is not None and micros > limits.hourly.micros_per_hour:
+            message = f"all nodes would cost up to {Price(micros)}, and the operator's may cost {limits.hourly}"
+            raise OperatorLimitReached(asked.pool.id, _CALL, "Dollars", f"{message} (--max-dollars-per-hour)")
+
+
+def _price(known: _KnownPool, machine: Instance) -> Price | None:
+    """The most that a machine costs an hour: its newest price, or what one launched now may cost, if that is more."""
+    prices = [known.pool.most_priced(segment.price) for segment in machine.segments[-1:]]
+    worst = known.worst()
+    return max([*prices, *([] if worst is None else [worst])], default=None)
+
+
+def _sure(price: Price | None, pool: Pool, asked: Pool) -> Price:
+    if price is None:
+        message = f"the price of GPUPool {pool.id} is not known, so that --max-dollars-per-hour cannot be kept"
+        raise OperatorLimitReached(asked.id, _CALL, "Dollars", f"{message}: set its spec.price.hourly")
+    return price
+
 
 _log = logging.getLogger(__name__)
 
@@ -36,7 +243,6 @@ T = TypeVar("T")
 MIN_LEADERSHIP: Final = 1.0
 """Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
 
-_UNBELIEVABLE: Final = Price.parse(str(MOST_HOURLY_DOLLARS))
 
 CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
 """Takes the vendor, the call, its outcome (``ok`` or the error's reason) and its seconds."""

@@ -10,10 +10,53 @@ import asyncio
 import logging
 import socket
 import ssl
+import time
 from asyncio.sslproto import SSLProtocol
+from collections import OrderedDict
 from collections.abc import Callable
 from functools import partial
 from typing import Final, Generic, TypeVar
+
+# A limit on how often each of many may do something: a token bucket for each, for a bounded number of them.
+
+
+class RateLimiter:
+    """``rate`` calls a second in the long run and ``burst`` at once, per key; the longest unused keys are forgotten."""
+
+    def __init__(
+        self, *, rate: float = 2.0, burst: int = 20, size: int = 50_000, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._rate = rate
+        self._burst = burst
+        self._size = size
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def wait_seconds(self, key: str) -> float:
+        """0 when the call is admitted, and then counted; otherwise the seconds until the next one would be."""
+        now = self._clock()
+        tokens, at = self._buckets.pop(key, (float(self._burst), now))
+        tokens = min(float(self._burst), tokens + (now - at) * self._rate)
+        admitted = tokens >= 1.0
+        self._buckets[key] = (tokens - 1.0 if admitted else tokens, now)
+        while len(self._buckets) > self._size:
+            self._buckets.popitem(last=False)
+        return 0.0 if admitted else (1.0 - tokens) / self._rate
+
+
+# A request that is refused: the status, a stable code for programs, and a sentence for the person reading the log.
+
+
+class Refused(Exception):
+    """Answered as ``{"error": {"code", "message"}}``; ``retry_after`` (whole seconds) becomes Retry-After."""
+
+    def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after = retry_after
+
 
 log = logging.getLogger(__name__)
 

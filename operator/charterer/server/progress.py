@@ -7,16 +7,176 @@ A new leader starts with an empty board; until a pod reports again, what status 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, Protocol
 
-from charterer.api.significant_change import differs_by
+from charterer.api.metadata import differs_by
 from charterer.domain.ids import JobId
-from charterer.domain.reports.progress import Progress
+from charterer.domain.interactive import Usage
+from charterer.domain.pool import Hazard
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant, seconds_between
-from charterer.server.directory import SessionOfRun
-from charterer.server.report_fields import LARGEST, bad_field, json_object, number_in, whole_in
-from charterer.server.session_usage import seen_from, with_usage
+from charterer.server.listener import Refused
+
+# Reads the fields of a report, which a pod may fill with anything.
+#
+# Refused (400) names the field, its value and what is wanted.
+
+
+LARGEST: Final = 10**15
+
+
+def json_object(body: bytes, example: str) -> dict[str, Any]:
+    """The JSON object that the body of a request is."""
+    try:
+        content = json.loads(body)
+    except (ValueError, RecursionError):
+        raise Refused(400, "InvalidReport", "the body is not JSON") from None
+    if not isinstance(content, dict):
+        raise Refused(400, "InvalidReport", f"the body is not a JSON object like {example}")
+    return content
+
+
+def bad_field(name: str, value: object, wanted: str) -> Refused:
+    """The refusal of a field whose value is not what is wanted."""
+    try:
+        shown = repr(value)
+    except RecursionError:
+        shown = "a list of lists"
+    return Refused(400, "InvalidReport", f"{name}: {shown[:40]} is not {wanted}")
+
+
+def number_in(
+    body: Mapping[str, object], name: str, largest: float, wanted: str, *, least: float = 0.0
+) -> float | None:
+    """A number from ``least`` to ``largest``; None where the field is absent."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise bad_field(name, value, wanted)
+    if not least <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
+        raise bad_field(name, value, wanted)
+    return float(value)
+
+
+def whole_in(body: Mapping[str, object], name: str, least: int = 0, largest: int = LARGEST) -> int | None:
+    """A whole number; None where the field is absent."""
+    value = body.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= largest:
+        raise bad_field(name, value, f"a whole number from {least} to {largest}")
+    return value
+
+
+# The facts of a job that the progress endpoint needs; the controller answers from its last snapshot.
+
+
+class Members(NamedTuple):
+    """The pods that should form the group of ``generation``: their indexes in the run's Job, and their DNS names.
+
+    ``key``: by which they know each other; no pod of another run has it.
+    """
+
+    generation: int
+    indexes: tuple[int, ...]
+    addresses: tuple[str, ...]
+    key: str
+
+
+class SessionOfRun(NamedTuple):
+    """An interactive job's run: how often its job was asked for GPUs, and since when it has its own."""
+
+    asks: int
+    since: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentRun:
+    """The oldest run of a job that has live pods: while one run is handed over to the next, still the former one.
+
+    ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
+    stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard``: at which rate its nodes are
+    taken back, whose ``ages`` are in hours; None where none is expected. ``members``: None where the run's width cannot
+    change in place. ``session``: None of a job that is not interactive.
+    """
+
+    number: int
+    pod_uids: frozenset[str]
+    allocation: Mapping[str, int]
+    stopping: bool
+    hazard: Hazard | None = None
+    ages: tuple[float, ...] = ()
+    members: Members | None = None
+    session: SessionOfRun | None = None
+
+    @property
+    def leader(self) -> int:
+        """The index of the pod that speaks for the run."""
+        return 0 if self.members is None else self.members.indexes[0]
+
+
+class JobDirectory(Protocol):
+    """Looks a job up by uid, at once and from memory."""
+
+    def find(self, job: JobId) -> CurrentRun | None:
+        """The job's current run; None when there is no such job or none of its runs has live pods."""
+        ...
+
+
+# What the reports of an interactive job's worker say of how its GPUs are used.
+
+
+_SMOOTHING = 0.25
+_LONGEST_START_SECONDS = 3_600.0
+"""A first report that comes later says more of the worker's first cell than of its start."""
+
+
+def with_usage(
+    progress: Progress, last: Progress | None, before: Usage | None, session: SessionOfRun | None
+) -> Progress:
+    """A report with how the GPUs were used up to it. ``last``: report of the same run; ``before``: of all runs.
+
+    A new ask ends an idle time: a cell is about to come. ``session``: None if the job is not interactive, or its run is
+    being stopped.
+    """
+    if session is None or (progress.busy is None and before is None):
+        return replace(progress, usage=before)
+    usage = Usage(session.asks) if before is None else before
+    passed = 0.0 if last is None else max(seconds_between(last.at, progress.at), 0.0)
+    was = None if last is None else last.busy
+    idle = progress.busy is False
+    asked = session.asks > usage.asks or was is not False
+    return replace(
+        progress,
+        usage=Usage(
+            asks=session.asks,
+            idle_since=None if not idle else progress.at if asked or usage.idle_since is None else usage.idle_since,
+            busy_seconds=usage.busy_seconds + (passed if was is True else 0.0),
+            idle_seconds=usage.idle_seconds + (passed if was is False else 0.0),
+            start_seconds=usage.start_seconds
+            if was is not None or progress.busy is None
+            else _start_seconds(usage.start_seconds, seconds_between(session.since, progress.at)),
+        ),
+    )
+
+
+def _start_seconds(before: float | None, seconds: float) -> float | None:
+    if not 0.0 <= seconds <= _LONGEST_START_SECONDS:
+        return before
+    return seconds if before is None else before + _SMOOTHING * (seconds - before)
+
+
+def seen_from(progress: Progress, at: Instant) -> Progress:
+    """What a former process wrote, as this one goes on from it at ``at``: what ran meanwhile is not known."""
+    usage = progress.usage
+    if usage is None or usage.idle_since is None:
+        return progress
+    return replace(progress, usage=replace(usage, idle_since=at))
+
 
 _NOTICEABLE_FRACTION = 0.01
 _NOTICEABLE_RATIO = 0.1
@@ -266,3 +426,68 @@ class ProgressBoard:
         """Forget every job that is not among ``jobs``."""
         for gone in self._entries.keys() - set(jobs):
             del self._entries[gone]
+
+
+# Progress in Kubeflow Trainer's protocol, as Hugging Face's Trainer and Kubeflow's SDK report it by themselves.
+#
+# Source: KEP-2779 of kubeflow/trainer (``UpdateTrainJobStatusRequest``). A body is
+#
+# {"trainerStatus": {"progressPercentage": 42, "estimatedRemainingSeconds": 600, "metrics": [{"name": "loss",
+# "value": "0.31"}], "lastUpdatedTime": "2026-11-26T20:00:00Z"}}
+#
+# with each field optional. The work that is left is Charterer's own estimate, so the seconds and the time are
+# checked at most and not used.
+
+
+_EXAMPLE: Final = '{"trainerStatus": {"progressPercentage": 42}}'
+_DONE: Final = 100.0
+_MOST_DIGITS: Final = 15
+
+
+def parse_trainer_status(body: bytes, index: int, *, stopping: bool) -> ProgressReport:
+    """The report of the pod of that index; Refused (400) names the field, its value and what to do."""
+    status = json_object(body, _EXAMPLE).get("trainerStatus")
+    if status is None:
+        return ProgressReport(index=index)
+    if not isinstance(status, Mapping):
+        raise bad_field("trainerStatus", status, f"an object: send {_EXAMPLE}")
+    return trainer_report(status, index, stopping=stopping)
+
+
+def trainer_report(status: Mapping[str, object], index: int, *, stopping: bool) -> ProgressReport:
+    """The same of the object ``trainerStatus``, which is also where Kubeflow Trainer keeps it in a TrainJob's status.
+
+    Steps say more than whole percents: the metrics ``current_step`` and ``total_steps``, which Hugging Face's Trainer
+    sends, count before the percentage. Two percentages are said whatever was trained, and say nothing: 0, when training
+    begins, also where it goes on from a checkpoint; and 100 while the run is ``stopping``, because a loop that was left
+    early says it like one that has ended.
+    """
+    percent = number_in(status, "progressPercentage", _DONE, "a number from 0 to 100: percent of the work that is done")
+    number_in(status, "estimatedRemainingSeconds", LARGEST, "a number of seconds from 0; it may be left out")
+    metrics = _metrics(status.get("metrics"))
+    step, steps = (_whole(metrics.get(name)) for name in ("current_step", "total_steps"))
+    if step is not None and steps:
+        return ProgressReport(index=index, step=step, total_steps=steps)
+    if percent is None or percent == 0.0 or (percent == _DONE and stopping):
+        return ProgressReport(index=index)
+    return ProgressReport(index=index, fraction=percent / _DONE)
+
+
+def _metrics(listed: object) -> Mapping[str, str]:
+    if listed is None:
+        return {}
+    if not isinstance(listed, list):
+        raise bad_field("trainerStatus.metrics", listed, 'a list of {"name": text, "value": text}')
+    metrics: dict[str, str] = {}
+    for place, metric in enumerate(listed):
+        name, value = (metric.get("name"), metric.get("value")) if isinstance(metric, Mapping) else (None, None)
+        if not isinstance(name, str) or not isinstance(value, str):
+            raise bad_field(f"trainerStatus.metrics[{place}]", metric, 'of the form {"name": text, "value": text}')
+        metrics[name] = value
+    return metrics
+
+
+def _whole(text: str | None) -> int | None:
+    """A count among the metrics, which are texts of any meaning; None where it is none."""
+    is_count = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
+    return int(text) if is_count and text is not None else None

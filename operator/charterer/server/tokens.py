@@ -24,9 +24,8 @@ from typing import TypeVar
 
 from charterer.api.names import token_audience
 from charterer.domain.ids import JobId
-from charterer.server.directory import CurrentRun, JobDirectory
-from charterer.server.errors import Refused
-from charterer.server.rate_limiter import RateLimiter
+from charterer.server.listener import RateLimiter, Refused
+from charterer.server.progress import CurrentRun, JobDirectory
 
 log = logging.getLogger(__name__)
 

@@ -9,13 +9,11 @@ from typing import Final
 from charterer.cluster import kinds
 from charterer.cluster.kinds import AnyKind
 from charterer.workloads.adopted.job import ADOPTED_JOB
-from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
+from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET, ADOPTED_TRAIN_JOB
 from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB, QUEUED_RAY_JOBS
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
-from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
-from charterer.workloads.indexed_job import INDEXED_JOB
-from charterer.workloads.workload import NotATemplate, RunEnvironment, Workload
+from charterer.workloads.workload import INDEXED_JOB, NotATemplate, RunEnvironment, Workload
 
 ADOPTED: Final[tuple[TargetKind, ...]] = (
     ADOPTED_JOB,

@@ -1,27 +1,42 @@
-"""The seam between a run and the Kubernetes object that carries it out; Kueue's ``GenericJob`` is the model.
-
-Rules that every implementation keeps, and that the code outside this package relies on:
-
-- The object is named ``run_name(job, number)`` and owned by the TrainingJob, so that it goes with it. By that name and
-  owner it is known as a run of a job in its namespace, and its pods by their controller's uid: never by labels alone.
-- The object and its pods carry the labels ``charterer.dev/job-uid``, ``charterer.dev/job`` and ``charterer.dev/run``.
-  Its pods carry their index as the Job controller gives it, and the annotation ``charterer.dev/allocation``.
-- It is created suspended. Suspended, it has no pods, or only such as are ending with their grace period.
-- It never starts a failed pod again by itself: whether there is another run is decided by ``lifecycle``.
-- It is done when each of the ``Run.completions`` indices has an undisturbed Succeeded pod (``Run.unproven``). Its own
-  terminal condition, decoded into ``Run.complete`` or ``Run.failed``, says only that it is time to look.
-"""
+"""A run and the Kubernetes object that carries it out: its pod template, and the Indexed Job."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
+from charterer.api.decode.core import optional_instant, sentence, since, training_job_of
+from charterer.api.metadata import ObjectMeta, Raw, true_condition
+from charterer.api.models.base import Json
+from charterer.api.names import (
+    ALLOCATION_FILE,
+    ANNOTATION_ALLOCATION,
+    ANNOTATION_CA,
+    ANNOTATION_TEMPLATE,
+    API_VERSION,
+    CA_FILE,
+    COMPLETION_INDEX,
+    GPU_RESOURCES,
+    LABEL_JOB,
+    LABEL_JOB_UID,
+    LABEL_RUN,
+    MOUNT_PATH,
+    RENDEZVOUS_PORT,
+    TOKEN_FILE,
+    TRAINER_STATUS_PATH,
+    token_audience,
+)
+from charterer.api.node_demands import placing_tolerations
+from charterer.api.template import digest
 from charterer.cluster.client import RawObject
+from charterer.cluster.paths import JOBS
 from charterer.cluster.store import WatchedKind
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, Run
+from charterer.domain.job import RESTART_EXIT_CODE, Allocation, Job, ResizePolicy, Run
+from charterer.domain.pod import run_name, run_number
+from charterer.gpu_types import USABLE_MEMORY, sharers
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +91,364 @@ class Workload(Protocol):
         ``retries`` more pods may fail from now on before the run does: pods that join must not end those that train.
         """
         ...
+
+
+# The template of a job as one of its variants has it.
+
+
+def with_variant(template: Mapping[str, Any], variants: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    """The template with the variant's variables and arguments in its first container; itself for an empty name.
+
+    ``variants``: as in the spec. NotATemplate where none has the name any more.
+    """
+    if not name:
+        return template
+    chosen = next((variant for variant in variants if variant["name"] == name), None)
+    if chosen is None:
+        named = ", ".join(variant["name"] for variant in variants) or "none"
+        raise NotATemplate(
+            f"spec.variants: its next run was planned as variant {name}, and the spec names {named}: change the spec "
+            "once more to have the job planned anew"
+        )
+    first, *others = template["spec"]["containers"]
+    trainer: Json = dict(first)
+    added = chosen.get("env") or []
+    if added:
+        replaced = {variable["name"] for variable in added}
+        kept = [variable for variable in first.get("env") or () if variable.get("name") not in replaced]
+        trainer["env"] = [*kept, *added]
+    if chosen.get("args") is not None:
+        trainer["args"] = list(chosen["args"])
+    return {**template, "spec": {**template["spec"], "containers": [trainer, *others]}}
+
+
+# The pod template of a run: the user's own with GPUs, placement, rendezvous and the progress report put over it.
+#
+# docs/development/architecture.md ("Names in the cluster") lists the values.
+
+
+_FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
+"""Prefix of the labels and annotations by which Kueue would take the pods over."""
+_VOLUME: Final = "charterer"
+_RANK: Final = "PET_NODE_RANK"
+_LAST_WORDS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
+"""The last lines of a container that fails are its message, unless the template says otherwise: its pod goes away."""
+KEEP_UNDISTURBED: Final = {
+    "karpenter.sh/do-not-disrupt": "true",
+    "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+}
+"""Annotations of pods that autoscalers are to leave alone."""
+_TOKEN_SECONDS: Final = 3600
+"""Life of the token for progress reports; the kubelet renews it at 80 % of that."""
+
+
+def pod_template(
+    job: Job, spec: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
+) -> Json:
+    """The pod template of the job's ``spec`` with the values of the allocation's variant, and Charterer's own, over it.
+
+    Everything else stays. Raises NotATemplate.
+    """
+    try:
+        template = with_variant(spec["template"], spec.get("variants") or (), allocation.option.variant)
+        return _with_own_values(job, template, allocation, labels, environment)
+    except (AttributeError, TypeError, ValueError) as error:
+        raise NotATemplate(f"it does not have the shape of a pod template ({error})") from error
+
+
+def pod_address(job: Job, run: int, index: int) -> str:
+    """The DNS name of a run's pod among the pods of its namespace; it exists before the pod is ready."""
+    return f"{run_name(job.name, run)}-{index}.{job.name}"
+
+
+def _with_own_values(
+    job: Job, template: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
+) -> Json:
+    metadata: Json = template.get("metadata") or {}
+    spec: Json = deepcopy(dict(template["spec"]))
+    spec |= {
+        "restartPolicy": "Never",
+        "subdomain": job.name,
+        "nodeSelector": (spec.get("nodeSelector") or {}) | {job.run_label: allocation.label_value},
+        "tolerations": [*(spec.get("tolerations") or []), *placing_tolerations(allocation.option.device)],
+        "volumes": [*_without(spec.get("volumes"), _VOLUME), _volume(job)],
+    }
+    trainer, *sidecars = spec["containers"]
+    containers = [_trainer(job, trainer, allocation, environment), *sidecars]
+    spec["containers"] = [_LAST_WORDS | container for container in containers]
+    annotations = {ANNOTATION_ALLOCATION: allocation.annotation, ANNOTATION_CA: environment.ca_pem, **KEEP_UNDISTURBED}
+    return {
+        "metadata": {
+            "labels": _without_other_queues(metadata.get("labels")) | labels,
+            "annotations": _without_other_queues(metadata.get("annotations")) | annotations,
+        },
+        "spec": spec,
+    }
+
+
+def _without_other_queues(entries: Mapping[str, str] | None) -> Json:
+    """Labels or annotations without those that would hand the pods to another queue."""
+    return {key: value for key, value in (entries or {}).items() if not key.startswith(_FOREIGN_QUEUES)}
+
+
+def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
+    """Named entries (volumes, mounts, variables) without those of these names."""
+    return [entry for entry in entries or () if entry.get("name") not in names]
+
+
+def run_labels(job: Job, run: int) -> Json:
+    """The labels of a run and of its pods."""
+    return {LABEL_JOB_UID: str(job.id), LABEL_JOB: job.name, LABEL_RUN: str(run)}
+
+
+def _volume(job: Job) -> Json:
+    """The token for progress reports, the certificate of who receives them, and the allocation, as files."""
+    token = {"audience": token_audience(job.id), "expirationSeconds": _TOKEN_SECONDS, "path": _file(TOKEN_FILE)}
+    annotations = [
+        {"path": _file(path), "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
+        for path, annotation in ((ALLOCATION_FILE, ANNOTATION_ALLOCATION), (CA_FILE, ANNOTATION_CA))
+    ]
+    return {
+        "name": _VOLUME,
+        "projected": {"sources": [{"serviceAccountToken": token}, {"downwardAPI": {"items": annotations}}]},
+    }
+
+
+def _file(path: str) -> str:
+    return path.removeprefix(f"{MOUNT_PATH}/")
+
+
+def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
+    """The user's first container with its GPUs, variables and mount; Charterer's variables win, the others stay."""
+    gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
+    resources = container.get("resources") or {}
+    own = [*_environment(job, allocation, environment), *_memory_limits(container, allocation)]
+    mounts = [
+        mount for mount in _without(container.get("volumeMounts"), _VOLUME) if mount.get("mountPath") != MOUNT_PATH
+    ]
+    return container | {
+        "env": [*_without(container.get("env"), *(str(variable["name"]) for variable in own)), *own],
+        "resources": resources
+        | {
+            name: {key: value for key, value in (resources.get(name) or {}).items() if key not in GPU_RESOURCES} | gpus
+            for name in ("limits", "requests")
+        },
+        "volumeMounts": [*mounts, {"name": _VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],
+    }
+
+
+def _memory_limits(container: Json, allocation: Allocation) -> list[Json]:
+    """What keeps frameworks from taking more than the job's part of a shared GPU's memory, unless the user says so.
+
+    JAX takes three quarters of a GPU when it starts, TensorFlow all of it.
+    """
+    jobs = sharers(allocation.option.slice)
+    said = {variable.get("name") for variable in container.get("env") or ()}
+    values = {"XLA_PYTHON_CLIENT_MEM_FRACTION": f"{USABLE_MEMORY / jobs:.2f}", "TF_FORCE_GPU_ALLOW_GROWTH": "true"}
+    return [{"name": name, "value": value} for name, value in values.items() if jobs > 1 and name not in said]
+
+
+def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) -> list[Json]:
+    """A static launch for torchrun (PET_*) and JAX, and what charterer_trainer needs.
+
+    The number of pods is not in it where it can change in place: pods that come later would get the old number. There,
+    torchrun must not share its rendezvous's store with the workers. It would keep the address of its first round, and
+    a pod that joins would wait for another until all agents fail. The first pod's name is the shortest that the pods'
+    DNS suffixes complete: the first of these fits, where that of the namespace in it takes two misses before.
+    """
+    master = pod_address(job, allocation.run, 0)
+    values = {
+        "PET_NPROC_PER_NODE": str(allocation.placements[0].gpus),
+        "PET_MASTER_ADDR": master,
+        "PET_MASTER_PORT": str(RENDEZVOUS_PORT),
+        "JAX_COORDINATOR_ADDRESS": f"{master}:{RENDEZVOUS_PORT}",
+        "CHARTERER_JOB": job.name,
+        "CHARTERER_NAMESPACE": job.namespace,
+        "CHARTERER_RUN": str(allocation.run),
+        "CHARTERER_PROGRESS_URL": environment.progress_url,
+        "CHARTERER_CA": environment.ca_pem,
+        "CHARTERER_TOKEN_FILE": TOKEN_FILE,
+    }
+    if job.variants:
+        values["CHARTERER_VARIANT"] = allocation.option.variant
+    if job.resize is ResizePolicy.IN_PLACE:
+        values["TORCH_DISABLE_SHARE_RDZV_TCP_STORE"] = "1"
+    else:
+        values |= {"PET_NNODES": str(len(allocation.placements))} | _trainer_status(job, environment)
+    index = {"fieldRef": {"fieldPath": f"metadata.annotations['{COMPLETION_INDEX}']"}}
+    variables: list[Json] = [{"name": name, "value": value} for name, value in values.items()]
+    return [{"name": _RANK, "valueFrom": index}, *variables]
+
+
+def _trainer_status(job: Job, environment: RunEnvironment) -> dict[str, str]:
+    """Where Hugging Face's Trainer and Kubeflow's SDK report by themselves, in the variables of Kubeflow Trainer.
+
+    The kubelet puts the pod's index into the URL. Not in an interactive job, whose cells train one thing after another,
+    and not where the width changes in place: these reports name no group.
+    """
+    if job.interactive is not None:
+        return {}
+    return {
+        "KUBEFLOW_TRAINER_SERVER_URL": f"{environment.progress_url}{TRAINER_STATUS_PATH}/$({_RANK})",
+        "KUBEFLOW_TRAINER_SERVER_TOKEN": TOKEN_FILE,
+        "KUBEFLOW_TRAINER_SERVER_CA_CERT": CA_FILE,
+    }
+
+
+# A run as an Indexed batch/v1 Job: one pod for each placement, no retries, suspended until everything is in place.
+#
+# docs/development/lifecycle.md ("A run") says when it is made, stopped and recorded.
+
+
+_DISRUPTED: Final = "DisruptionTarget"
+"""The pod condition of an eviction, a preemption or a lost node; the Job names it in the message of its failure."""
+
+
+def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
+    """A Job that is a run of a TrainingJob, as its owner and name say, with ``pods`` empty until they are joined.
+
+    A Job of such a name that has a run's labels and no owner may have lost it (``Run.owned``). None for any other Job.
+    """
+    meta = ObjectMeta.of("Job", raw)
+    owner = training_job_of(meta)
+    claimed = owner or (JobId(meta.labels.get(LABEL_JOB_UID, "")), meta.labels.get(LABEL_JOB, ""))
+    number = run_number(meta.name, claimed[1])
+    if number is None or not claimed[0] or (owner is None and meta.controller is not None):
+        return None
+    spec, status = raw.get("spec") or {}, raw.get("status") or {}
+    failed = true_condition(status, "Failed")
+    message = "" if failed is None else sentence(failed)
+    failed_pods = status.get("failed") or 0
+    run = Run(
+        number=number,
+        name=meta.name,
+        uid=meta.uid,
+        resource_version=meta.resource_version,
+        completions=spec.get("completions", 1),
+        suspended=bool(spec.get("suspend")),
+        deleting=meta.deleting,
+        created=meta.created,
+        started=optional_instant(status, "startTime"),
+        complete=since(true_condition(status, "Complete")),
+        failed=since(failed),
+        failed_message=message,
+        pods=(),
+        failed_by_disruption=_DISRUPTED in message,
+        owned=owner is not None,
+        template=meta.annotations.get(ANNOTATION_TEMPLATE, ""),
+        retries=max(spec.get("backoffLimit", 0) - failed_pods, 0),
+        failed_pods=failed_pods,
+    )
+    return claimed[0], run
+
+
+class IndexedJob:
+    """See ``Workload``. The pods of a Job are all alike, so every placement of an allocation has the same width."""
+
+    kind: Final[WatchedKind[tuple[JobId, Run]]] = WatchedKind("Job", JOBS, decode_job, labels=LABEL_JOB_UID)
+
+    def service(self, job: Job) -> Json:
+        """See ``Workload.service``. The names exist also before the pods are ready, since ranks wait for each other."""
+        return {
+            "apiVersion": "v1",
+            "kind": "Service",
+            "metadata": {
+                "name": job.name,
+                "namespace": job.namespace,
+                "labels": {LABEL_JOB_UID: job.id, LABEL_JOB: job.name},
+                "ownerReferences": [_owner(job)],
+            },
+            "spec": {
+                "clusterIP": "None",
+                "publishNotReadyAddresses": True,
+                "selector": {LABEL_JOB_UID: job.id},
+            },
+        }
+
+    def manifest(
+        self, job: Job, training_job: Mapping[str, Any], allocation: Allocation, environment: RunEnvironment
+    ) -> Json:
+        """See ``Workload.manifest``."""
+        widths = {placement.gpus for placement in allocation.placements}
+        if len(widths) != 1:
+            run = f"TrainingJob {job.namespace}/{job.name} run {allocation.run}"
+            raise ValueError(f"{run}: the pods of a Job are all alike, and cannot have {sorted(widths)} GPUs")
+        labels = run_labels(job, allocation.run)
+        pods = len(allocation.placements)
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {
+                "name": run_name(job.name, allocation.run),
+                "namespace": job.namespace,
+                "labels": labels,
+                "annotations": {ANNOTATION_TEMPLATE: digest(training_job["spec"]["template"])},
+                "ownerReferences": [_owner(job)],
+            },
+            "spec": {
+                "suspend": True,
+                "completionMode": "Indexed",
+                "completions": pods,
+                "parallelism": pods,
+                "backoffLimit": 0,
+                "podReplacementPolicy": "Failed",
+                "podFailurePolicy": _pod_failure_policy(job.resize),
+                "template": pod_template(job, training_job["spec"], allocation, labels, environment),
+            },
+        }
+
+    def unmodified(self, job: Job, training_job: Mapping[str, Any]) -> Json:
+        """See ``Workload.unmodified``."""
+        return {
+            "apiVersion": "batch/v1",
+            "kind": "Job",
+            "metadata": {"name": job.name, "namespace": job.namespace},
+            "spec": {"suspend": True, "template": training_job["spec"]["template"]},
+        }
+
+    def suspend(self) -> Json:
+        """See ``Workload.suspend``."""
+        return {"spec": {"suspend": True}}
+
+    def resume(self) -> Json:
+        """See ``Workload.resume``."""
+        return {"spec": {"suspend": False}}
+
+    def resize(self, run: Run, pods: int, retries: int) -> Json:
+        """See ``Workload.resize``. The API lets completions change only together with parallelism.
+
+        The Job controller compares ``backoffLimit`` with all failed pods of the Job, also with those of an index that
+        it no longer has.
+        """
+        return {"spec": {"parallelism": pods, "completions": pods, "backoffLimit": run.failed_pods + retries}}
+
+
+INDEXED_JOB: Final[Workload] = IndexedJob()
+
+
+def _owner(job: Job) -> Json:
+    return {
+        "apiVersion": API_VERSION,
+        "kind": "TrainingJob",
+        "name": job.name,
+        "uid": job.id,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+
+
+def _pod_failure_policy(resize: ResizePolicy) -> Json:
+    """A lost rank ends the run, or its peers would wait for it and cost money; InPlace trainers go on without.
+
+    There, a trainer that asks for a restart ends the run also while other pods may fail (``Workload.resize``).
+    """
+    disrupted = [{"type": _DISRUPTED, "status": "True"}]
+    if resize is not ResizePolicy.IN_PLACE:
+        return {"rules": [{"action": "FailJob", "onPodConditions": disrupted}]}
+    restart = {"operator": "In", "values": [RESTART_EXIT_CODE]}
+    return {
+        "rules": [
+            {"action": "FailJob", "onExitCodes": restart},
+            {"action": "Ignore", "onPodConditions": disrupted},
+        ]
+    }

@@ -12,10 +12,9 @@ from hypothesis import strategies as st
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms, ThroughputTable
 from charterer.domain.time import Instant
+from charterer.estimate.curves import MOST_PHASES, concave_fit, expected_time, near_concave
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Observation
-from charterer.estimate.phases import MOST_PHASES
-from charterer.estimate.speedup import concave_fit, expected_time, near_concave
 from tests import lanes
 
 points = st.dictionaries(

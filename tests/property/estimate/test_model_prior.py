@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import ModelFacts
-from charterer.estimate.priors.model_prior import MeasuredModel, predicted_seconds
+from charterer.estimate.priors import MeasuredModel, predicted_seconds
 
 facts = st.builds(ModelFacts, st.sampled_from(["", "resnet", "bert"]), st.floats(1.0, 1e18))
 types = st.sampled_from(["K80", "NVIDIA-A100-SXM4-40GB", "H100"])

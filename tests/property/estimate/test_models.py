@@ -10,12 +10,12 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
-from charterer.estimate.batch_cell import BatchCell, cell_positions, correlation
+from charterer.estimate.cells import BatchCell, cell_positions, correlation
+from charterer.estimate.class_state import JobSizes
 from charterer.estimate.fitting import fit
 from charterer.estimate.noise import BINS, NoisePrior, NoiseReports, gain
 from charterer.estimate.observation import Configuration, Shape
-from charterer.estimate.priors.prior import BASE
-from charterer.estimate.sizes import JobSizes
+from charterer.estimate.priors import BASE
 from charterer.estimate.throughput import (
     MOST_OVERLAP,
     SIZE,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory, NodeStart
+from charterer.domain.pool import NO_LAUNCHES, LaunchHistory, NodeStart
 from charterer.domain.time import Instant, after, parse_instant
-from charterer.estimate.nodes.waits import LONGEST_SECONDS, expected_wait, with_refusal, with_start
+from charterer.estimate.waits import LONGEST_SECONDS, expected_wait, with_refusal, with_start
 
 BEGAN = parse_instant("2026-06-01T00:00:00Z")
 _HOURS = st.integers(0, 24 * 21)

@@ -8,13 +8,22 @@ from decimal import Decimal
 from hypothesis import given
 from hypothesis import strategies as st
 
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant, format_instant, parse_instant
-from charterer.ledger.reconciliation.bill_line import PICOS_IN_A_MICRO, BillLine, Charge, LineKind, OurTags, Picos
-from charterer.ledger.reconciliation.causes import DifferenceCause
-from charterer.ledger.reconciliation.comparison import Grouping, compare, grouped
-from charterer.ledger.reconciliation.ledger_side import ledger_side
+from charterer.tools.reconciliation import (
+    PICOS_IN_A_MICRO,
+    BillLine,
+    Charge,
+    DifferenceCause,
+    Grouping,
+    LineKind,
+    OurTags,
+    Picos,
+    compare,
+    grouped,
+    ledger_side,
+)
 from tests.factory.cost_rows import MACHINE, cost_row
 
 FIRST = parse_instant("2026-10-25T00:00:00Z")

@@ -12,14 +12,12 @@ from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in, cost
 from charterer.domain.budget import Balance, Cause
+from charterer.domain.cost_row import CostRow, Payer, Use
 from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import day_bounds, period_bounds
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.spending.cost_row import CostRow, Payer
-from charterer.domain.spending.use import Use
 from charterer.domain.steps import Fold, OpenPeriod
-from charterer.domain.time import Instant, instant, moment
+from charterer.domain.time import Instant, day_bounds, instant, moment, period_bounds
 from charterer.ledger.balance import apply_fold, apply_open_period
 from charterer.ledger.cost_rows import next_part, rows
 from tests.factory import TEAM, budget, pool, rental

@@ -12,12 +12,12 @@ from types import SimpleNamespace
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
 from charterer.domain.billing import cost
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant, instant
 from charterer.ledger.cost_rows import correction_begun, next_part, rows
 from tests import lanes

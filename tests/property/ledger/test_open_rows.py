@@ -7,17 +7,16 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.cli.costs.rows_of_month import ledger_month, month_rows, open_rows
-from charterer.cli.shared.months import bounds
-from charterer.cost_record.files import month_of
+from charterer.cost_record import month_of
 from charterer.domain.billing import accrued
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import total
-from charterer.domain.period import period_bounds
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, period_bounds
 from charterer.ledger.cost_rows import next_part
+from charterer.tools.commands.costs.answer import ledger_month, month_rows, open_rows
+from charterer.tools.commands.shared.options import bounds
 from tests.factory import balance, budget, rental, snapshot
 from tests.factory.pools import PRICE
 from tests.factory.times import at

@@ -8,11 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in
+from charterer.domain.cost_row import Payer, Use
 from charterer.domain.money import ZERO, Money, Price, apportion, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import Use
 from charterer.domain.time import Instant
 from charterer.ledger.attribution import by_purpose
 from tests.factory import T0, instance, rental

@@ -10,19 +10,16 @@ from typing import Any, TypeVar
 
 from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
-from charterer.controller.clock import Reading, TrustedClock
-from charterer.controller.known_pools import first_come, known_pools, listed_twice, machines_of
+from charterer.controller.surveys import Reading, TrustedClock, first_come, known_pools, listed_twice, machines_of
 from charterer.domain.budget import Budget
+from charterer.domain.cost_row import CostRecording, CostRow
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.nodes.waits import NO_LAUNCHES
-from charterer.domain.pool import Pool, Survey
+from charterer.domain.pod import PodPhase
+from charterer.domain.pool import NO_LAUNCHES, Pool, Survey
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.spending.use import CostRecording
 from charterer.domain.time import Instant, after
 from tests import factory as make
 from tests.property.lifecycle.rented_cloud import BOOT, NEW_YEARS_EVE, Cloud

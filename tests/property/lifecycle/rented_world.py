@@ -12,9 +12,9 @@ from typing import Any
 from charterer.domain.billing import accrued
 from charterer.domain.budget import Balance
 from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.money import ZERO
 from charterer.domain.order import LACKS, Reply, with_cool_down, without_cool_downs
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.pool import Instance, Pool, acting_pool
 from charterer.domain.rental import INSTANCE_ENDED, VANISHED, Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Snapshot
@@ -49,11 +49,10 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import after
-from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
-from charterer.estimate.nodes.waits import with_refusal, with_start
-from charterer.ledger.balance import StalePeriod, apply_fold, apply_open_period, apply_prune_folded
+from charterer.estimate.hazard import EndedNode, with_ended, without_rentals
+from charterer.estimate.waits import with_refusal, with_start
+from charterer.ledger.balance import StalePeriod, apply_costs, apply_fold, apply_open_period, apply_prune_folded
 from charterer.ledger.cost_rows import next_part
-from charterer.ledger.costs import apply_costs
 from tests.property.lifecycle.rented_cloud import Machine, Refused
 from tests.property.lifecycle.rented_objects import Objects
 

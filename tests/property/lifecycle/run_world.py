@@ -10,7 +10,7 @@ from typing import Any
 
 from charterer.domain.ids import NodeName
 from charterer.domain.job import Allocation, Job, Run, RunOutcome
-from charterer.domain.jobs.pod import Pod, PodPhase
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.pool import Instance
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot

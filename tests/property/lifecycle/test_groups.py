@@ -11,13 +11,12 @@ from dataclasses import dataclass, field, replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.job import Allocation, Job, ResizePolicy
-from charterer.domain.jobs.group import first_group
-from charterer.domain.jobs.job_cost import resized, with_allocation
-from charterer.domain.jobs.pod import Pod, PodPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.job import Allocation, Job, ResizePolicy, first_group
+from charterer.domain.job_records import resized, with_allocation
+from charterer.domain.pod import Pod, PodPhase
+from charterer.domain.reports import Progress
 from charterer.domain.steps import RecordGroup, ResizeRun
-from charterer.lifecycle.runs.group import group_of, group_step, live_pods
+from charterer.lifecycle.run import group_of, group_step, live_pods
 from tests import factory
 
 _MOST = 5

@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.budget import Cause
-from charterer.domain.job import Job
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Job, Widths
 from charterer.domain.money import ZERO, Money
 from charterer.domain.order import Traits
 from charterer.domain.time import seconds_between

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from charterer.domain.ids import StepKey, StepKind
-from charterer.domain.jobs.finish import FinishKind
-from charterer.domain.jobs.pod import Pod, PodPhase
+from charterer.domain.job import FinishKind
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import Step
 from charterer.domain.time import after

@@ -7,11 +7,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charterer.domain.budget import NOTHING, net_loan
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, total
 from charterer.domain.profile import PowerLaw
-from charterer.domain.selector import NOTHING
-from charterer.domain.spending.loans import net_loan
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.planner import solve_budgets

@@ -9,21 +9,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import EVERYTHING, Mode, Selector
+from charterer.domain.budget_tree import budget_tree
 from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
-from charterer.domain.nodes.demands import NO_DEMANDS, NodeDemands
+from charterer.domain.node_demands import NO_DEMANDS, NodeDemands
 from charterer.domain.plan import Allocate, Command, Plan, ReasonCode, Release, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
-from charterer.domain.selector import EVERYTHING, Selector
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.nodes.holdings import held_by
+from charterer.policy.nodes.rentals import held_by
 from charterer.policy.planner import solve_budgets
 from tests import factory, lanes
 from tests.worlds import World

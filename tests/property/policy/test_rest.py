@@ -12,20 +12,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import JobId
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Allocate, Release
 from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 from tests import lanes
 from tests.worlds import World
 

@@ -8,14 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import JobId
+from charterer.domain.interactive import Interactive
 from charterer.domain.job import Job
-from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.plan import Allocate, Rent
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant, seconds_between
 from charterer.policy import plan
-from charterer.server.directory import SessionOfRun
-from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.progress import ProgressBoard, ProgressReport, SessionOfRun
 from tests import lanes
 from tests.worlds import MID_MONTH, World
 

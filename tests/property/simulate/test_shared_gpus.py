@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import RentalId
-from charterer.simulate.engine.world import World
-from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable
-from charterer.simulate.model.sim_job import Gpu, SimJob
+from charterer.tools.simulator.engine.world import World
+from charterer.tools.simulator.model.pairs import PairKey, PairMember, PairTable
+from charterer.tools.simulator.model.sim_job import Gpu, SimJob
 from tests import lanes
 from tests.unit.simulate.scenarios import run
 from tests.unit.simulate.shared_jobs import MPS, POOL, JobSpec, Puts, ends, shared_scenario, simulate

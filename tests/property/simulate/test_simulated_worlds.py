@@ -11,8 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import Rate
-from charterer.domain.job import Job, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Job, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import CapacityType
@@ -20,19 +19,16 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.world import World
-from charterer.simulate.history.history import placeable_width
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application, WidthRates
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
-from charterer.simulate.policies.planner_policy import Planner, PlannerPolicy
-from charterer.simulate.policies.snapshot_view import SnapshotView
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy, World
+from charterer.tools.simulator.history.history import placeable_width
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application, WidthRates
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
+from charterer.tools.simulator.simulation import Planner, PlannerPolicy, Simulation, SnapshotView
 from tests import lanes
 from tests.unit.simulate.scenarios import START
 from tests.unit.simulate.snapshot_baselines import AsAskedPlanner, FixedFleetPlanner, UtilisationPlanner

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from charterer.domain.ids import NodeName
 from charterer.domain.job import Run
-from charterer.domain.jobs.pod import Pod, PodPhase
 from charterer.domain.plan import Allocate, Command
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.snapshot import LOST_AFTER_SECONDS, Snapshot
 from charterer.domain.steps import (
     AnnotatePod,

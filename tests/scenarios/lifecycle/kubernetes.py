@@ -12,11 +12,10 @@ from typing import Any
 
 from charterer.controller.snapshot.runs import run_of
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Job, Run
-from charterer.domain.jobs.pod import Pod, PodPhase
-from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Job, Run, Widths
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.snapshot import AdoptionCandidate, Node, Orphan, Snapshot
+from charterer.domain.target import Target, TargetRef
 from charterer.domain.time import Instant, after
 from tests import factory as make
 from tests.property.lifecycle.planned_world import PlannedWorld

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from charterer.domain.job import Job
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.target import Target, TargetRef, ToldReady
 from charterer.domain.plan import ReasonCode
+from charterer.domain.pod import PodPhase
+from charterer.domain.target import Target, TargetRef, ToldReady
 from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, simple, why

@@ -9,8 +9,8 @@ import pytest
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.frontier import mean_seconds
 from charterer.policy.planner import plan, solve_budgets
+from charterer.tools.frontier import mean_seconds
 from tests.worlds import World
 
 AMOUNT = Money.parse("5000")

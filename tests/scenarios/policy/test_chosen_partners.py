@@ -8,7 +8,7 @@ import pytest
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.shared_fault import told_of
+from charterer.domain.job_records import told_of
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.budgets.inputs import plan_inputs

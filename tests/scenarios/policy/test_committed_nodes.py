@@ -7,12 +7,11 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import Mode, Selector
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.money import Price
 from charterer.domain.plan import ReasonCode
 from charterer.domain.rental import RentalPhase
-from charterer.domain.selector import Selector
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import after
 from charterer.policy import plan

@@ -7,14 +7,12 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.job import Allocation, Job, ResizePolicy
-from charterer.domain.jobs.group import TrainingGroup, first_group
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Allocation, Job, ResizePolicy, TrainingGroup, Widths, first_group
 from charterer.domain.plan import Allocate, Plan, ReasonCode
+from charterer.domain.pod import PodPhase
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.options.width_backoff import backoff_seconds
+from charterer.policy.options.speeds import backoff_seconds
 from tests.scenarios.policy.stories import WIDE, simple, why
 from tests.worlds import World
 

@@ -10,11 +10,10 @@ import pytest
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId
 from charterer.domain.job import ResizePolicy
-from charterer.domain.period import period_bounds
 from charterer.domain.plan import ReasonCode, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw
-from charterer.domain.time import after
+from charterer.domain.time import after, period_bounds
 from charterer.policy import plan
 from tests.lanes import repeats
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why

@@ -6,13 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import NOTHING, Mode, net_loan
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.plan import Plan
 from charterer.domain.profile import PowerLaw
-from charterer.domain.selector import NOTHING
-from charterer.domain.spending.loans import net_loan
 from charterer.policy import plan
 from charterer.policy.planner import solve_budgets
 from charterer.policy.set_aside import PlannedKind, PlannedObject, without

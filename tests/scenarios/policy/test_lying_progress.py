@@ -9,7 +9,7 @@ import pytest
 from charterer.domain.ids import JobId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import Allocate, Plan, Release
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import simple

@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import JobId
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.plan import Allocate, ReasonCode
 from charterer.policy import plan
 from tests.scenarios.policy.stories import WIDE, placed, rents, settle, simple, why

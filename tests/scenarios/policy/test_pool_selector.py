@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.budget import ClassHistory
+from charterer.domain.budget import EVERYTHING, ClassHistory, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.period import period_bounds
 from charterer.domain.plan import Allocate, Limit, ReasonCode
 from charterer.domain.profile import SpeedCurve
-from charterer.domain.selector import EVERYTHING, Selector
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant, after, period_bounds
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
+from charterer.tools.frontier import Frontier
 from tests import factory
 from tests.scenarios.policy.stories import STEEP, placed, releases, rents, settle, why
 from tests.worlds import NAMESPACE, World

@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.nodes.hazard import NodeLifetimes
 from charterer.domain.plan import Allocate, ReasonCode
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import CapacityType, NodeLifetimes
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Job
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.target import Asked, Target, TargetRef
 from charterer.domain.plan import Allocate, ReasonCode
+from charterer.domain.pod import PodPhase
+from charterer.domain.target import Asked, Target, TargetRef
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple
 from tests.worlds import World

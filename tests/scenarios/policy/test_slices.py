@@ -12,8 +12,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
 from charterer.policy import plan
-from charterer.policy.budgets.layouts import unused
-from charterer.policy.planner import solve_budgets
+from charterer.policy.planner import solve_budgets, unused
 from tests.scenarios.policy.stories import placed, rents
 from tests.worlds import World
 

@@ -8,10 +8,9 @@ import pytest
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import Allocate, Plan, ReasonCode
-from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
-from charterer.domain.reports.progress import Progress
+from charterer.domain.pod import PodPhase
+from charterer.domain.reports import Bottleneck, BottleneckKind, Progress
 from charterer.domain.time import after
 from charterer.policy import plan
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why

@@ -8,9 +8,8 @@ import pytest
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import SpotPolicy
-from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.plan import Allocate, Release
-from charterer.domain.pool import CapacityType, Notice
+from charterer.domain.pool import CapacityType, Hazard, Notice
 from charterer.domain.profile import PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan

@@ -9,8 +9,8 @@ import pytest
 
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import Allocate, ReasonCode
+from charterer.domain.pod import PodPhase
 from charterer.domain.pool import Notice
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after

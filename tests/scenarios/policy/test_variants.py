@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import ResizePolicy, Variant
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.profile import ThroughputTable
 from charterer.policy import plan

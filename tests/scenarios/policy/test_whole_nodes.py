@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.controller.status.budget_amounts import within_budget
+from charterer.controller.status.budgets_and_pools import within_budget
 from charterer.domain.budget import Mode
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money

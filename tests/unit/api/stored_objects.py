@@ -22,15 +22,13 @@ from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, PastPeriod
+from charterer.domain.cost_row import Payer, RecordedCost, Use
 from charterer.domain.ids import BudgetId, ClassId, InstanceId, NodeName, PoolId
-from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.reports.progress import Progress
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import RecordedCost, Use
+from charterer.domain.reports import Progress
 from charterer.domain.time import after, parse_instant
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 from tests import factory

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.models.clouds.aws import AwsNodes
-from charterer.api.models.clouds.choice import cloud_fields
+from charterer.api.models.clouds import AwsNodes, cloud_fields
 from charterer.clouds.aws import AwsFleet, AwsGroup
 
 SMALLEST = AwsFleet("us-east-1", "gpu", "$Default", ("subnet-0a",), ("p5.48xlarge",))

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.api.models.clouds.azure import AzureNodes
-from charterer.api.models.clouds.choice import cloud_fields
+from charterer.api.models.clouds import AzureNodes, cloud_fields
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet, series_of
 from charterer.domain.pool import CapacityType, Offering
 

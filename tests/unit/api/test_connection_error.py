@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 from aiohttp.client_reqrep import ConnectionKey
 
-from charterer.api.connection_error import connection_error
+from charterer.api.metadata import connection_error
 
 HOST = ConnectionKey("cloud", 443, True, True, None, None, None)
 

@@ -8,9 +8,9 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.decode import ForeignPod, JobPod
-from charterer.api.stored_size import stored_bytes
+from charterer.api.models.base import stored_bytes
 from charterer.domain.ids import NodeName
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import Stop
 from charterer.domain.time import parse_instant
 from tests.unit.api import values

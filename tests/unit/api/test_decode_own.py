@@ -9,18 +9,14 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.models.base import Condition, ConditionStatus
-from charterer.domain.budget import Mode, MoveLimits
+from charterer.domain.budget import EVERYTHING, Currency, Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.target import ToldReady
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money, Price
-from charterer.domain.period import QuietHours, Weekday
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve, ThroughputTable
-from charterer.domain.selector import EVERYTHING, Selector
-from charterer.domain.spending.currency import Currency
-from charterer.domain.time import Instant, parse_instant
+from charterer.domain.target import ToldReady
+from charterer.domain.time import Instant, QuietHours, Weekday, parse_instant
 from tests.unit.api import values
 
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 import pytest
 
 from charterer.api import decode
-from charterer.api.decode.departures import (
-    BROKEN_WHEN_FALSE,
-    BROKEN_WHEN_TRUE,
-    GOES,
-    GOES_WHEN_TRUE,
-    MAY_BE_BROKEN,
-    MAY_GO,
-)
+from charterer.api.decode.core import BROKEN_WHEN_FALSE, BROKEN_WHEN_TRUE, GOES, GOES_WHEN_TRUE, MAY_BE_BROKEN, MAY_GO
 from charterer.domain.snapshot import Departure
 from tests.unit.api import values
 

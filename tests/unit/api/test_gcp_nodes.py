@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.models.clouds.choice import cloud_fields
-from charterer.api.models.clouds.gcp import GcpNodes
+from charterer.api.models.clouds import GcpNodes, cloud_fields
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
 
 GROUP = GcpGroup("my-project", "us-central1-a", "gpu")

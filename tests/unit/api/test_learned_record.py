@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 from charterer.api import decode
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
+from charterer.api.models.machine_state import packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
-from charterer.api.models.statistics.machine_state import packed
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms, PairSpeed, Profile
 from charterer.domain.time import Instant
+from charterer.estimate.cells import StepTimes
 from charterer.estimate.class_state import ClassState
-from charterer.estimate.learner import Learner
+from charterer.estimate.learner import Learner, learned_pairs, remembered
 from charterer.estimate.observation import Observation
-from charterer.estimate.pairs.pair_reports import learned_pairs, remembered
-from charterer.estimate.step_times import StepTimes
 from tests import lanes
 from tests.unit.api import values
 from tests.unit.estimate.trainers import NODE_GPUS, WIDTHS, Trainer

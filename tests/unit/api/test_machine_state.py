@@ -12,14 +12,13 @@ import pytest
 from charterer.api import decode
 from charterer.api.models.base import dump, dump_json
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
-from charterer.api.models.statistics.budget_statistics import BudgetStatistics
-from charterer.api.models.statistics.class_statistics import ClassStatistics, StepTimesCell
-from charterer.api.models.statistics.machine_state import MACHINE_STATE_BYTES, PackedStatistics, packed
+from charterer.api.models.learned import ClassStatistics, StepTimesCell
+from charterer.api.models.machine_state import MACHINE_STATE_BYTES, BudgetStatistics, PackedStatistics, packed
 from charterer.domain.budget import Balance, ClassHistory
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.time import Instant, after
-from charterer.ledger.class_history import UIDS_KEPT_SECONDS
+from charterer.ledger.balance import UIDS_KEPT_SECONDS
 from tests.unit.api import values
 
 NOW = Instant(1_769_860_800_000_000)

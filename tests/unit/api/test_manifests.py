@@ -11,7 +11,7 @@ from charterer.domain.ids import BudgetId, InstanceId, JobId, PoolId, RentalId
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import Instance, InstanceState
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.rental import Gang
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant

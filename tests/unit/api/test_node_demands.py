@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.api.node_demands import class_terms, node_demands, node_traits, volume_terms
-from charterer.domain.nodes.demands import NodeTaint, Requirement
+from charterer.domain.node_demands import NodeTaint, Requirement
 from tests import lanes
 
 ZONE = "topology.kubernetes.io/zone"

@@ -10,9 +10,9 @@ from charterer.api import decode
 from charterer.api.decode.core import pod_gpus
 from charterer.api.node_demands import node_demands
 from charterer.api.template import gpu_resource, template_problem, trainer_gpus
-from charterer.domain.nodes.demands import OfferedNode, OtherResource, misfits
+from charterer.domain.node_demands import OfferedNode, OtherResource, misfits
 from charterer.domain.option import GPU_RESOURCES
-from charterer.domain.reasons.facts_of_offers import misfits_in_words
+from charterer.domain.reasons.options import misfits_in_words
 from tests.unit.api import values
 
 AMD = "amd.com/gpu"

@@ -9,10 +9,10 @@ import pytest
 from charterer.api import decode
 from charterer.api.models.base import dump
 from charterer.api.models.gpupool import GPUPoolRecord
-from charterer.api.models.statistics.pool_statistics import LaunchesStatus
-from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
+from charterer.api.models.machine_state import LaunchesStatus
+from charterer.domain.pool import NO_LAUNCHES, NodeStart
 from charterer.domain.time import after
-from charterer.estimate.nodes.waits import with_refusal, with_start
+from charterer.estimate.waits import with_refusal, with_start
 from tests import factory as make
 from tests.unit.api import values
 

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.api import decode
-from charterer.api.models.clouds.choice import cloud_fields
+from charterer.api.models.clouds import cloud_fields
 from charterer.api.models.gpupoolset import GPUPoolSetSpec
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType
+from charterer.domain.pool_set import DeclaredPool, PoolSet
 from tests import lanes
 
 Json = dict[str, Any]

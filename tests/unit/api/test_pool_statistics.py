@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.models.statistics.machine_state import PackedStatistics
-from charterer.api.models.statistics.pool_statistics import (
+from charterer.api.models.machine_state import (
     InterruptionsStatus,
+    PackedStatistics,
     PoolStatistics,
     packed_statistics,
     recorded_statistics,
 )
-from charterer.domain.nodes.hazard import NOTHING_COUNTED, NodeLifetimes
-from charterer.domain.nodes.waits import NO_LAUNCHES
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import NO_LAUNCHES, NOTHING_COUNTED, CapacityType, NodeLifetimes
 from charterer.domain.time import Instant
-from charterer.estimate.nodes.hazard import EndedNode, hazard, with_ended
+from charterer.estimate.hazard import EndedNode, hazard, with_ended
 
 AT = Instant(1_700_000_000_000_000)
 COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True, 7))

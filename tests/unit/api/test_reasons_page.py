@@ -10,17 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from charterer.api.schema import main
-from charterer.api.words.reason_examples import EXAMPLES
+from charterer.api.words.page import EXAMPLES
 from charterer.domain.plan import ReasonCode
-from charterer.domain.reasons import (
-    facts,
-    facts_of_jobs,
-    facts_of_nodes,
-    facts_of_offers,
-    facts_of_options,
-    facts_of_parents,
-    facts_of_waits,
-)
+from charterer.domain.reasons import fact, jobs, nodes, options, waits
 from charterer.domain.reasons.fact import Fact
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -28,13 +20,13 @@ ROOT = Path(__file__).resolve().parents[3]
 KINDS = tuple(
     kind
     for module in (
-        facts,
-        facts_of_jobs,
-        facts_of_nodes,
-        facts_of_offers,
-        facts_of_options,
-        facts_of_parents,
-        facts_of_waits,
+        fact,
+        jobs,
+        nodes,
+        options,
+        options,
+        waits,
+        waits,
     )
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Fact) and kind.__module__ == module.__name__
@@ -43,10 +35,10 @@ KINDS = tuple(
 
 def within(facts: object) -> Iterator[type]:
     """The kind of the facts, and of those that they hold."""
-    if isinstance(facts, KINDS):
-        yield type(facts)
-        for each in fields(facts):
-            yield from within(getattr(facts, each.name))
+    if isinstance(fact, KINDS):
+        yield type(fact)
+        for each in fields(fact):
+            yield from within(getattr(fact, each.name))
 
 
 def test_each_word_has_examples() -> None:
@@ -55,12 +47,12 @@ def test_each_word_has_examples() -> None:
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_each_kind_of_facts_has_an_example(kind: type) -> None:
-    assert kind in {found for examples in EXAMPLES.values() for facts in examples for found in within(facts)}
+    assert kind in {found for examples in EXAMPLES.values() for fact in examples for found in within(fact)}
 
 
 def test_facts_can_be_compared_and_hashed_and_are_all_told_differently() -> None:
-    examples = {facts for told in EXAMPLES.values() for facts in told}
-    assert len({facts.sentence() for facts in examples}) == len(examples)
+    examples = {fact for told in EXAMPLES.values() for fact in told}
+    assert len({fact.sentence() for fact in examples}) == len(examples)
 
 
 def test_the_page_is_what_would_be_generated() -> None:

@@ -14,14 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.api import decode
-from charterer.api.models.base import dump
+from charterer.api.models.base import cut, dump, stored_bytes
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
-from charterer.api.models.gpurental import GPURentalRecord
-from charterer.api.models.jobs.rental_use import USES_BYTES
+from charterer.api.models.gpurental import USES_BYTES, GPURentalRecord
 from charterer.api.models.trainingjob_status import RUNS_BYTES, RUNS_KEPT, TrainingJobRecord
-from charterer.api.stored_size import cut, stored_bytes
-from charterer.controller.snapshot.pools.offers import price_source
+from charterer.controller.snapshot.pools import price_source
 from charterer.domain.budget import (
     DAYS_KEPT,
     FOLDED_KEPT,
@@ -35,16 +33,15 @@ from charterer.domain.budget import (
     DayCosts,
     PastPeriod,
 )
+from charterer.domain.cost_row import USES_KEPT, Payer, Use
 from charterer.domain.ids import NO_PROFILE, BudgetId, ClassId, PoolId, RentalId
+from charterer.domain.interactive import Interactive, Usage
 from charterer.domain.job import Placement, RunOutcome, RunRecord
-from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, Quote
-from charterer.domain.reports.progress import Progress
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import USES_KEPT, Use
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant
-from charterer.ledger.costs import DAY_NAMES_KEPT, NAMES_KEPT
+from charterer.ledger.balance import DAY_NAMES_KEPT, NAMES_KEPT
 from tests import factory, lanes
 from tests.unit.api import values
 

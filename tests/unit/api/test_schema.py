@@ -10,10 +10,9 @@ import pytest
 from click.testing import CliRunner
 from pydantic import Field
 
-from charterer.api.models.base import ApiModel, ResourceKind
+from charterer.api.models.base import ApiModel, ResourceKind, structural
 from charterer.api.models.kinds import KINDS
 from charterer.api.schema import crd, crd_files, main
-from charterer.api.structural import structural
 
 ROOT = Path(__file__).resolve().parents[3]
 

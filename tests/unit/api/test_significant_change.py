@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from charterer.api.significant_change import differs_by
+from charterer.api.metadata import differs_by
 
 
 @pytest.mark.parametrize(

@@ -19,10 +19,9 @@ from charterer.api.models.base import ApiModel, dump
 from charterer.api.models.gpubudget_status import GPUBudgetRecord
 from charterer.api.models.gpupool import GPUPoolRecord
 from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.learned import ClassStatistics
+from charterer.api.models.machine_state import BudgetStatistics, MachineContent, PackedStatistics
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
-from charterer.api.models.statistics.budget_statistics import BudgetStatistics
-from charterer.api.models.statistics.class_statistics import ClassStatistics
-from charterer.api.models.statistics.machine_state import MachineContent, PackedStatistics
 from charterer.api.models.trainingjob_status import TrainingJobRecord
 from charterer.workloads import INDEXED_JOB
 from tests.property.schema_check import check

@@ -12,19 +12,25 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.gpubudget_status import BudgetState
 from charterer.api.models.gpupool import PoolState
 from charterer.api.models.kinds import KINDS
 from charterer.api.models.speedupprofile import ProfileState
 from charterer.api.models.trainingjob_status import JobState
+from charterer.api.names import ConditionType
 from charterer.api.schema import main
 from charterer.api.words.conditions import CLOUD_REASONS, CONDITION_REASONS, CONDITION_TYPES
-from charterer.api.words.events import EVENT_REASONS, RUN_EVENTS
 from charterer.api.words.jobs import FINISH_REASONS, JOB_STATES, REASONS
-from charterer.api.words.meaning import Meaning
-from charterer.api.words.objects import BUDGET_STATES, POOL_STATES, PROFILE_STATES, RENTAL_PHASES
 from charterer.api.words.page import TABLES
+from charterer.api.words.words import (
+    BUDGET_STATES,
+    EVENT_REASONS,
+    POOL_STATES,
+    PROFILE_STATES,
+    RENTAL_PHASES,
+    RUN_EVENTS,
+    Meaning,
+)
 from charterer.domain.job import RunOutcome
 from charterer.domain.order import RefusalKind
 from charterer.domain.plan import ReasonCode

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from charterer.api.decode.unscheduled import lacking, refused_by_own_nodes
+from charterer.api.decode.core import lacking, refused_by_own_nodes
 
 STRANGERS = "2 node(s) had untolerated taint(s), 3 node(s) didn't match Pod's node affinity/selector"
 PREEMPTION = ". preemption: 0/6 nodes are available: 6 Preemption is not helpful for scheduling."

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.api import decode
-from charterer.api.models.allocation_status import OptionStatus
 from charterer.api.models.base import dump
+from charterer.api.models.trainingjob_status import OptionStatus
 from charterer.domain.ids import ClassId
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import Variant
 from tests.unit.api import values
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import MESSAGE_LIMIT, Condition, ConditionStatus, InvalidObjectView, dump
 from charterer.api.models.gpubudget_status import BudgetState, GPUBudgetView, SpentOn
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.api.names import ConditionType
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.time import Instant, parse_instant
 

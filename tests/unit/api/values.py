@@ -7,18 +7,15 @@ from typing import Any
 from hypothesis import strategies as st
 
 from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, PastPeriod
+from charterer.domain.cost_row import Payer, RecordedCost, Use
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.job import Allocation, Placement, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Allocation, Finish, FinishKind, Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.hazard import BAND_ENDS, NOTHING_COUNTED, NodeLifetimes
 from charterer.domain.option import Option
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
-from charterer.domain.pool import Offering, PriceSegment, Quote
+from charterer.domain.pool import BAND_ENDS, NOTHING_COUNTED, NodeLifetimes, Offering, PriceSegment, Quote
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.progress import Progress
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import RecordedCost, Use
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant
 
 Json = dict[str, Any]

@@ -9,11 +9,11 @@ from typing import Any, cast
 
 import pytest
 
-from charterer.app.cluster_objects import ClusterObjects
+from charterer.app.leader import ClusterObjects
 from charterer.cluster import errors
 from charterer.cluster.client import Client, Listing, RawObject
 from charterer.domain.time import Instant
-from charterer.providers.karpenter.objects import CallFailure, ObjectsError
+from charterer.providers.karpenter.claims import CallFailure, ObjectsError
 from tests.virtual_time import run_in_virtual_time
 
 

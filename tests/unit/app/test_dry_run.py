@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from charterer.app.dry_run import DryRunLog
+from charterer.app.process import DryRunLog
 from charterer.cluster.errors import Withheld
 
 RENTAL = "/apis/charterer.dev/v1alpha1/gpurentals"

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from charterer.app.leader_label import LeaderLabel
+from charterer.app.process import LeaderLabel
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, NotFound, OutcomeUnknown, TooManyRequests
 from tests.virtual_time import clock, run_for, run_in_virtual_time

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.app.until_answered import until_answered
+from charterer.app.leader import until_answered
 from charterer.cluster.errors import ApiError, TooManyRequests, Unreachable
 from tests.virtual_time import clock, run_in_virtual_time
 

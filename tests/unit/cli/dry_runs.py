@@ -8,9 +8,9 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from charterer.cli.shared.cluster import ClusterOptions
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, BadRequest, Forbidden, NotFound
+from charterer.tools.commands.shared.cluster import ClusterOptions
 from tests.unit.api import values
 
 _T = TypeVar("_T")
@@ -58,4 +58,4 @@ class DryRuns:
 
             return asyncio.run(answer())
 
-        monkeypatch.setattr("charterer.cli.shared.template_trials.read_with", read_with)
+        monkeypatch.setattr("charterer.tools.commands.shared.plan_report.read_with", read_with)

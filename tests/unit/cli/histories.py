@@ -9,12 +9,11 @@ from typing import Any
 from charterer.api.decode import ForeignJob, ForeignWorker
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.ids import PoolId
-from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Price
-from charterer.domain.nodes.demands import NO_DEMANDS
+from charterer.domain.node_demands import NO_DEMANDS
 from charterer.domain.option import Option
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
 from tests.worlds import NAMESPACE, World
 

@@ -15,8 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli.main import main
-from charterer.cost_record.files import CostRecord
-from charterer.domain.spending.cost_row import CostRow
+from charterer.cost_record import CostRecord
+from charterer.domain.cost_row import CostRow
 from tests.factory.cost_rows import MACHINE, cost_row
 from tests.unit.cloud_bills.bill_files import aws_focus, google_focus, written
 
@@ -176,7 +176,7 @@ def test_a_record_that_is_not_there_is_an_error(tmp_path: Path) -> None:
 def test_without_duckdb_the_command_says_what_to_install(
     tmp_path: Path, record: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("charterer.cli.bill.command.find_spec", lambda name: None)
+    monkeypatch.setattr("charterer.tools.commands.bill.find_spec", lambda name: None)
     done = bill(record, [written(tmp_path / "bill.csv", [aws_focus("16")])])
     assert done.exit_code == 1
     assert "pip install '.[bill]' in a checkout" in done.stderr

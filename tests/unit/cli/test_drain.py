@@ -10,11 +10,11 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 
-from charterer.cli import drain
 from charterer.cli.main import main
-from charterer.cli.shared.cluster import wall_clock
 from charterer.cluster.client import Listing, RawObject
 from charterer.domain.time import format_instant
+from charterer.tools.commands import drain
+from charterer.tools.commands.shared.cluster import wall_clock
 
 
 def pool(name: str, uid: str = "u1") -> RawObject:

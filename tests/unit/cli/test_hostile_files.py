@@ -14,9 +14,9 @@ from click.testing import CliRunner, Result
 
 from charterer import bounded_yaml
 from charterer.cli.main import main
-from charterer.cli.shared.files import input_file
-from charterer.cli.shared.files.yaml_documents import documents
-from charterer.fakecloud.base import read_yaml
+from charterer.tools.commands.shared import files as input_file
+from charterer.tools.commands.shared.files import documents
+from charterer.tools.fakecloud.config import read_yaml
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 

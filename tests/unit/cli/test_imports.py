@@ -27,7 +27,7 @@ _COMMANDS = (
 _ARGUMENTS = [["--help"], ["crds"], *([command, "--help"] for command in _COMMANDS)]
 
 
-_MODULES = ("charterer.fakecloud.main", "charterer.api.schema", "charterer.policy.planner")
+_MODULES = ("charterer.tools.fakecloud.main", "charterer.api.schema", "charterer.policy.planner")
 
 
 def test_help_the_schemas_and_the_planner_need_no_numerical_library() -> None:

@@ -9,10 +9,10 @@ from typing import Any, cast
 import click
 import pytest
 
-from charterer.cli.logs import LogOptions, print_logs
-from charterer.cli.shared.job_name import JobName
 from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import BadRequest, NotFound
+from charterer.tools.commands.logs import LogOptions, print_logs
+from charterer.tools.commands.shared.one_namespace import JobName
 from tests.unit.api import values
 
 UID, NAME = values.UID, values.raw_job()["metadata"]["name"]

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.domain.snapshot import Stop
+from charterer.tools.commands.shared.cluster import ClusterOptions, ClusterReading
 from tests.unit.cli.worlds import charterer_over, seen_of
 from tests.worlds import NAMESPACE, World
 

@@ -14,9 +14,9 @@ import pytest
 
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
-from charterer.api.models.statistics.machine_state import packed
+from charterer.api.models.machine_state import packed
 from charterer.domain.ids import ClassId
-from charterer.domain.nodes.waits import LaunchHistory
+from charterer.domain.pool import LaunchHistory
 from charterer.domain.profile import ModelFacts, PowerLaw
 from charterer.estimate.learner import Learner
 from tests.unit.cli.worlds import Charterer, charterer_over
@@ -47,7 +47,7 @@ def world(**models: ModelFacts) -> World:
 
 
 def over(found: World, monkeypatch: pytest.MonkeyPatch, *stored: Mapping[str, Any]) -> Charterer:
-    monkeypatch.setattr("charterer.cli.predict.command.read_profiles", lambda cluster: stored)
+    monkeypatch.setattr("charterer.tools.commands.predict.read_profiles", lambda cluster: stored)
     return charterer_over(found, monkeypatch)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from charterer.cli.doctor.checks import check_preflights
-from charterer.cli.preflight import look_at, preflight_document, preflight_json
 from charterer.providers.accounts import Accounts
 from charterer.providers.provider import PreflightFinding
-from charterer.report.text import TextRenderer
+from charterer.tools.commands.doctor.checks import check_preflights
+from charterer.tools.commands.preflight import look_at, preflight_document, preflight_json
+from charterer.tools.documents.html import TextRenderer
 from tests import factory as make
 from tests.unit.controller.test_preflights import FAILS, WELL, Checked
 

@@ -9,12 +9,12 @@ import click
 import pytest
 from click.testing import CliRunner, Result
 
-from charterer.cli import stop
-from charterer.cli.doctor.checks import check_held_prices, check_stopped
 from charterer.cli.main import main
 from charterer.cluster.client import Listing
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.domain.snapshot import Stop
+from charterer.tools.commands import drain
+from charterer.tools.commands.doctor.checks import check_held_prices, check_stopped
 
 
 class Cluster:
@@ -41,7 +41,7 @@ class Cluster:
 
 
 def ran(cluster: Cluster, monkeypatch: pytest.MonkeyPatch, *arguments: str, answer: str = "") -> Result:
-    monkeypatch.setattr(stop, "call", lambda options, use: asyncio.run(use(cluster)))
+    monkeypatch.setattr(drain, "call", lambda options, use: asyncio.run(use(cluster)))
     result = CliRunner().invoke(main, arguments, input=answer)
     if result.exception is not None and not isinstance(result.exception, SystemExit | click.exceptions.Exit):
         raise result.exception

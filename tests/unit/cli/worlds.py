@@ -11,12 +11,12 @@ from click.testing import CliRunner, Result
 
 from charterer.api.decode import DecodedJob, DecodedNamespace, JobPod
 from charterer.cli.main import main
-from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.errors import Problem
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Stop
+from charterer.tools.commands.shared.cluster import ClusterOptions, ClusterReading
 from tests.unit.cli.dry_runs import DryRuns
 from tests.worlds import NAMESPACE, World
 

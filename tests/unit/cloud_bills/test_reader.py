@@ -10,10 +10,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from charterer.cloud_bills.reader import open_bills
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
-from charterer.ledger.reconciliation.bill_line import BillLine, Charge, LineKind, OurTags, picos, resource_key
+from charterer.tools.cloud_bills.reader import open_bills
+from charterer.tools.reconciliation import BillLine, Charge, LineKind, OurTags, picos, resource_key
 from tests.unit.cloud_bills.bill_files import SCALE_SET, Row, aws_focus, azure_focus, cur, google_focus, written
 
 VM = resource_key(f"azure://{SCALE_SET}/virtualMachines/3")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.cloud_bills.tags import our_tags
-from charterer.ledger.reconciliation.bill_line import OurTags
+from charterer.tools.cloud_bills.reader import our_tags
+from charterer.tools.reconciliation import OurTags
 
 
 @pytest.mark.parametrize(

@@ -9,10 +9,10 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from charterer.cloud_bills.errors import UnreadableBill
-from charterer.cloud_bills.reader import open_bills
 from charterer.domain.time import parse_instant
-from charterer.ledger.reconciliation.bill_line import BillLine, Charge, LineKind, OurTags
+from charterer.tools.cloud_bills.formats import UnreadableBill
+from charterer.tools.cloud_bills.reader import open_bills
+from charterer.tools.reconciliation import BillLine, Charge, LineKind, OurTags
 from tests.unit.cloud_bills.bill_files import SCALE_SET, Row, written
 from tests.unit.cloud_bills.test_reader import dollars, lines_of
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from charterer.cloud_bills.errors import UnreadableBill
-from charterer.cloud_bills.reader import open_bills
-from charterer.ledger.reconciliation.bill_line import OurTags
+from charterer.tools.cloud_bills.formats import UnreadableBill
+from charterer.tools.cloud_bills.reader import open_bills
+from charterer.tools.reconciliation import OurTags
 from tests.unit.cloud_bills.bill_files import SCALE_SET, Row, aws_focus, azure_focus, cur, google_focus, written
 
 VM = f"{SCALE_SET}/virtualMachines/3".lower()

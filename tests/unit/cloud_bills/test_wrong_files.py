@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from charterer.cloud_bills.errors import UnreadableBill
-from charterer.cloud_bills.reader import open_bills
+from charterer.tools.cloud_bills.formats import UnreadableBill
+from charterer.tools.cloud_bills.reader import open_bills
 from tests.unit.cloud_bills.bill_files import Row, aws_focus, csv_text, cur, written
 
 

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 
 from charterer.cluster import credentials
-from charterer.cluster.blocking import BlockingClient
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access
 from charterer.cluster.errors import ApiError, OutcomeUnknown, Unauthorized, Unreachable
+from charterer.cluster.lease import BlockingClient
 from tests.patience import PATIENCE
 from tests.unit.cluster.identities import certificate, kubeconfig, printing, runs
 

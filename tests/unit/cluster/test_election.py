@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.cluster.election import Election, LeaseRecord, LeaseTimes
+from charterer.cluster.lease import Election, LeaseRecord, LeaseTimes
 
 TIMES = LeaseTimes()
 

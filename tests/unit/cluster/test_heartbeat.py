@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.cluster.heartbeat import Heartbeat
+from charterer.cluster.lease import Heartbeat
 
 
 class Clock:

@@ -24,6 +24,6 @@ print(sorted(name for name in sys.modules if name.partition(".")[0] == "kubernet
 
 
 def test_nor_does_the_fake_cloud() -> None:
-    code = "import sys, charterer.fakecloud.main; print('kubernetes' in sys.modules)"
+    code = "import sys, charterer.tools.fakecloud.main; print('kubernetes' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charterer.cluster import kinds
-from charterer.cluster.patches import pointer, status_apply, uid_test
+from charterer.cluster.kinds import pointer, status_apply, uid_test
 from charterer.cluster.store import ObjectKey
 
 

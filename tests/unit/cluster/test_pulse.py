@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from charterer.cluster.errors import Forbidden, Unreachable
-from charterer.cluster.pulse import Pulse
+from charterer.cluster.lease import Pulse
 
 
 class _Over(Exception):

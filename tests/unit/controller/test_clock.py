@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.controller.clock import TOLERATED_SECONDS, Reading, TrustedClock
+from charterer.controller.surveys import TOLERATED_SECONDS, Reading, TrustedClock
 from charterer.domain.time import Instant, seconds_between
 from tests.factory import at
 

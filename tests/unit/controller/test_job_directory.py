@@ -7,7 +7,7 @@ from functools import partial
 
 from charterer.api.decode import JobPod
 from charterer.cluster.store import ObjectKey
-from charterer.controller.job_directory import SnapshotJobDirectory
+from charterer.controller.progress_writer import SnapshotJobDirectory
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import JobId
 from charterer.domain.job import ResizePolicy

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
-from charterer.controller.known_pools import first_come, known_pools, listed_twice, machines_of
+from charterer.controller.surveys import first_come, known_pools, listed_twice, machines_of
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental

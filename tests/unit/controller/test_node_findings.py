@@ -7,13 +7,12 @@ from dataclasses import replace
 import pytest
 
 from charterer.clouds.karpenter import NodeClaims
-from charterer.controller.node_findings import node_findings
+from charterer.controller.preflights import node_findings
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import Pool
+from charterer.domain.node_demands import NodeTaint, NodeTraits
+from charterer.domain.pod import PodPhase
+from charterer.domain.pool import Partition, Pool
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Departure, Node
 from charterer.providers.provider import PreflightFinding

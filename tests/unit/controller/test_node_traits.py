@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.pools.node_traits import refused_nodes, seen_traits, shown_by
+from charterer.controller.snapshot.pools import refused_nodes, seen_traits, shown_by
 from charterer.domain.ids import NodeName, RentalId
 from charterer.domain.job import Job, Placement, RunOutcome, RunRecord
-from charterer.domain.nodes.demands import NodeDemands, NodeTaint, NodeTraits
+from charterer.domain.node_demands import NodeDemands, NodeTaint, NodeTraits
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import Instant
 from tests import factory

@@ -9,7 +9,7 @@ import pytest
 
 from charterer.cluster import kinds
 from charterer.cluster.store import Store
-from charterer.controller.renewals import Renewals, pools_to_renew
+from charterer.controller.surveys import Renewals, pools_to_renew
 from charterer.domain.pool import Pool
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import CloudUnreachable

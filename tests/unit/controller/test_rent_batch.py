@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from charterer.controller.rent_batch import RentBatch
+from charterer.controller.loop import RentBatch
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.money import ZERO, Price
 from charterer.domain.plan import Allocate, Command, Reason, ReasonCode, Release, Rent
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 
 
 def rents(nodes: int, begin: int = 1) -> list[Command]:

@@ -12,7 +12,7 @@ from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import Unreachable
 from charterer.controller.run_warnings import RunWarnings
 from charterer.domain.job import Job, Run
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.pod import PodPhase
 from tests.factory import allocation, at, job, pod, run, snapshot
 from tests.virtual_time import run_in_virtual_time
 

@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unreachable
-from charterer.controller.snapshot.volumes import Volumes
+from charterer.controller.snapshot.source import Volumes
 from charterer.domain.ids import JobId
-from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.nodes.demands import NodeDemands, Requirement
+from charterer.domain.job import Finish, FinishKind
+from charterer.domain.node_demands import NodeDemands, Requirement
 from tests import factory
 from tests.virtual_time import run_in_virtual_time
 

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from charterer.cost_record.files import CostRecord
-from charterer.domain.spending.cost_row import CostRow
+from charterer.cost_record import CostRecord
+from charterer.domain.cost_row import CostRow
 from tests.factory.cost_rows import cost_row
 
 MONTHS = ("2026-11", "2026-12")

@@ -14,9 +14,8 @@ from typing import Any
 import boto3
 import pytest
 
-from charterer.cost_record.files import CostRecord, DamagedRecord
-from charterer.cost_record.places import RecordUnavailable
-from charterer.domain.spending.cost_row import CostRow
+from charterer.cost_record import CostRecord, DamagedRecord, RecordUnavailable
+from charterer.domain.cost_row import CostRow
 from tests.factory.cost_rows import cost_row, in_any_order, payer
 from tests.unit.cost_record.object_servers import AzureBlobs, GoogleObjects, ObjectServer, serving
 

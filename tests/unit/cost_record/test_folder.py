@@ -14,10 +14,9 @@ from tempfile import mkdtemp
 
 import pytest
 
-from charterer.cost_record.files import CostRecord, DamagedRecord
-from charterer.cost_record.places import RecordUnavailable
+from charterer.cost_record import CostRecord, DamagedRecord, RecordUnavailable
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow
 from tests.factory.cost_rows import cost_row, in_any_order, payer
 
 NOVEMBER = ["2026-11"]
@@ -68,7 +67,7 @@ async def test_a_month_of_more_files_than_are_kept_or_fetched_at_once_is_read_wh
     tmp_path: Path, kept: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name, value in {"_KEPT_BYTES": kept, "_PACKET": 2}.items():
-        monkeypatch.setattr(f"charterer.cost_record.files.{name}", value)
+        monkeypatch.setattr(f"charterer.cost_record.{name}", value)
     rows = [cost_row(f"{number}", rental_uid=f"uid-{number}") for number in range(1, 12)]
     for row in rows:
         await CostRecord(str(tmp_path)).write([row])
@@ -151,7 +150,7 @@ async def test_a_damaged_file_is_named_with_its_line(tmp_path: Path, number: int
 async def test_a_wrong_field_is_named_even_if_the_digest_is_right(
     tmp_path: Path, old: bytes, new: bytes, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("charterer.cost_record.files._digest", lambda content: "0" * 32)
+    monkeypatch.setattr("charterer.cost_record._digest", lambda content: "0" * 32)
     await _refused(tmp_path, cost_row("1"), old, new, cause)
 
 
@@ -167,7 +166,7 @@ async def test_a_wrong_field_is_named_even_if_the_digest_is_right(
 async def test_so_is_one_of_whom_it_is_for(
     tmp_path: Path, old: bytes, new: bytes, cause: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("charterer.cost_record.files._digest", lambda content: "0" * 32)
+    monkeypatch.setattr("charterer.cost_record._digest", lambda content: "0" * 32)
     await _refused(tmp_path, cost_row("1", payer("vision/vit")), old, new, cause)
 
 

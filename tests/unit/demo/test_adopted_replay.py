@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charterer.workloads.adopted.job import ADOPTED_JOB
-from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
+from charterer.workloads.adopted.job_set import ADOPTED_TRAIN_JOB
 from demo.pace import Json
 from demo.scenario import training_job, workload
 from tests.bench._adopted_jobs import plain_job, train_job

@@ -9,9 +9,8 @@ from typing import Any
 import yaml
 
 from charterer.api import decode
-from charterer.cli.shared.what_ifs.manifest_files import manifest_sources, planned_and_left_out
-from charterer.cli.shared.what_ifs.schema_faults import schema_faults
-from charterer.domain.nodes.pool_set import DeclaredPool
+from charterer.domain.pool_set import DeclaredPool
+from charterer.tools.commands.shared.what_if import manifest_sources, planned_and_left_out, schema_faults
 from tests.unit.docs.test_links import ROOT
 
 FOLDER = ROOT / "examples/karpenter"

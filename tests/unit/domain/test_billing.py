@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from charterer.domain.billing import abridged, accrued, accrued_in, cost, spent
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.period import period_bounds, period_end
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
-from charterer.domain.time import Instant, after, instant
+from charterer.domain.time import Instant, after, instant, period_bounds, period_end
 from tests.factory import MARCH, PRICE, T0, at, balance, budget, instance, rental
 
 DOLLAR_A_SECOND = Price.parse("3600")

@@ -5,13 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Budget
+from charterer.domain.budget import NOTHING, Budget
+from charterer.domain.budget_tree import NO_TREE, budget_tree, with_shares
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.reasons.facts_of_parents import ParentMissing, ParentsInCircle
-from charterer.domain.selector import NOTHING
-from charterer.domain.spending.amount_shares import with_shares
-from charterer.domain.spending.budget_tree import NO_TREE, budget_tree
+from charterer.domain.reasons.waits import ParentMissing, ParentsInCircle
 from tests import factory
 
 NAMES = [f"b{number}" for number in range(7)]

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from charterer.domain.budget import Currency
 from charterer.domain.money import Money, Price
-from charterer.domain.spending.currency import Currency
 from charterer.domain.time import parse_instant
 
 EURO = Currency("EUR", 920_000, date(2026, 11, 1))

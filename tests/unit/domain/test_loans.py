@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from charterer.domain.budget import Loan, Need, loans, net_loan
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.spending.loans import Loan, Need, loans, net_loan
 
 
 def need(

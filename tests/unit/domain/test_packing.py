@@ -7,7 +7,7 @@ from functools import cache
 
 import pytest
 
-from charterer.domain.nodes.packing import pods_on_node, taken
+from charterer.domain.offered_node import pods_on_node, taken
 
 UP_TO = 16
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from charterer.clouds.fake import FakeGroup
-from charterer.domain.nodes.partition import MigStrategy, Partition, no_such_slice
-from charterer.domain.pool import CapacityType, Offering
+from charterer.domain.pool import CapacityType, MigStrategy, Offering, Partition, no_such_slice
 
 NODE = Offering("NVIDIA-A100-SXM4-80GB", 8, "p4de.24xlarge", "us-east-1a", "group", 4)
 CUT = Partition("1g.10gb")

@@ -11,8 +11,8 @@ from charterer.clouds.azure import AzureNodePool, AzureScaleSet
 from charterer.clouds.fake import FakeGroup
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
-from charterer.domain.nodes.demands import NodeDemands, Requirement, misfits
-from charterer.domain.nodes.offered_node import offered_node
+from charterer.domain.node_demands import NodeDemands, Requirement, misfits
+from charterer.domain.offered_node import offered_node
 from charterer.domain.pool import CapacityType, Cloud, Offering
 from tests import factory as make
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.period import QuietHours, Weekday, quiet_until
-from charterer.domain.time import format_instant, parse_instant
+from charterer.domain.time import QuietHours, Weekday, format_instant, parse_instant, quiet_until
 
 WORK = QuietHours(8 * 60, 18 * 60, frozenset({Weekday.MONDAY, Weekday.TUESDAY}))
 NIGHT = QuietHours(22 * 60, 6 * 60, frozenset({Weekday.FRIDAY}))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from charterer.domain.jobs.run_names import job_of_run, run_name, run_number
-from charterer.domain.jobs.target import TargetRef
+from charterer.domain.pod import job_of_run, run_name, run_number
+from charterer.domain.target import TargetRef
 from tests import factory
 
 

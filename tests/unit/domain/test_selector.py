@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.selector import EVERYTHING, Selector
+from charterer.domain.budget import EVERYTHING, Selector
 
 LABELS = {"gpu": "a100", "tier": "spot"}
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.interactive import Interactive, Usage
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.interactive import Interactive, Usage
-from charterer.domain.jobs.sessions import ends_session, idle_since, with_report, with_run_given, with_session_over
+from charterer.domain.job_records import ends_session, idle_since, with_report, with_run_given, with_session_over
 from charterer.domain.money import Money
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from tests.factory import allocation, at, job
 
 HERE = allocation("a100-1")

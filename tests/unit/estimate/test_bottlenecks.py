@@ -9,13 +9,18 @@ from math import comb
 import pytest
 
 from charterer.domain.ids import ClassId, RentalId
-from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
+from charterer.domain.reports import Bottleneck, BottleneckKind
 from charterer.domain.time import Instant, after
-from charterer.estimate.bottlenecks import persistent
-from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
-from charterer.estimate.bottlenecks.node_history import LEAST_NODES, NodeHistory, Step
-from charterer.estimate.bottlenecks.persistent import PersistentExcess
-from charterer.estimate.bottlenecks.run_reports import RunReports, StepParts
+from charterer.estimate import bottlenecks
+from charterer.estimate.bottlenecks import (
+    LEAST_NODES,
+    CheckpointTimes,
+    NodeHistory,
+    PersistentExcess,
+    RunReports,
+    Step,
+    StepParts,
+)
 from tests.bench.bottlenecks import delays, false_alarms
 
 EVEN = StepParts(compute=0.9, sync=0.08, load=0.02)
@@ -50,8 +55,8 @@ def test_the_pod_that_computes_longest_and_waits_least_is_the_slow_one() -> None
 
 def test_a_slow_worker_is_found_after_as_many_reports_as_the_rule_needs_and_not_before() -> None:
     parts = [WAITS, SLOW]
-    assert kinds(reported(parts, persistent.FOUND)) == [BottleneckKind.SLOW_WORKER]
-    assert kinds(reported(parts, persistent.FOUND - 1)) == []
+    assert kinds(reported(parts, bottlenecks.FOUND)) == [BottleneckKind.SLOW_WORKER]
+    assert kinds(reported(parts, bottlenecks.FOUND - 1)) == []
 
 
 def test_another_slow_pod_leaves_less_to_be_recovered() -> None:
@@ -82,7 +87,7 @@ def test_reports_of_pods_that_the_run_does_not_have_are_left_out() -> None:
 
 
 def test_nobody_is_compared_with_a_pod_that_has_fallen_silent() -> None:
-    run = reported([WAITS, SLOW], times=persistent.FOUND - 1)
+    run = reported([WAITS, SLOW], times=bottlenecks.FOUND - 1)
     for number in range(40):
         run.add(1, SLOW, after(Instant(0), 1000.0 + number * 10.0))
     assert kinds(run) == []
@@ -99,7 +104,7 @@ def test_a_finding_ends_when_half_of_the_reports_are_well_again() -> None:
         for index in (0, 1):
             if run.add(index, EVEN, after(Instant(0), at + number * 10.0 + index)):
                 changes.append(number)
-    assert changes == [persistent.WINDOW - persistent.OVER - 1]
+    assert changes == [bottlenecks.WINDOW - bottlenecks.OVER - 1]
     assert kinds(run) == []
 
 
@@ -120,14 +125,14 @@ def test_waiting_for_others_counts_only_if_all_pods_wait() -> None:
 
 def test_the_bound_on_false_findings_is_that_of_the_documentation() -> None:
     """Of values whose median is the limit, each side is equally likely."""
-    tail = sum(comb(persistent.WINDOW, more) for more in range(persistent.FOUND, persistent.WINDOW + 1))
+    tail = sum(comb(bottlenecks.WINDOW, more) for more in range(bottlenecks.FOUND, bottlenecks.WINDOW + 1))
     assert tail == 466
-    assert 360 * tail / 2**persistent.WINDOW < 1.6e-4
+    assert 360 * tail / 2**bottlenecks.WINDOW < 1.6e-4
 
 
 def test_values_at_the_limit_do_not_exceed_it_and_two_pauses_do_not_hide_what_does() -> None:
     at, over = PersistentExcess(1.0), PersistentExcess(1.0)
-    for number in range(persistent.WINDOW):
+    for number in range(bottlenecks.WINDOW):
         at.add(1.0)
         over.add(0.1 if number in (5, 6) else 1.5)
     assert not at.found

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import CurveSource
-from charterer.estimate.declared import Declared, with_declared
+from charterer.estimate.curves import Declared, with_declared
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
 
 

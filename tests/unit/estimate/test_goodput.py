@@ -8,12 +8,12 @@ from functools import cache
 import pytest
 
 from charterer.domain.profile import BatchTerms
+from charterer.estimate.cells import StepTimes
 from charterer.estimate.fitting import refit
-from charterer.estimate.goodput import best_batch, candidates, configurations
+from charterer.estimate.learner import best_batch, candidates, configurations
 from charterer.estimate.noise import Noise
 from charterer.estimate.observation import Shape, split
-from charterer.estimate.priors.prior import BASE
-from charterer.estimate.step_times import StepTimes
+from charterer.estimate.priors import BASE
 from charterer.estimate.throughput import Misfit, StepTimeFit
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 

@@ -12,10 +12,10 @@ import pytest
 
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms, CurveSource, ThroughputTable
+from charterer.estimate.curves import MOST_PHASES
 from charterer.estimate.learned import Learned
 from charterer.estimate.learner import Learner
-from charterer.estimate.phases import MOST_PHASES
-from charterer.estimate.priors.prior import SHEET_POWER
+from charterer.estimate.priors import SHEET_POWER
 from charterer.gpu_types import relative_speeds
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, WIDTHS, Trainer
 

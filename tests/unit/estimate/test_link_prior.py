@@ -12,9 +12,7 @@ from charterer.domain.profile import ModelFacts
 from charterer.estimate.fitting import fit
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import split
-from charterer.estimate.priors.link_prior import MeasuredLink, sync_priors
-from charterer.estimate.priors.prior import BASE
-from charterer.estimate.priors.votes import Told
+from charterer.estimate.priors import BASE, MeasuredLink, Told, sync_priors
 from charterer.estimate.throughput import LinearPrior, Misfit, Unknown
 from tests.unit.estimate.trainers import NODE_GPUS, UNKNOWNS, Trainer, shape
 

@@ -13,10 +13,9 @@ import pytest
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import BatchTerms
 from charterer.domain.time import Instant
-from charterer.estimate.goodput import configurations
-from charterer.estimate.learner import Learner
+from charterer.estimate.learner import Learner, configurations
 from charterer.estimate.observation import Configuration, Observation, Shape
-from charterer.simulate.model.ground_truth import GPU_TYPE
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE
 from tests.measured import EPOCHS, GPUS_PER_NODE, Tables, read_tables
 
 DATA = Path(os.environ.get("CHARTERER_DATA_DIR") or Path(__file__).resolve().parents[4] / "shared" / "data")

@@ -12,7 +12,7 @@ from charterer.domain.profile import NO_FACTS, BatchTerms, ModelFacts
 from charterer.domain.time import Instant
 from charterer.estimate.learner import Learner
 from charterer.estimate.observation import Configuration, Observation, Shape
-from charterer.estimate.priors.model_prior import MOST_MEASURED, MeasuredModel, predicted_seconds
+from charterer.estimate.priors import MOST_MEASURED, MeasuredModel, predicted_seconds
 from charterer.estimate.throughput import Normal
 
 NEW = ClassId("team", "new")

@@ -9,9 +9,8 @@ import pytest
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import MOST_PAIRS, BatchTerms, PairSpeed
 from charterer.domain.time import Instant
-from charterer.estimate.learner import Learner
+from charterer.estimate.learner import Learner, learn_pair, learned_pairs, remembered
 from charterer.estimate.observation import Observation
-from charterer.estimate.pairs.pair_reports import learn_pair, learned_pairs, remembered
 
 OWN, OTHER = ClassId("team", "own"), ClassId("team", "other")
 V100, PLACE = "V100", "V100-mps-2"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from itertools import pairwise
 
+from charterer.estimate.curves import ALIKE, MOST_PHASES, phase_segments
 from charterer.estimate.noise import BINS, Noise
-from charterer.estimate.phases import ALIKE, MOST_PHASES, phase_segments
 
 
 def curve(levels: list[float]) -> list[Noise]:

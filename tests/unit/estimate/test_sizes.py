@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.estimate.sizes import KEPT_SIZES, JobSizes
+from charterer.estimate.class_state import KEPT_SIZES, JobSizes
 
 
 def test_mean_size_follows_jobs_that_became_larger() -> None:

@@ -7,11 +7,10 @@ import math
 import pytest
 
 from charterer.domain.profile import BatchTerms
-from charterer.estimate.batch_cell import CELL_RANGE, BatchCell, CellEffects
+from charterer.estimate.cells import CELL_RANGE, BatchCell, CellEffects, StepTimes
 from charterer.estimate.fitting import refit
 from charterer.estimate.observation import Configuration, Shape, split
-from charterer.estimate.priors.prior import BASE
-from charterer.estimate.step_times import StepTimes
+from charterer.estimate.priors import BASE
 from charterer.estimate.throughput import Misfit, StepTimeFit, Unknown
 from tests.unit.estimate.trainers import UNKNOWNS, WIDTHS, Trainer, log_step, shape
 

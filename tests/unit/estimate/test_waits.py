@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.nodes.waits import NO_LAUNCHES, LaunchHistory, NodeStart
+from charterer.domain.pool import NO_LAUNCHES, LaunchHistory, NodeStart
 from charterer.domain.time import Instant, after, parse_instant
-from charterer.estimate.nodes.waits import expected_wait, queue_seconds, slot_of, with_refusal, with_start
+from charterer.estimate.waits import expected_wait, queue_seconds, slot_of, with_refusal, with_start
 
 MONDAY = parse_instant("2026-06-01T00:00:00Z")
 HOUR, DAY = 3600.0, 86_400.0

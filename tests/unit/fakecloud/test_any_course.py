@@ -19,9 +19,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from charterer.fakecloud.records import MachinePhase
-from charterer.fakecloud.refusals import RefusedCall
-from charterer.fakecloud.wire import bill_json
+from charterer.tools.fakecloud.cloud import RefusedCall
+from charterer.tools.fakecloud.http import bill_json
+from charterer.tools.fakecloud.records import MachinePhase
 from tests import lanes
 from tests.unit.fakecloud.world import World, config
 

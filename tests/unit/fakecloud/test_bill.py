@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.fakecloud.bill import SECOND, BillSegment, billed_seconds, cost, decimal, millionths, scaled
+from charterer.tools.fakecloud.config import SECOND, BillSegment, billed_seconds, cost, decimal, millionths, scaled
 
 DAY = 86_400 * SECOND
 prices = st.integers(0, 500 * SECOND)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from charterer.fakecloud.bill import SECOND
-from charterer.fakecloud.records import MachinePhase
-from charterer.fakecloud.wire import bill_json, instance_json, quote_json
+from charterer.tools.fakecloud.config import SECOND
+from charterer.tools.fakecloud.http import bill_json, instance_json, quote_json
+from charterer.tools.fakecloud.records import MachinePhase
 from tests.unit.fakecloud.world import World, config, refused
 
 # --- targets ---------------------------------------------------------------------------------------------------------

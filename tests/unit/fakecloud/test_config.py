@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from charterer.fakecloud.config import load_config
-from charterer.fakecloud.faults import FaultKind, Faults, FaultSpec
+from charterer.tools.fakecloud.config import FaultKind, Faults, FaultSpec, load_config
 from tests.unit.fakecloud.world import A100, config
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "fakecloud.yaml"

@@ -13,12 +13,11 @@ from aiohttp.test_utils import TestClient, TestServer
 from click.testing import CliRunner
 
 from charterer.cli.main import main as charterer
-from charterer.fakecloud.cloud import FakeAccount
-from charterer.fakecloud.config import load_config
-from charterer.fakecloud.faults import Faults
-from charterer.fakecloud.http import Api
-from charterer.fakecloud.main import main
-from charterer.fakecloud.state import State
+from charterer.tools.fakecloud.cloud import FakeAccount
+from charterer.tools.fakecloud.config import Faults, load_config
+from charterer.tools.fakecloud.http import Api
+from charterer.tools.fakecloud.main import main
+from charterer.tools.fakecloud.state import State
 from tests.unit.cli.test_hostile_files import HOSTILE, is_one_sentence
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples/fakecloud.yaml"

@@ -6,11 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.fakecloud.bill import SECOND, BillSegment
-from charterer.fakecloud.config import GroupSpec
-from charterer.fakecloud.devices import resource_slices
-from charterer.fakecloud.nodes import NodeStep, manifest, next_step
-from charterer.fakecloud.records import Machine, NodePhase
+from charterer.tools.fakecloud.config import SECOND, BillSegment, GroupSpec
+from charterer.tools.fakecloud.nodes import NodeStep, manifest, next_step, resource_slices
+from charterer.tools.fakecloud.records import Machine, NodePhase
 from tests.unit.fakecloud.world import A100
 
 SPEC = GroupSpec.model_validate(A100 | {"nodeDeletionSeconds": 5})

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from charterer.fakecloud.cloud import Failure
-from charterer.fakecloud.records import Machine
+from charterer.tools.fakecloud.cloud import Failure
+from charterer.tools.fakecloud.records import Machine
 from tests.unit.fakecloud.world import World, config, refused
 
 EITHER = pytest.mark.parametrize("orders", ["named", "replying"])

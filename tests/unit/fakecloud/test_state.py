@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from charterer.fakecloud.records import MachinePhase
-from charterer.fakecloud.state import State, StateInUse
+from charterer.tools.fakecloud.records import MachinePhase
+from charterer.tools.fakecloud.state import State, StateInUse
 from tests.unit.fakecloud.world import World, config
 
 

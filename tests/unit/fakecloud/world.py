@@ -8,12 +8,10 @@ from typing import Any
 
 import pytest
 
-from charterer.fakecloud.bill import SECOND
-from charterer.fakecloud.cloud import FakeAccount
-from charterer.fakecloud.config import CloudConfig
-from charterer.fakecloud.records import MachinePhase
-from charterer.fakecloud.refusals import RefusedCall
-from charterer.fakecloud.state import State
+from charterer.tools.fakecloud.cloud import FakeAccount, RefusedCall
+from charterer.tools.fakecloud.config import SECOND, CloudConfig
+from charterer.tools.fakecloud.records import MachinePhase
+from charterer.tools.fakecloud.state import State
 
 BORN = 1_700_000_000 * SECOND
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.job_cost import costed, job_cost
+from charterer.domain.job_records import costed, job_cost
 from charterer.domain.money import Money, Price, apportion
 from charterer.domain.pool import Pool, PriceSegment
 from charterer.domain.rental import Gang, Rental, RentalPhase
@@ -20,7 +20,7 @@ from charterer.ledger.attribution import (
     STARTING,
     attribute,
 )
-from charterer.lifecycle.spending.uses import held_by
+from charterer.lifecycle.view import held_by
 from tests.factory import (
     MARCH,
     T0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from charterer.ledger.cost_rows import billed_id
-from charterer.ledger.reconciliation.bill_line import resource_key
+from charterer.tools.reconciliation import resource_key
 from tests.factory.pools import rental
 
 _VM = "/subscriptions/s1/resourceGroups/g/providers/Microsoft.Compute/virtualMachineScaleSets/gpu/virtualMachines/3"

@@ -11,7 +11,7 @@ from charterer.domain.budget import HISTORY_HALF_LIFE_SECONDS, Balance
 from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob, CountJobs
-from charterer.ledger.class_history import CLASSES_KEPT, apply_count, learn
+from charterer.ledger.balance import CLASSES_KEPT, apply_count, learn
 from tests.factory import TEAM, at, balance
 
 SFT = ClassId("research", "sft")

@@ -7,12 +7,11 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.cost_row import Payer, Use
 from charterer.domain.ids import RentalId
 from charterer.domain.money import Money, Price
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import Use
 from charterer.domain.time import after
-from charterer.ledger.commitment_use import CommitmentUse, commitment_uses
+from charterer.ledger.attribution import CommitmentUse, commitment_uses
 from tests.worlds import World
 
 _JOB = Payer("team", "train", "uid-train", 1, "team/sft", "", {})

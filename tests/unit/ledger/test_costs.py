@@ -14,9 +14,8 @@ from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import AddCosts, BudgetStep, Fold, Forget, Wait
 from charterer.domain.time import Instant, after
-from charterer.ledger.balance import apply_fold
-from charterer.ledger.costs import DAY_NAMES_KEPT, NAMES_KEPT, OTHER, apply_costs
-from charterer.lifecycle.budget import budget_step
+from charterer.ledger.balance import DAY_NAMES_KEPT, NAMES_KEPT, OTHER, apply_costs, apply_fold
+from charterer.lifecycle.next_steps import budget_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (

@@ -8,8 +8,8 @@ from charterer.domain.budget import Balance, Cause
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.steps import OpenPeriod
 from charterer.domain.time import Instant
+from charterer.ledger.attribution import SpentByCause, spent_by_cause
 from charterer.ledger.balance import apply_open_period
-from charterer.ledger.purposes import SpentByCause, spent_by_cause
 from tests.factory import MARCH, T0, TEAM, at, balance, budget
 from tests.unit.ledger.test_costs import NODE, added, trained
 

@@ -10,11 +10,9 @@ import pytest
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId
-from charterer.domain.job import Job, ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.target import Asked, Target, TargetRef
+from charterer.domain.job import Finish, FinishKind, Job, ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.money import Money
+from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
 from charterer.domain.steps import (
     AdoptTarget,
@@ -29,8 +27,9 @@ from charterer.domain.steps import (
     StopRun,
     Wait,
 )
+from charterer.domain.target import Asked, Target, TargetRef
+from charterer.lifecycle.adopted import adopt_step, not_adopted_because
 from charterer.lifecycle.run import run_step
-from charterer.lifecycle.runs.adopted import adopt_step, not_adopted_because
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import TEAM, allocation, at, budget, job, node, pod, rental, run, snapshot
 

@@ -10,11 +10,10 @@ import pytest
 from charterer.domain.budget import Balance, Budget, Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money, total
-from charterer.domain.period import period_end
 from charterer.domain.steps import OpenPeriod
-from charterer.domain.time import after
+from charterer.domain.time import after, period_end
 from charterer.ledger.balance import apply_open_period
-from charterer.lifecycle.budget import budget_step
+from charterer.lifecycle.next_steps import budget_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory
 from tests.worlds import World

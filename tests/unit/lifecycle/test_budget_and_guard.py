@@ -7,8 +7,7 @@ from typing import Any
 
 from charterer.domain.budget import FOLDED_KEPT, Budget, Costs, Mode
 from charterer.domain.ids import BudgetId, PoolId
-from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -25,8 +24,7 @@ from charterer.domain.steps import (
     Wait,
 )
 from charterer.domain.time import Instant, after, moment
-from charterer.lifecycle.budget import budget_step
-from charterer.lifecycle.guard import budget_guard, pool_guard
+from charterer.lifecycle.next_steps import budget_guard, budget_step, pool_guard
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView

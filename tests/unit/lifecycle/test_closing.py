@@ -9,15 +9,14 @@ import pytest
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import JobId
-from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.nodes.commitment import Commitment
+from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
+from charterer.domain.pool import Commitment
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import AdoptionCandidate, Stop
 from charterer.domain.steps import Cordon, EndTarget, GiveBack, LetGo, MarkDraining, RunStep, Wait
+from charterer.domain.target import Target, TargetRef
+from charterer.lifecycle.adopted import adopt_step
 from charterer.lifecycle.run import run_step
-from charterer.lifecycle.runs.adopted import adopt_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import TEAM, allocation, at, budget, instance, job, node, pool, rental, snapshot
 

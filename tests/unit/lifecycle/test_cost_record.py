@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.budget import Balance, Cause
+from charterer.domain.cost_row import CostRecording, Payer, RecordedCost, Use
 from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import Money, Price, total
-from charterer.domain.period import day_bounds
 from charterer.domain.pool import Pool, PriceSegment, Survey
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import CostRecording, RecordedCost, Use
 from charterer.domain.steps import Forget, RecordCosts, SetFinalizer, Wait
-from charterer.domain.time import Instant, after
-from charterer.lifecycle.guard import budget_guard
+from charterer.domain.time import Instant, after, day_bounds
+from charterer.lifecycle.next_steps import budget_guard, cost_record_step
 from charterer.lifecycle.rental import rental_step
-from charterer.lifecycle.spending.cost_record import cost_record_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import OFFERING, T0, TEAM, at, balance, budget, instance, pool, rental, snapshot, survey
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from charterer.domain.job import Allocation, Job, Run, RunOutcome
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import AdoptionCandidate, Orphan
 from charterer.domain.steps import CreateRun, GiveBack, LetGo, RecordRun, RunStep, StopOrphan, StopRun, Unsuspend, Wait
+from charterer.domain.target import Target, TargetRef
 from charterer.lifecycle import next_steps
+from charterer.lifecycle.adopted import adopt_step
 from charterer.lifecycle.run import run_step
-from charterer.lifecycle.runs.adopted import adopt_step
 from charterer.lifecycle.view import LifecycleView
-from charterer.policy.nodes.holdings import held_by
+from charterer.policy.nodes.rentals import held_by
 from tests.factory import TEAM, allocation, at, instance, job, node, pod, rental, run, snapshot, survey
 
 ONE = allocation("a100-1")

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
-from charterer.domain.jobs.finish import FinishKind
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.job import Allocation, FinishKind, Job, ResizePolicy, Run, RunOutcome
+from charterer.domain.pod import PodPhase
+from charterer.domain.reports import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import RecordRun, RunWarning
 from charterer.lifecycle.run import run_step

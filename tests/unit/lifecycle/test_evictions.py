@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from charterer.domain.job import Job, ResizePolicy, RunOutcome
-from charterer.domain.jobs.target import Target, TargetRef
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Job, ResizePolicy, RunOutcome, Widths
 from charterer.domain.steps import CreateRun, EditJob, GiveBack, Wait
-from charterer.policy.jobs.predicates import ready_by
+from charterer.domain.target import Target, TargetRef
+from charterer.policy.jobs.job_facts import ready_by
 from tests.factory import POOL, at, node, pod, rental, run
 from tests.unit.lifecycle.test_run import LABELLED, MACHINES, ONE, mine, placed, recorded, step
 

@@ -23,8 +23,7 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.pool_records.inventory import order_token
+from charterer.lifecycle.pool import order_token, pool_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make
 from tests.factory import COUNTED, NAMED, POOL, REPLYING, at, cooled, instance, job, pool, refusal, rental, snapshot

@@ -7,13 +7,11 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
-from charterer.domain.jobs.group import TrainingGroup, first_group
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome, TrainingGroup, first_group
+from charterer.domain.pod import PodPhase
+from charterer.domain.reports import Progress
 from charterer.domain.steps import RecordGroup, RecordRun, ResizeRun, RunStep, Wait
-from charterer.lifecycle.run import run_step
-from charterer.lifecycle.runs.group import RETRIES, group_step, steady
+from charterer.lifecycle.run import RETRIES, group_step, run_step, steady
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import allocation, at, instance, job, node, pod, rental, run, snapshot, survey
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.job import Job
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import ReasonCode
+from charterer.domain.pod import PodPhase
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Snapshot
 from charterer.domain.steps import AskCloud, RentalStep, Terminate, Wait

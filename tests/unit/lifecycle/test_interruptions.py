@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from charterer.domain.job import RunOutcome
-from charterer.domain.jobs.pod import Pod, PodPhase
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import Wait

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.nodes.hazard import NodeLifetimes
 from charterer.domain.plan import ReasonCode
+from charterer.domain.pool import NodeLifetimes
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import CountLifetime
-from charterer.lifecycle.pool_records.lifetimes import lifetime_to_count
+from charterer.lifecycle.pool import lifetime_to_count
 from tests.factory import at, pool, rental
 
 LIVING = rental("a100-1", launched=at(0))

@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.paid_prices import paid, recorded_segments
+from charterer.controller.snapshot.observe import paid, recorded_segments
 from charterer.domain.ids import BudgetId, InstanceId, PoolId
 from charterer.domain.money import Price
 from charterer.domain.pool import Instance, PriceSegment
@@ -20,7 +20,7 @@ from charterer.incremental import Memo
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
-from charterer.policy.nodes.rental_index import rental_index
+from charterer.policy.nodes.rentals import rental_index
 from tests.factory import POOL, at, fake_group, instance, node, pool, rental, snapshot, survey
 
 FORMER, NEXT = "00112233-4455-6677-8899-aabbccddeeff", "ffeeddcc-bbaa-9988-7766-554433221100"

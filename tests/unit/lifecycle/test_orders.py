@@ -25,9 +25,8 @@ from charterer.domain.steps import (
     Wait,
     Withdraw,
 )
-from charterer.lifecycle.guard import pool_guard
-from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.pool_records.inventory import order_token
+from charterer.lifecycle.next_steps import pool_guard
+from charterer.lifecycle.pool import order_token, pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
 from tests import factory as make

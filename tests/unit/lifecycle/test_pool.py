@@ -7,10 +7,8 @@ from dataclasses import replace
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId, PoolId
-from charterer.domain.nodes.hazard import NodeLifetimes
-from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.order import RefusalKind
-from charterer.domain.pool import InstanceState
+from charterer.domain.pool import NO_LAUNCHES, InstanceState, NodeLifetimes, NodeStart
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
@@ -29,10 +27,8 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import after
-from charterer.estimate.nodes.waits import with_start
-from charterer.lifecycle.orphans import orphan_name
-from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.pool_records.inventory import order_token
+from charterer.estimate.waits import with_start
+from charterer.lifecycle.pool import order_token, orphan_name, pool_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
     POOL,

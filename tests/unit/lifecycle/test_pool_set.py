@@ -9,8 +9,8 @@ import pytest
 
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId, PoolSetId, StepKey, StepKind
-from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.pool_set import DeclaredPool, PoolSet
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import CreatePool, DeletePool, EditPool, Wait
 from charterer.domain.time import Instant

@@ -6,11 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.job import Run, RunOutcome
-from charterer.domain.jobs.finish import CANNOT_START, START_ATTEMPTS
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.target import TargetRef
-from charterer.domain.reports.progress import Progress
+from charterer.domain.job import CANNOT_START, START_ATTEMPTS, Run, RunOutcome
+from charterer.domain.pod import PodPhase
+from charterer.domain.reports import Progress
+from charterer.domain.target import TargetRef
 from tests.factory import at, pod, run
 from tests.unit.lifecycle.test_run import ONE, mine, placed, recorded
 

@@ -7,10 +7,9 @@ from dataclasses import replace
 from charterer.domain.budget import FOLDED_KEPT, Mode
 from charterer.domain.ids import BudgetId, NodeName
 from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import ZERO, Price
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import InstanceState, PriceSegment
+from charterer.domain.pod import PodPhase
+from charterer.domain.pool import InstanceState, Partition, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (

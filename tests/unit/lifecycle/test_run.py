@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from charterer.domain.budget import Mode
-from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.job import Allocation, Finish, FinishKind, Job, ResizePolicy, Run, RunOutcome, RunRecord
+from charterer.domain.pod import PodPhase
 from charterer.domain.pool import InstanceState
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot

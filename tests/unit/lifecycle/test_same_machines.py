@@ -5,7 +5,7 @@ from __future__ import annotations
 from charterer.domain.ids import PoolId
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import Adopt, AskCloud, Forget, SetFinalizer, Terminate, Wait
-from charterer.lifecycle.guard import pool_guard
+from charterer.lifecycle.next_steps import pool_guard
 from charterer.lifecycle.pool import pool_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView

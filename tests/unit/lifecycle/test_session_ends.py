@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from charterer.domain.interactive import Interactive
 from charterer.domain.job import Job, RunOutcome
-from charterer.domain.jobs.interactive import Interactive
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.pod import PodPhase
 from charterer.domain.steps import RecordRun
 from charterer.lifecycle.run import run_step
 from charterer.lifecycle.view import LifecycleView

@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import Pool
+from charterer.domain.pod import PodPhase
+from charterer.domain.pool import Partition, Pool
 from tests.factory import allocation, at, job, pod, pool, run
 from tests.unit.lifecycle.test_run import ONE, mine, placed, recorded
 

@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.cost_row import USES_KEPT, CostRecording, Payer, RecordedCost, Use
 from charterer.domain.errors import Problem
 from charterer.domain.job import Allocation, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.spending.cost_row import Payer
-from charterer.domain.spending.use import USES_KEPT, CostRecording, RecordedCost, Use
 from charterer.domain.steps import RecordUses
 from charterer.domain.time import Instant
 from charterer.lifecycle.rental import rental_step

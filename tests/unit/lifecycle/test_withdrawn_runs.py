@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.job import RunOutcome
-from charterer.domain.jobs.finish import FinishKind
-from charterer.domain.jobs.pod import Pod, PodPhase
+from charterer.domain.job import FinishKind, RunOutcome
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.steps import RecordRun
 from tests.factory import at, pod, run
 from tests.unit.lifecycle.test_run import ONE, mine, placed, recorded

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, Rate, RentalId
-from charterer.domain.job import Allocation, Job, Placement
-from charterer.domain.jobs.pod import Pod, PodPhase
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Allocation, Job, Placement, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
 from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, BudgetVerdict, ForecastVerdict, Plan
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.pool import Offering, Pool, PriceSegment, Quote
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from tests import factory

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from charterer.domain.budget import Cause, Costs
 from charterer.domain.ids import JobId, PoolId, RentalId
-from charterer.domain.job import Allocation, Job, Placement, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.rental import RentalPhase

@@ -12,16 +12,15 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from charterer import __version__
+from charterer.domain.budget import Loan
 from charterer.domain.ids import BudgetId, PoolId, RentalId
+from charterer.domain.interactive import Interactive, Usage
 from charterer.domain.job import Job
-from charterer.domain.jobs.interactive import Interactive, Usage
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Limit, PoolVerdict, SpendVerdict
+from charterer.domain.pod import PodPhase
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
-from charterer.domain.reports.progress import Progress
-from charterer.domain.spending.loans import Loan
+from charterer.domain.reports import Bottleneck, BottleneckKind, Progress
 from charterer.domain.steps import Forget
 from charterer.domain.time import after
 from charterer.metrics import catalogue

@@ -7,7 +7,7 @@ from dataclasses import replace
 from charterer.domain.budget import Mode
 from charterer.domain.ids import NodeName
 from charterer.domain.job import Job
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.pod import PodPhase
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after

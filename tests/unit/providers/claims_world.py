@@ -12,8 +12,7 @@ from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.time import Instant, after, format_instant
 from charterer.providers.errors import ProviderError
-from charterer.providers.karpenter.claims import CLAIMS
-from charterer.providers.karpenter.objects import CallFailure, Json, Listed, ObjectsError
+from charterer.providers.karpenter.claims import CLAIMS, CallFailure, Json, Listed, ObjectsError
 from charterer.providers.karpenter.provider import KarpenterCloud
 from tests import factory as make
 

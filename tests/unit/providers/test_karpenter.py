@@ -9,10 +9,9 @@ import pytest
 
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, OrderToken
-from charterer.domain.nodes.demands import NodeTaint
-from charterer.domain.nodes.partition import Partition
+from charterer.domain.node_demands import NodeTaint
 from charterer.domain.order import RefusalKind, Scope
-from charterer.domain.pool import InstanceState
+from charterer.domain.pool import InstanceState, Partition
 from charterer.domain.time import after, format_instant, parse_instant
 from charterer.providers.errors import (
     Busy,
@@ -22,8 +21,7 @@ from charterer.providers.errors import (
     NotFoundInCloud,
     WouldTerminate,
 )
-from charterer.providers.karpenter.claims import Claim
-from charterer.providers.karpenter.objects import CallFailure
+from charterer.providers.karpenter.claims import CallFailure, Claim
 from charterer.providers.provider import Drained
 from tests import factory as make
 from tests.unit.providers.claims_world import CLASSES, CLOUD, World

@@ -13,13 +13,13 @@ from charterer.domain.money import Price
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, UnknownCode
-from charterer.providers.karpenter import errors
-from charterer.providers.karpenter.objects import CallFailure
-from charterer.providers.karpenter.prices import METRIC
+from charterer.providers.karpenter import provider
+from charterer.providers.karpenter.claims import CallFailure
+from charterer.providers.karpenter.provider import METRIC
 from tests import factory as make
 from tests.unit.providers.claims_world import CLASSES, CLOUD, NODES, World
 
-ABOUT = errors.About(make.pool(cloud=CLOUD), CLOUD, None, make.T0)
+ABOUT = provider.About(make.pool(cloud=CLOUD), CLOUD, None, make.T0)
 
 
 class TestRefusals:
@@ -59,17 +59,17 @@ class TestRefusals:
         ],
     )
     def test_a_code_in_an_event_has_its_class(self, message: str, kind: RefusalKind, scope: Scope, code: str) -> None:
-        refusal = errors.of_event(f"NodeClaim x event: with fleet error(s), {message}", ABOUT)
+        refusal = provider.of_event(f"NodeClaim x event: with fleet error(s), {message}", ABOUT)
         assert (refusal.kind, refusal.scope, refusal.code) == (kind, scope, code)
         assert refusal.message == f"with fleet error(s), {message}"
 
     def test_a_code_inside_another_word_is_not_found(self) -> None:
-        refusal = errors.of_event("NodeClaim x event: NotInsufficientInstanceCapacityAtAll", ABOUT)
+        refusal = provider.of_event("NodeClaim x event: NotInsufficientInstanceCapacityAtAll", ABOUT)
         assert refusal.code == "InsufficientCapacityError"
 
     def test_an_unknown_reason_is_loud(self, caplog: pytest.LogCaptureFixture) -> None:
         with caplog.at_level(logging.ERROR):
-            refusal = errors.of_condition("SolarFlare", "no machine", ABOUT)
+            refusal = provider.of_condition("SolarFlare", "no machine", ABOUT)
         assert (refusal.kind, refusal.code) == (RefusalKind.UNKNOWN_CODE, "SolarFlare")
         assert "SolarFlare: no machine" in caplog.text
 
@@ -85,7 +85,7 @@ class TestRefusals:
         ],
     )
     def test_a_reason_of_the_condition_has_its_class(self, reason: str, kind: RefusalKind) -> None:
-        assert errors.of_condition(reason, "", ABOUT).kind is kind
+        assert provider.of_condition(reason, "", ABOUT).kind is kind
 
 
 def _line(capacity: str, kind: str, zone: str, price: str) -> str:

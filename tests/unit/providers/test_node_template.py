@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.models.gpus.node_traits import NodeTraitsStatus
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits, passes
-from charterer.providers.node_template import NO_TEMPLATE, NodeTemplate
+from charterer.api.models.gpupool import NodeTraitsStatus
+from charterer.domain.node_demands import NodeTaint, NodeTraits, passes
+from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
 MACHINE = {"cpu": "96", "memory": "1152Gi"}
 ROOM = (("cpu", 96_000), ("memory", 1152 * 2**30 * 1000))

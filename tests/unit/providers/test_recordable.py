@@ -13,7 +13,7 @@ from charterer.domain.ids import NodeName
 from charterer.domain.money import Price
 from charterer.domain.pool import PriceSegment, Survey
 from charterer.domain.time import Instant, after
-from charterer.providers.recordable import recordable
+from charterer.providers.guarded import recordable
 from tests import factory as make
 from tests.unit.providers.slow_cloud import POOL, SlowCloud, guarded
 from tests.virtual_time import run_in_virtual_time

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.report.last_month import MonthPoints, draw_month
+from charterer.tools.documents.frontier import MonthPoints, draw_month
 from tests.picture_text import unreadable, written_figures
 
 CURVE = [(1000.0, 20_000.0), (1500.0, 12_000.0), (2400.0, 8_000.0), (4000.0, 7_000.0), (9000.0, 6_500.0)]

@@ -12,10 +12,10 @@ from matplotlib.lines import Line2D
 
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
-from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
-from charterer.report.frontier import FrontierCurve, draw
-from charterer.report.pictures import CannotDraw, file_format
+from charterer.tools.documents.frontier import FrontierCurve, draw
+from charterer.tools.documents.pictures import CannotDraw, file_format
+from charterer.tools.frontier import Frontier
 from tests.lanes import repeats
 from tests.picture_text import unreadable, written_figures
 from tests.worlds import World

@@ -9,11 +9,11 @@ from itertools import combinations
 import pytest
 
 from charterer.domain.money import Money
-from charterer.report.pictures import MARKERS, drawing, encoded, label_points
-from charterer.report.simulation import Simulated, draw, integral, means
-from charterer.simulate.history.history import HistoryPart
-from charterer.simulate.policy_registry import PolicyChoice
-from charterer.simulate.replay import replay
+from charterer.tools.documents.pictures import MARKERS, drawing, encoded, label_points
+from charterer.tools.documents.simulation import Simulated, draw, integral, means
+from charterer.tools.simulator.history.history import HistoryPart
+from charterer.tools.simulator.policy_registry import PolicyChoice
+from charterer.tools.simulator.replay import replay
 from tests.unit.simulate.test_replay import FLEET
 
 STEPS = [(10.0, 2.0), (30.0, 6.0), (50.0, 0.0)]

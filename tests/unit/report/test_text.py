@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.report.document import (
+from charterer.tools.documents.document import (
     Document,
     DocumentTable,
     Heading,
@@ -17,8 +17,7 @@ from charterer.report.document import (
     Tone,
     row,
 )
-from charterer.report.html import page
-from charterer.report.text import TextRenderer
+from charterer.tools.documents.html import TextRenderer, page
 
 COLUMNS = (
     TableColumn("NAME"),

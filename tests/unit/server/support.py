@@ -10,8 +10,7 @@ from typing import Any, cast
 
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant
-from charterer.server.directory import CurrentRun
-from charterer.server.progress import ProgressReport
+from charterer.server.progress import CurrentRun, ProgressReport
 
 JOB = JobId("0b6b5f3e-6d3c-4a0e-9d6e-000000000001")
 POD_UID = "0b6b5f3e-6d3c-4a0e-9d6e-0000000000aa"

@@ -11,14 +11,21 @@ import aiohttp
 import pytest
 
 from charterer.domain.ids import JobId
-from charterer.domain.nodes.hazard import Hazard
-from charterer.domain.reports.progress import Progress
+from charterer.domain.pool import Hazard
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant
-from charterer.server.directory import CurrentRun, Members
-from charterer.server.held_answers import HeldAnswers
-from charterer.server.http import Check, HttpServer, ServerLimits, health_app, metrics_app, progress_app, serve
-from charterer.server.progress import ProgressBoard
-from charterer.server.rate_limiter import RateLimiter
+from charterer.server.http import (
+    Check,
+    HeldAnswers,
+    HttpServer,
+    ServerLimits,
+    health_app,
+    metrics_app,
+    progress_app,
+    serve,
+)
+from charterer.server.listener import RateLimiter
+from charterer.server.progress import CurrentRun, Members, ProgressBoard
 from charterer.server.tokens import Authenticator
 from tests.patience import PATIENCE
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Clock, Directory, Reviewer, bearer, token

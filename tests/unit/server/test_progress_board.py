@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.ids import JobId
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant, after
 from charterer.server.progress import ProgressBoard, ProgressReport
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.server.rate_limiter import RateLimiter
+from charterer.server.listener import RateLimiter
 from tests.unit.server.support import Clock
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.server.errors import Refused
+from charterer.server.listener import Refused
 from charterer.server.progress import ProgressReport
 
 

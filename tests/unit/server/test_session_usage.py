@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from charterer.domain.ids import JobId
-from charterer.domain.jobs.interactive import Usage
-from charterer.domain.reports.progress import Progress
+from charterer.domain.interactive import Usage
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant, after
-from charterer.server.directory import SessionOfRun
-from charterer.server.errors import Refused
-from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.listener import Refused
+from charterer.server.progress import ProgressBoard, ProgressReport, SessionOfRun
 
 JOB = JobId("nb")
 START = Instant(1_700_000_000_000_000)

@@ -8,8 +8,8 @@ import logging
 import pytest
 
 from charterer.domain.ids import JobId
-from charterer.server.directory import CurrentRun
-from charterer.server.errors import Refused
+from charterer.server.listener import Refused
+from charterer.server.progress import CurrentRun
 from charterer.server.tokens import Authenticator, Caller
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Clock, Directory, Reviewer, bearer, token
 

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from charterer.server.errors import Refused
-from charterer.server.progress import ProgressReport
-from charterer.server.trainer_status import parse_trainer_status
+from charterer.server.listener import Refused
+from charterer.server.progress import ProgressReport, parse_trainer_status
 
 
 def parsed(status: object, *, index: int = 0, stopping: bool = False) -> ProgressReport:

@@ -11,8 +11,8 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
-from charterer.simulate.history.history import History, PastJob, PastPool, placeable_width
-from charterer.simulate.model.node_market import PoolModel
+from charterer.tools.simulator.history.history import History, PastJob, PastPool, placeable_width
+from charterer.tools.simulator.model.node_market import PoolModel
 
 POOL = PoolModel("a100", 8, Price.parse("16"), "a100", start_seconds=120.0, max_nodes=20)
 

@@ -8,22 +8,20 @@ from typing import Any
 
 from charterer.domain.budget import Budget
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Profile
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_profiles
-from charterer.simulate.model.ground_truth import Application, application_from_speeds
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.planner_policy import Planner
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
+from charterer.tools.simulator.model.ground_truth import Application, application_from_speeds
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Planner, Simulation
 
 START = parse_instant("2026-06-01T00:00:00Z")
 NODE = PoolModel("a100", 4, Price.parse("14400"))

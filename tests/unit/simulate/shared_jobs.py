@@ -9,20 +9,19 @@ from typing import Any, NamedTuple
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.money import ZERO, Price
-from charterer.domain.nodes.partition import SharingMechanism
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.shared_gpus import SharedRun
-from charterer.simulate.engine.world import World
-from charterer.simulate.model.ground_truth import application_from_speeds
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.pair_table import PairKey, PairMember, PairTable
-from charterer.simulate.model.result import JobResult, SimulationResult
-from charterer.simulate.model.scenario import Scenario, class_of
-from charterer.simulate.model.sim_job import Gpu, SimJob
-from charterer.simulate.model.workload import Submission
+from charterer.domain.pool import SharingMechanism
+from charterer.domain.reasons.nodes import AnyDemand
+from charterer.tools.simulator.engine.shared_gpus import SharedRun
+from charterer.tools.simulator.engine.world import Policy, World
+from charterer.tools.simulator.model.ground_truth import application_from_speeds
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pairs import PairKey, PairMember, PairTable
+from charterer.tools.simulator.model.result import JobResult, SimulationResult
+from charterer.tools.simulator.model.scenario import Scenario, class_of
+from charterer.tools.simulator.model.sim_job import Gpu, SimJob
+from charterer.tools.simulator.model.workload import Submission
 from tests.unit.simulate.scenarios import run, scenario
 
 MPS = SharingMechanism.MPS

@@ -1,6 +1,6 @@
 """The baselines as planners that examine the whole snapshot at every event: slow, and simple enough to be right.
 
-The state that ``charterer.simulate.policies.baselines`` updates event by event is derived anew from each snapshot here.
+The state that ``charterer.tools.simulator.policies.baselines`` updates event by event is derived anew from each snapshot here.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from charterer.domain.job import Allocation, Job, Placement
 from charterer.domain.money import ZERO
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Command, Plan, Reason, ReasonCode, Release, Rent
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
-from charterer.simulate.policies.fleet import nodes_for
+from charterer.tools.simulator.policies.fleet import nodes_for
 
 _REASON = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))
 Asked = Callable[[Job], int]

@@ -10,14 +10,14 @@ import pytest
 
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
-from charterer.report.simulation import Simulated, plain
-from charterer.simulate.history.history import History, HistoryPart, PastJob, PastPool
-from charterer.simulate.history.savings import SavingsReplay, rates_around, savings, savings_replay
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.scenario import Scenario, new_budget
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import ApplicationWidths, PolicyChoice, simulate_scenario
-from charterer.simulate.replay import ReplayResult, dollars_by_job, replay
+from charterer.tools.documents.simulation import Simulated, plain
+from charterer.tools.simulator.history.history import History, HistoryPart, PastJob, PastPool
+from charterer.tools.simulator.history.savings import SavingsReplay, rates_around, savings, savings_replay
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.scenario import Scenario, new_budget
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policy_registry import ApplicationWidths, PolicyChoice, simulate_scenario
+from charterer.tools.simulator.replay import ReplayResult, dollars_by_job, replay
 from tests.unit.simulate.histories import curve
 from tests.unit.simulate.scenarios import START
 

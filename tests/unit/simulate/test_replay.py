@@ -8,18 +8,17 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.simulate.history.history import History, HistoryPart, PastJob, PastPool, joined_curves
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import merge_results, sum_of_steps
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policy_registry import PolicyChoice
-from charterer.simulate.replay import ReplayedSizes, dollars_by_job, replay
+from charterer.tools.simulator.history.history import History, HistoryPart, PastJob, PastPool, joined_curves
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import merge_results, sum_of_steps
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policy_registry import PolicyChoice
+from charterer.tools.simulator.replay import ReplayedSizes, dollars_by_job, replay
 from tests.unit.simulate.histories import POOL, curve
 
 SFT = (curve({1: 1.0, 2: 1.9, 4: 3.6, 8: 6.4, 16: 11.0}),)

@@ -11,23 +11,22 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import BudgetId, PoolId, RentalId
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.model.ground_truth import Application, application_from_speeds
-from charterer.simulate.model.node_market import NodeMarket, PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.model.ground_truth import Application, application_from_speeds
+from charterer.tools.simulator.model.node_market import NodeMarket, PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
 from tests.bench import year
 from tests.unit.simulate.scenarios import HALVES, NODE, START, budget, run, scenario
 

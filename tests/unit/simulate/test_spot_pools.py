@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.pool import CapacityType
-from charterer.simulate.model.ground_truth import application_from_speeds
-from charterer.simulate.model.scenario import JobTerms
+from charterer.tools.simulator.model.ground_truth import application_from_speeds
+from charterer.tools.simulator.model.scenario import JobTerms
 from tests.unit.simulate.scenarios import NODE, budget, run, scenario
 
 SPOT = replace(

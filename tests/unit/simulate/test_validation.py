@@ -11,16 +11,16 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Widths
 from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import parse_instant
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.exact_knowledge import ExactKnowledge, exact_phases, exact_profile
-from charterer.simulate.model.ground_truth import application_from_speeds
-from charterer.simulate.model.scenario import JobTerms, class_of
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import ExactKnowledge, exact_phases, exact_profile
+from charterer.tools.simulator.model.ground_truth import application_from_speeds
+from charterer.tools.simulator.model.scenario import JobTerms, class_of
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.simulation import Simulation
 from tests.bench import _pollux as pollux
 from tests.boa_reference import BoaReference
 from tests.lanes import repeats

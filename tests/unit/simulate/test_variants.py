@@ -7,15 +7,15 @@ from dataclasses import replace
 from functools import partial
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import Widths
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import GPU_TYPE, application_from_speeds, with_step_times
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import LearnedKnowledge, ReportModel
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE, application_from_speeds, with_step_times
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of
+from charterer.tools.simulator.simulation import Simulation
 from tests.unit.simulate.scenarios import NODE, budget, run, scenario
 
 DISTRIBUTED = application_from_speeds("gnn", {4: 4000.0, 8: 2500.0})

@@ -13,10 +13,8 @@ from pathlib import Path
 
 from charterer.domain.ids import JobId
 from charterer.domain.time import Instant, instant
-from charterer.server.directory import CurrentRun, SessionOfRun
-from charterer.server.held_answers import HeldAnswers
-from charterer.server.http import progress_app, serve
-from charterer.server.progress import ProgressBoard, ProgressReport
+from charterer.server.http import HeldAnswers, progress_app, serve
+from charterer.server.progress import CurrentRun, ProgressBoard, ProgressReport, SessionOfRun
 from charterer.server.tls import StoredSecret, ensure_tls
 from charterer.server.tokens import Authenticator
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, Adviser, Directory, Reviewer, token

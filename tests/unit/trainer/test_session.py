@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from charterer.domain.nodes.hazard import Hazard
-from charterer.server.directory import CurrentRun
+from charterer.domain.pool import Hazard
+from charterer.server.progress import CurrentRun
 from tests.unit.server.support import ALLOCATION, JOB, POD_UID, token
 from tests.unit.trainer.support import SECONDS, Operator, end, line, operator, start
 

@@ -12,13 +12,13 @@ import pytest
 from charterer.api import decode
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
-from charterer.domain.jobs.target import TargetRef
 from charterer.domain.money import Price
 from charterer.domain.option import Option
+from charterer.domain.target import TargetRef
 from charterer.domain.time import Instant
 from charterer.workloads import NotAdoptable
 from charterer.workloads.adopted.job import ADOPTED_JOB
-from charterer.workloads.adopted.shadow_name import shadow_names
+from charterer.workloads.adopted.noted import shadow_names
 from tests.factory.jobs import job as make_job
 from tests.unit.api.values import raw as raw_object
 from tests.unit.workloads.json_patches import applied

@@ -8,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import parse_instant
 from charterer.workloads import NotAdoptable, TargetKind
-from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
+from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET, ADOPTED_TRAIN_JOB
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
-from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
 from tests import factory as make
 from tests.contract.adopted_objects import job_set, pod_template, ray_job, replicated_job, train_job
 from tests.contract.runs import allocation

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.target import TargetRef
+from charterer.domain.target import TargetRef
 from charterer.domain.time import parse_instant
 from charterer.workloads import NotAdoptable
-from charterer.workloads.adopted.kueue_status import decode_workload
 from charterer.workloads.adopted.kueue_workload import (
     KUEUE_WORKLOAD,
     OWNER,
     SHADOW,
     answer,
+    decode_workload,
     grown,
     is_queued,
     path_of,

@@ -9,24 +9,28 @@ from charterer.api.decode.core import (
     DecodedNamespace,
     ForeignPod,
     JobPod,
+    PublishedGpus,
     namespace,
     node,
     pod,
+    published_gpus,
     service,
     warning_event,
     was_told_to_end,
+    with_published,
 )
 from charterer.api.decode.foreign import (
+    MULTIKUEUE,
+    DecodedCheck,
     ForeignJob,
     ForeignWorker,
     HomelessPod,
+    admission_check,
     foreign_job,
     foreign_worker,
     homeless_pod,
 )
-from charterer.api.decode.kueue import MULTIKUEUE, DecodedCheck, admission_check
 from charterer.api.decode.own import budget, pool, pool_set, profile, rental, training_job
-from charterer.api.decode.resource_slices import PublishedGpus, published_gpus, with_published
 from charterer.api.metadata import conditions
 from charterer.api.models.trainingjob import DecodedJob
 

@@ -5,12 +5,14 @@ The object of a run is decoded by its workload (``charterer.workloads``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, TypeVar
 
-from charterer.api.decode.departures import departure
-from charterer.api.decode.unscheduled import refused_by_own_nodes
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
+from charterer.api.models.base import tail
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     ANNOTATION_STOP,
@@ -26,13 +28,228 @@ from charterer.api.names import (
     SHARED_GPU,
 )
 from charterer.api.node_demands import node_traits
-from charterer.api.stored_size import tail
 from charterer.domain.ids import JobId, NodeName
-from charterer.domain.jobs.pod import Pod, PodPhase
-from charterer.domain.jobs.run_names import RUN_LABEL_PREFIX, run_number
-from charterer.domain.nodes.demands import NodeTaint
-from charterer.domain.snapshot import Node, Stop
+from charterer.domain.node_demands import NodeTaint
+from charterer.domain.pod import RUN_LABEL_PREFIX, Pod, PodPhase, run_number
+from charterer.domain.snapshot import Departure, Node, Stop
 from charterer.domain.time import Instant, after, parse_instant
+
+# Taints and conditions that others write on a Node when its machine goes away, each with who writes it.
+#
+# So do conditions of GPU health: a machine with broken GPUs is left and given back, whoever would repair it. A
+# condition that a fault of the job itself can cause is a doubt: what runs there goes on, and nothing new begins.
+#
+# Not here, because they do not say that a machine goes:
+#
+# - ``DeletionCandidateOfClusterAutoscaler`` (PreferNoSchedule): every idle node has it, and loses it with its next
+# pod; - ``VMEventScheduled`` of AKS: also true before a freeze of seconds and a reboot; -
+# ``node.kubernetes.io/unschedulable``, ``not-ready`` and ``unreachable``: what Charterer and people do themselves,
+# and what the condition Ready tells with its time.
+
+
+GOES: Final[Mapping[str, str]] = {
+    "aws-node-termination-handler/spot-itn": "aws-node-termination-handler pkg/node/node.go",
+    "aws-node-termination-handler/scheduled-maintenance": "aws-node-termination-handler pkg/node/node.go",
+    "aws-node-termination-handler/asg-lifecycle-termination": "aws-node-termination-handler pkg/node/node.go",
+    "cloud.google.com/impending-node-termination": "GKE; k8s-node-termination-handler deploy/k8s.yaml",
+    "cloudprovider.azure.microsoft.com/draining": "cloud-provider-azure, load balancer backends of spot nodes",
+    "karpenter.sh/disrupted": "Karpenter pkg/apis/v1/taints.go",
+    "node.cloudprovider.kubernetes.io/shutdown": "k8s.io/cloud-provider, node lifecycle controller",
+    "node.kubernetes.io/out-of-service": "Kubernetes, non-graceful node shutdown: set by a person",
+    "remediator.kubernetes.azure.com/unschedulable": "AKS node auto-drain",
+    "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler utils/taints",
+}
+"""Taints with which a machine goes, by key: whose they are. Of these only effects that keep pods off count."""
+MAY_GO: Final[Mapping[str, str]] = {
+    "aws-node-termination-handler/rebalance-recommendation": "aws-node-termination-handler pkg/node/node.go",
+}
+"""Taints of machines that are likelier than others to be taken back."""
+GOES_WHEN_TRUE: Final[Mapping[str, str]] = {
+    "PreemptionScheduled": "AKS node-problem-detector, as karpenter-provider-azure reads it",
+    "PreemptScheduled": "AKS node-problem-detector, scheduled events",
+    "RedeployScheduled": "AKS node-problem-detector, scheduled events",
+    "TerminateScheduled": "AKS node-problem-detector, scheduled events",
+}
+"""Conditions with which a machine goes when they are true."""
+
+
+_NVSENTINEL: Final = "NVSentinel 1.31, getting-started/integrations: written for fatal faults"
+_AKS: Final = "AKS node-problem-detector (learn.microsoft.com/azure/aks/node-problem-detector), sizes with GPUs"
+BROKEN_WHEN_TRUE: Final[Mapping[str, str]] = {
+    "GPUMissing": _AKS,
+    "NVLinkStatusInactive": _AKS,
+    "XidCriticalError": "GKE device plugin, container-engine-accelerators pkg/gpu/nvidia/health_check",
+    **dict.fromkeys(
+        (
+            *("GpuMemWatch", "GpuPcieWatch", "GpuInforomWatch", "GpuSmWatch", "GpuNvlinkWatch", "GpuMcuWatch"),
+            *("GpuPmuWatch", "GpuDriverWatch", "SysLogsSXIDError", "SysLogsGPUFallenOff"),
+            *("NVSwitchFatalError", "NVSwitchDown"),
+        ),
+        _NVSENTINEL,
+    ),
+}
+"""Conditions that say of GPUs, or of what joins them, that they are broken, if they are true."""
+BROKEN_WHEN_FALSE: Final[Mapping[str, str]] = {
+    "AcceleratedHardwareReady": "eks-node-monitoring-agent; Karpenter's repair and EKS auto repair act on it",
+}
+"""The same, if they are false."""
+MAY_BE_BROKEN: Final[Mapping[str, str]] = {
+    "XIDErrors": f"{_AKS}: also of faults of programs",
+    "IBLinkFlapping": f"{_AKS}: InfiniBand",
+    "SysLogsXIDError": f"{_NVSENTINEL}; also of faults of programs",
+    "GpuThermalWatch": _NVSENTINEL,
+    "GpuPowerWatch": _NVSENTINEL,
+}
+"""Conditions that put GPUs in doubt, if they are true."""
+
+
+def departure(spec: Raw, status: Raw) -> Departure | None:
+    """The end, or the broken GPUs, that a Node's taints and conditions tell of; None where none do."""
+    taints = [taint.get("key", "") for taint in spec.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
+    for key in taints:
+        if key in GOES:
+            return Departure(f"taint {key}")
+    told = {each.get("type", ""): each.get("status") for each in status.get("conditions") or ()}
+    for condition in GOES_WHEN_TRUE:
+        if told.get(condition) == "True":
+            return Departure(f"condition {condition}")
+    for condition, fault in _FAULTS:
+        if told.get(condition) == fault:
+            return Departure(f"condition {condition}", broken=True)
+    risky = next((key for key in taints if key in MAY_GO), None)
+    if risky is not None:
+        return Departure(f"taint {risky}", certain=False)
+    doubtful = next((condition for condition in MAY_BE_BROKEN if told.get(condition) == "True"), None)
+    return None if doubtful is None else Departure(f"condition {doubtful}", certain=False, broken=True)
+
+
+_FAULTS: Final = (
+    *((condition, "True") for condition in BROKEN_WHEN_TRUE),
+    *((condition, "False") for condition in BROKEN_WHEN_FALSE),
+)
+
+
+# The scheduler's words about a pod that it can put on no node.
+#
+# A run's pods select the nodes that the run was given. The scheduler counts all nodes of the cluster, by the first
+# of its plugins that refuses each: NodeUnschedulable, TaintToleration and NodeAffinity come first. So whatever any
+# other plugin says is said of the run's own nodes. If no other plugin says anything, the run's own nodes are among
+# those that their taints or the template's selectors refuse (pkg/scheduler/apis/config/v1/default_plugins.go,
+# framework/types.go).
+
+
+_SAID: Final = re.compile(r"0/\d+ nodes are available: (.*?)(?:\. (?:preemption|no new claims)|\.?$)", re.DOTALL)
+_REASON: Final = re.compile(r"\b\d+ (.+?)(?=, \d+ |$)")
+_INSUFFICIENT: Final = "Insufficient "
+_STRANGERS: Final = (
+    "didn't match Pod's node affinity/selector",
+    "didn't satisfy plugin(s) [NodeAffinity]",
+    "untolerated taint",
+)
+"""What is said of nodes that the run was not given, and of its own if nothing else is said."""
+_PASSES: Final = (
+    "were unschedulable",
+    *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)],
+)
+"""What is said of own nodes that are cordoned, or whose GPUs are not there yet: that passes, or is found elsewhere."""
+
+
+def refused_by_own_nodes(message: str) -> bool:
+    """Whether the nodes that a run was given do not take its pods as they are."""
+    reasons = _reasons(message)
+    own = [reason for reason in reasons if not any(words in reason for words in _STRANGERS)]
+    if not own:
+        return bool(reasons)
+    return any(not any(words in reason for words in _PASSES) for reason in own)
+
+
+def lacking(message: str) -> Sequence[str]:
+    """The resources of which the run's own nodes have too little."""
+    return [
+        reason.removeprefix(_INSUFFICIENT)
+        for reason in _reasons(message)
+        if reason.startswith(_INSUFFICIENT) and not reason.startswith(_PASSES)
+    ]
+
+
+def _reasons(message: str) -> Sequence[str]:
+    said = _SAID.search(message)
+    return [] if said is None else _REASON.findall(said[1])
+
+
+# ResourceSlices of NVIDIA's DRA driver: on clusters with dynamic resource allocation they say which GPUs a node
+# has.
+#
+# Its Node then shows no extended resource. Pods ask by the same names, which DeviceClasses map to devices.
+
+
+_DRIVER: Final = "gpu.nvidia.com"
+_Key = TypeVar("_Key")
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedGpus:
+    """A part of what a driver publishes of a node. ``slices``: how many such parts this ``generation`` of ``pool`` has.
+
+    ``gpus``: whole GPUs and MIG slices, by the extended resources that stand for them.
+    """
+
+    node: NodeName
+    pool: str
+    generation: int
+    slices: int
+    gpus: Mapping[str, int]
+
+
+def published_gpus(raw: Raw) -> PublishedGpus | None:
+    """A ResourceSlice of NVIDIA's driver about one node; None for any other."""
+    spec = raw["spec"]
+    if spec.get("driver") != _DRIVER or not spec.get("nodeName"):
+        return None
+    pool = spec["pool"]
+    counts = Counter(name for device in spec.get("devices") or () if (name := _resource(device)))
+    return PublishedGpus(
+        NodeName(spec["nodeName"]), pool["name"], int(pool["generation"]), int(pool["resourceSliceCount"]), counts
+    )
+
+
+def _resource(device: Raw) -> str:
+    """The extended resource that stands for a device; empty for a device that is no GPU."""
+    attributes = device.get("attributes") or {}
+    kind = (attributes.get("type") or {}).get("string")
+    profile = (attributes.get("profile") or {}).get("string")
+    if kind == "mig" and profile:
+        return f"{MIG_PREFIX}{profile}"
+    return GPU_RESOURCE if kind == "gpu" else ""
+
+
+def with_published(nodes: Mapping[_Key, Node], published: Mapping[_Key, PublishedGpus]) -> Mapping[_Key, Node]:
+    """The nodes, with the GPUs and slices that only a driver publishes of them."""
+    if not published:
+        return nodes
+    gpus = _by_node(published.values())
+    return {key: _joined(node, gpus[node.name]) if node.name in gpus else node for key, node in nodes.items()}
+
+
+def _joined(node: Node, published: Mapping[str, int]) -> Node:
+    slices = {name: number for name, number in published.items() if name != GPU_RESOURCE}
+    return replace(node, gpus=node.gpus or published.get(GPU_RESOURCE, 0), slices={**slices, **node.slices})
+
+
+def _by_node(published: Iterable[PublishedGpus]) -> Mapping[NodeName, Mapping[str, int]]:
+    """By node and resource, of pools whose newest generation is complete: the scheduler allocates from no other."""
+    pools: dict[tuple[NodeName, str], list[PublishedGpus]] = {}
+    for part in published:
+        pools.setdefault((part.node, part.pool), []).append(part)
+    found: dict[NodeName, Counter[str]] = {}
+    for (node, _), parts in pools.items():
+        newest = max(part.generation for part in parts)
+        current = [part for part in parts if part.generation == newest]
+        if len(current) == current[0].slices:
+            total = found.setdefault(node, Counter())
+            for part in current:
+                total.update(part.gpus)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,15 +3,41 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 from charterer.api.decode.core import optional_instant, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.names import AMD_TYPE_LABEL, GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
 from charterer.api.node_demands import node_demands
 from charterer.api.template import gpu_resource
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.nodes.demands import NodeDemands
+from charterer.domain.node_demands import NodeDemands
+from charterer.domain.pod import PodPhase
 from charterer.domain.time import Instant
+
+# Decoding Kueue's AdmissionChecks. Its Workloads are decoded by ``workloads.adopted``.
+
+
+MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
+"""The controller of checks whose queues run their jobs in other clusters; also ``managedBy`` of such a job."""
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedCheck:
+    """An AdmissionCheck. ``controller``: who answers it, as it says; ``active``: somebody does."""
+
+    name: str
+    resource_version: str
+    controller: str
+    active: bool
+
+
+def admission_check(raw: Raw) -> DecodedCheck:
+    """Any AdmissionCheck, Charterer's or another's."""
+    meta = ObjectMeta.of("AdmissionCheck", raw)
+    controller = str((raw.get("spec") or {}).get("controllerName", ""))
+    active = true_condition(raw.get("status") or {}, "Active") is not None
+    return DecodedCheck(meta.name, meta.resource_version, controller, active)
+
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import BOTTLENECKS, ApiModel, ConditionStatus
 from charterer.api.models.gpubudget import GPUBudgetSpec
@@ -17,13 +16,14 @@ from charterer.api.models.gpurental import GPURentalRecord, GPURentalSpec
 from charterer.api.models.speedupprofile import SpeedupProfileRecord, SpeedupProfileSpec
 from charterer.api.models.trainingjob import DecodedJob, ToldBottleneck, TrainingJobSpec
 from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJobRecord
+from charterer.api.names import ConditionType
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
-from charterer.domain.jobs.target import ToldReady
-from charterer.domain.nodes.pool_set import PoolSet
 from charterer.domain.pool import Pool
+from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
+from charterer.domain.target import ToldReady
 from charterer.domain.time import parse_instant
 
 _S = TypeVar("_S", bound=ApiModel)

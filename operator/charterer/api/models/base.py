@@ -2,19 +2,123 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, PlainValidator, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
 from pydantic.alias_generators import to_camel
 
-from charterer.api.condition_types import ConditionType
-from charterer.api.stored_size import cut
+from charterer.api.names import ConditionType
 from charterer.domain.money import MAYBE_THOUSANDS, MOST_HOURLY_DOLLARS, Money, Price
 from charterer.domain.time import Instant, format_instant, moment, parse_instant
+
+# Labels of objects: their keys, their values, and maps of both.
+
+
+_NAME = "[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?"
+_KEY = rf"^([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}$"
+_VALUE = f"^({_NAME})?$"
+
+
+def _label_key(key: str) -> str:
+    if re.fullmatch(_KEY, key) is None:
+        raise ValueError(
+            f"{key!r} is no key of a label: write letters, digits, '-', '_' and '.', at most 63, such as gpu or "
+            "example.com/gpu"
+        )
+    return key
+
+
+def _label_value(value: str) -> str:
+    if re.fullmatch(_VALUE, value) is None:
+        raise ValueError(f"{value!r} is no value of a label: write letters, digits, '-', '_' and '.', at most 63")
+    return value
+
+
+def is_label(key: str, value: str) -> bool:
+    """Whether an object may have that label."""
+    return re.fullmatch(_KEY, key) is not None and re.fullmatch(_VALUE, value) is not None
+
+
+def _label_map(labels: dict[str, str]) -> dict[str, str]:
+    return {_label_key(key): _label_value(value) for key, value in labels.items()}
+
+
+LabelKey = Annotated[str, AfterValidator(_label_key), Field(max_length=317, json_schema_extra={"pattern": _KEY})]
+"""The key of a label, with or without a prefix."""
+LabelValue = Annotated[str, AfterValidator(_label_value), Field(max_length=63, json_schema_extra={"pattern": _VALUE})]
+"""The value of a label; it may be empty."""
+Labels = Annotated[
+    dict[str, Annotated[str, Field(max_length=63, json_schema_extra={"pattern": _VALUE})]],
+    Field(max_length=32),
+    AfterValidator(_label_map),
+]
+"""Labels with their values."""
+
+
+# How many bytes a value takes in the API server's store, and texts cut to a number of bytes.
+#
+# The API server stores JSON as Go writes it: control characters, ``<``, ``>``, ``&`` and the two separators of
+# lines and paragraphs take six bytes each, other characters their UTF-8. etcd refuses objects above 1.5 MiB.
+
+
+LARGEST_OBJECT_BYTES: Final = 1_000_000
+"""Most bytes of an object with all that Charterer may come to write into it. What others may add to an object without
+a new generation, annotations above all, fits between this and what etcd takes."""
+
+_ESCAPED: Final = re.compile(r"[<>&\u2028\u2029\x00-\x1f\x7f]")
+_ESCAPE_BYTES: Final = 6
+_ELLIPSIS: Final = "…"
+
+
+def stored_bytes(value: Any) -> int:
+    """Bytes of a JSON value as it is stored, at most. RecursionError for one that is nested too deeply."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return len(text.encode(errors="surrogatepass")) + (_ESCAPE_BYTES - 1) * len(_ESCAPED.findall(text))
+
+
+def cut(text: str, most_bytes: int) -> str:
+    """The text, or as much of its beginning as takes that many bytes with an ellipsis at its end."""
+    if len(text) * _ESCAPE_BYTES <= most_bytes:
+        return text
+    left, kept = most_bytes, 0
+    for number, character in enumerate(text, start=1):
+        left -= _character_bytes(character)
+        if left < 0:
+            return text[:kept] + _ELLIPSIS
+        if left >= len(_ELLIPSIS.encode()):
+            kept = number
+    return text
+
+
+def tail(text: str, most_bytes: int) -> str:
+    """The text, or as much of its end as takes that many bytes with an ellipsis at its beginning."""
+    left = most_bytes - len(_ELLIPSIS.encode())
+    for kept, character in enumerate(reversed(text)):
+        left -= _character_bytes(character)
+        if left < 0:
+            return text if len(text) == kept else _ELLIPSIS + text[len(text) - kept :]
+    return text
+
+
+def _character_bytes(character: str) -> int:
+    if _ESCAPED.match(character):
+        return _ESCAPE_BYTES
+    return 2 if character in '"\\' else len(character.encode(errors="surrogatepass"))
+
 
 Json = dict[str, Any]
 """A JSON object as the API server sends or takes it."""
@@ -372,3 +476,74 @@ def dump(model: ApiModel) -> Json:
 def dump_json(model: ApiModel) -> str:
     """The same as compact JSON text."""
     return model.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)
+
+
+# Structural schemas of models, as the API server wants them in a CustomResourceDefinition.
+
+
+def structural(model: type[ApiModel], *, defaults: bool) -> Json:
+    """The structural schema of a model: references inlined, nulls and titles gone; ``defaults`` False drops those too.
+
+    The API server fills defaults in; in a status they would show values that nobody wrote.
+    """
+    schema: Json = model.model_json_schema(by_alias=True, mode="validation")
+    return _structural(schema, schema.get("$defs", {}), defaults)
+
+
+def _structural(node: Json, definitions: Json, defaults: bool) -> Json:
+    node = _without_null(_inlined(node, definitions))
+    node = _inlined(node, definitions)
+    result: Json = {}
+    for key, value in node.items():
+        match key:
+            case "title" | "$defs":
+                continue
+            case "default" if value is None or not defaults or value in ([], {}):
+                continue
+            case "additionalProperties" if isinstance(value, bool):
+                continue
+            case "const":
+                result["enum"] = [value]
+            case "description":
+                result[key] = " ".join(value.split())
+            case "exclusiveMinimum" if not isinstance(value, bool):
+                result |= {"minimum": value, "exclusiveMinimum": True}
+            case "properties":
+                result[key] = {name: _structural(child, definitions, defaults) for name, child in value.items()}
+            case "items" | "additionalProperties":
+                result[key] = _structural(value, definitions, defaults)
+            case _:
+                result[key] = value
+    return result
+
+
+def _inlined(node: Json, definitions: Json) -> Json:
+    """The target of a ``$ref``; what stands beside the reference (description, default) takes precedence over it."""
+    if "$ref" not in node:
+        return node
+    target: Json = definitions[node["$ref"].rsplit("/", 1)[1]]
+    return target | {key: value for key, value in node.items() if key != "$ref"}
+
+
+def _without_null(node: Json) -> Json:
+    """Kubernetes says "absent", not null: ``X | None`` is X, with the description of the field."""
+    if "anyOf" not in node:
+        return node
+    kept: Json
+    (kept,) = [choice for choice in node["anyOf"] if choice.get("type") != "null"]
+    return kept | {key: value for key, value in node.items() if key != "anyOf"}
+
+
+def partial_schema(schema: Json) -> Json:
+    """The structural schema of an object of which any fields may be absent, such as one that is merged into another.
+
+    Rules that compare several fields, or a field with its former value, do not hold for a part. Items of lists stay
+    whole.
+    """
+    if "properties" not in schema:
+        rules = [each for each in schema.get("x-kubernetes-validations", ()) if "oldSelf" not in each["rule"]]
+        kept = {key: value for key, value in schema.items() if key not in ("x-kubernetes-validations", "default")}
+        return {**kept, "x-kubernetes-validations": rules} if rules else kept
+    properties = {name: partial_schema(child) for name, child in schema["properties"].items()}
+    left_out = ("properties", "required", "x-kubernetes-validations", "default")
+    return {**{key: value for key, value in schema.items() if key not in left_out}, "properties": properties}

@@ -12,6 +12,9 @@ from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
     ApiModel,
+    LabelKey,
+    Labels,
+    LabelValue,
     ObjectName,
     PrinterColumn,
     ResourceKind,
@@ -22,16 +25,12 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.models.budgets.currency import CurrencyRate
-from charterer.api.models.gpubudget_status import GPUBudgetRecord, GPUBudgetStatus
-from charterer.api.models.labels import LabelKey, Labels, LabelValue
+from charterer.api.models.gpubudget_status import CurrencyRate, GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.names import FINALIZER_IN_USE
-from charterer.domain.budget import Budget, Mode, MoveLimits
+from charterer.domain.budget import EVERYTHING, NOTHING, Budget, Currency, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.period import QuietHours, Weekday
-from charterer.domain.selector import EVERYTHING, NOTHING, Selector
-from charterer.domain.spending.currency import Currency
+from charterer.domain.time import QuietHours, Weekday
 
 
 class MatchExpression(ApiModel):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import Field
+from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from charterer.api.models.base import (
     ATOMIC,
@@ -14,30 +16,292 @@ from charterer.api.models.base import (
     Cents,
     Conditions,
     Hourly,
+    ObjectName,
+    Rule,
     SignedAmount,
     SignedCents,
     Time,
+    rules,
 )
-from charterer.api.models.budgets.costs import BudgetCosts
-from charterer.api.models.budgets.currency import InCurrency
-from charterer.api.models.budgets.descendants_status import DescendantsStatus
-from charterer.api.models.budgets.loan_status import LOANS_SHOWN, BorrowedStatus, LoanStatus
-from charterer.api.models.statistics.budget_statistics import BudgetStatistics, ClassCostStatistics
-from charterer.api.models.statistics.machine_state import PackedStatistics, packed
+from charterer.api.models.machine_state import BudgetStatistics, ClassCostStatistics, PackedStatistics, packed
 from charterer.domain.budget import (
+    DAYS_KEPT,
     FOLDED_KEPT,
     LENDERS_KEPT,
     PERIODS_KEPT,
     Balance,
+    Cause,
     ClassHistory,
     Costs,
+    Currency,
+    DayCosts,
+    Loan,
     PastPeriod,
 )
-from charterer.domain.ids import BudgetId, ClassId
-from charterer.domain.money import ZERO
-from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict
+from charterer.domain.ids import BudgetId, ClassId, PoolId
+from charterer.domain.money import ZERO, Money
+from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
 from charterer.domain.time import after
-from charterer.ledger.class_history import UIDS_KEPT_SECONDS
+from charterer.ledger.balance import UIDS_KEPT_SECONDS
+
+# The currency of a GPUBudget's amounts, if that is not the dollar: what a dollar costs, and amounts of the status.
+
+
+_LEAST_MICROS: Final = 100_000
+_MOST_MICROS: Final = 10**12
+
+
+def _per_dollar(value: object) -> int:
+    """Millionths of a unit; ValueError for what no currency's dollar costs, which would make amounts too large."""
+    if isinstance(value, int):
+        return value
+    if not isinstance(value, str):
+        raise ValueError(f"{value!r} is not a string: put it in quotes")
+    micros = Money.parse(value).micros
+    if not _LEAST_MICROS <= micros < _MOST_MICROS:
+        raise ValueError(f"{value!r} is not from 0.1 to less than a million units of a currency")
+    return micros
+
+
+def _day(value: object) -> date:
+    return value if isinstance(value, date) else date.fromisoformat(str(value))
+
+
+UnitsPerDollar = Annotated[
+    int,
+    PlainValidator(_per_dollar),
+    PlainSerializer(lambda micros: Money(micros).decimal()),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "maxLength": 13,
+            **rules(
+                Rule(
+                    "self.matches('^(0[.][1-9][0-9]{0,5}|[1-9][0-9]{0,5}([.][0-9]{1,6})?)$')",
+                    "write the units of the currency that a dollar costs, from 0.1 to less than a million, as "
+                    'digits in quotes, such as "0.92"',
+                )
+            ),
+        }
+    ),
+]
+"""Millionths of a unit of a currency that a dollar costs: a decimal string from 0.1 to below a million."""
+
+Day = Annotated[
+    date, PlainValidator(_day), PlainSerializer(date.isoformat), WithJsonSchema({"type": "string", "format": "date"})
+]
+"""A day as ``2026-11-01``."""
+
+
+class CurrencyRate(ApiModel):
+    """What a dollar costs, and since when."""
+
+    per_dollar: UnitsPerDollar
+    """Units of spec.currency that a dollar costs, such as "0.92"."""
+    as_of: Day
+    """The day of this rate, such as "2026-11-01". After 35 days the condition CurrencyRateCurrent is False."""
+
+
+class InCurrency(ApiModel):
+    """Amounts of the status in the currency of the spec, at its present rate and rounded to hundredths of a unit."""
+
+    currency: Annotated[str, Field(max_length=3)]
+    """The currency."""
+    rate: Annotated[str, Field(max_length=64)]
+    """What a dollar costs, and since when."""
+    spent: Cents
+    """Spent in the current period."""
+    remaining: SignedCents
+    """What remains of the amount, and of what was carried over."""
+    forecast: Cents | None = None
+    """Expected to be spent by the end of the period."""
+
+    @classmethod
+    def of(cls, currency: Currency, spent: Money, remaining: Money, forecast: Money | None) -> Self:
+        """The dollars in the currency."""
+        return cls(
+            currency=currency.code,
+            rate=str(currency),
+            spent=currency.units(spent),
+            remaining=currency.units(remaining),
+            forecast=None if forecast is None else currency.units(forecast),
+        )
+
+
+# The dollars of a GPUBudget by cause, pool, namespace and day, as its status keeps them.
+
+
+class CauseCosts(ApiModel):
+    """Dollars that rented nodes cost, by cause."""
+
+    job: Amount | None = None
+    """GPUs that jobs held."""
+    starting: Amount | None = None
+    """Nodes from their launch until they took pods."""
+    idle: Amount | None = None
+    """GPUs of ready nodes that no job held."""
+    ending: Amount | None = None
+    """Nodes without a job from the decision to end them to their end."""
+    incomplete_gang: Amount | None = None
+    """Nodes that came for a job which needs several at once, while too few of them had come."""
+
+    def by_cause(self) -> Mapping[Cause, Money]:
+        """The amounts that are there."""
+        amounts = ((cause, getattr(self, cause.value)) for cause in Cause)
+        return {cause: amount for cause, amount in amounts if amount is not None}
+
+
+class PoolCosts(CauseCosts):
+    """Dollars that the rented nodes of a pool cost, by cause."""
+
+    pool: Annotated[str, Field(max_length=253)]
+    """The GPUPool."""
+
+
+class NamespaceCosts(ApiModel):
+    """Dollars that the GPUs of a namespace's jobs cost."""
+
+    namespace: Annotated[str, Field(max_length=63)]
+    """The namespace, or (other)."""
+    job: Amount
+    """GPUs that its jobs held."""
+
+
+class DayOfCosts(CauseCosts):
+    """Dollars that were counted on a day."""
+
+    start: Time
+    """When the day began in the budget's time zone."""
+    namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=100, json_schema_extra=ATOMIC)] = ()
+    """Dollars of jobs by namespace; after 10 namespaces, further ones count under (other)."""
+
+    @classmethod
+    def from_domain(cls, day: DayCosts) -> Self:
+        """The day as it is recorded."""
+        causes = {cause.value: amount for cause, amount in sorted(day.by_cause.items())}
+        return cls(start=day.start, namespaces=_by_namespace(day.by_namespace), **causes)
+
+    def to_domain(self) -> DayCosts:
+        """The day as it was recorded."""
+        return DayCosts(self.start, self.by_cause(), {item.namespace: item.job for item in self.namespaces})
+
+
+def _by_namespace(amounts: Mapping[str, Money]) -> tuple[NamespaceCosts, ...]:
+    return tuple([NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(amounts.items())])
+
+
+class BudgetCosts(ApiModel):
+    """The dollars of a budget by cause, over all its months. No amount ever falls."""
+
+    through: Time
+    """When the last amounts were added: about once a minute."""
+    lifetime: Amount | None = None
+    """The lifetime of the ledger at that time."""
+    pools: Annotated[tuple[PoolCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
+    """Dollars by pool and cause; after 500 pools, further ones count under (other). Together the amounts are what all
+    rented nodes cost so far."""
+    namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
+    """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other)."""
+    before_period: CauseCosts | None = None
+    """The sums over all pools when the current period began: what they have grown by since is this period's."""
+    days: Annotated[tuple[DayOfCosts, ...], Field(max_length=DAYS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """The last 62 days on which something was spent, oldest first. A dollar counts on the day on which it was added."""
+
+    @classmethod
+    def from_domain(cls, costs: Costs) -> Self | None:
+        """The sums as they are recorded; None before the first."""
+        if costs.through is None:
+            return None
+        by_pool: dict[PoolId, dict[str, Money]] = {}
+        for (pool, cause), amount in sorted(costs.by_pool.items()):
+            by_pool.setdefault(pool, {})[cause.value] = amount
+        return cls(
+            through=costs.through,
+            lifetime=costs.lifetime,
+            pools=tuple(PoolCosts(pool=pool, **amounts) for pool, amounts in by_pool.items()),
+            namespaces=_by_namespace(costs.by_namespace),
+            before_period=CauseCosts(**{cause.value: amount for cause, amount in sorted(costs.before.items())})
+            if costs.before
+            else None,
+            days=tuple([DayOfCosts.from_domain(day) for day in costs.days]),
+        )
+
+    def to_domain(self) -> Costs:
+        """The sums as they were recorded."""
+        return Costs(
+            by_pool={
+                (PoolId(item.pool), cause): amount for item in self.pools for cause, amount in item.by_cause().items()
+            },
+            by_namespace={item.namespace: item.job for item in self.namespaces},
+            through=self.through,
+            lifetime=self.lifetime or ZERO,
+            before={} if self.before_period is None else self.before_period.by_cause(),
+            days=tuple([day.to_domain() for day in self.days]),
+        )
+
+
+# The dollars of a GPUBudget and all budgets below it, as its status shows them.
+
+
+class DescendantsStatus(ApiModel):
+    """The dollars of a budget and all budgets below it, in the current month of each."""
+
+    spent: Cents
+    """Dollars spent, running nodes included. While the month has begun for some of them only: those of the month in
+    which they spent more."""
+    committed: Cents
+    """Dollars that the period will cost at most if nothing more is rented."""
+    forecast: Cents | None = None
+    """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
+    forecast_low: Cents | None = None
+    """Lower end of the 90 % interval of forecast, as if what they spend were independent."""
+    forecast_high: Cents | None = None
+    """Upper end of the 90 % interval of forecast."""
+
+    @classmethod
+    def from_domain(cls, verdict: SpendVerdict) -> Self:
+        """The dollars as they are shown."""
+        forecast = verdict.forecast
+        return cls(
+            spent=verdict.spent,
+            committed=verdict.committed,
+            forecast=None if forecast is None else forecast.expected,
+            forecast_low=None if forecast is None else forecast.low,
+            forecast_high=None if forecast is None else forecast.high,
+        )
+
+
+# A loan between budgets, as it is shown.
+
+
+LOANS_SHOWN = 10
+"""Loans that a status lists."""
+
+
+class LoanStatus(ApiModel):
+    """A budget aims at less in this month, and another one at more."""
+
+    lender: ObjectName
+    """The GPUBudget that is not forecast to need it."""
+    borrower: ObjectName
+    """The GPUBudget that may spend it."""
+    amount: Cents
+    """Dollars."""
+
+    @classmethod
+    def from_domain(cls, loan: Loan) -> Self:
+        """The loan as it is shown."""
+        return cls(lender=loan.lender, borrower=loan.borrower, amount=loan.amount)
+
+
+class BorrowedStatus(ApiModel):
+    """What a budget was lent in a past period."""
+
+    lender: ObjectName
+    """The GPUBudget that spent less than its own aim."""
+    amount: Amount
+    """Dollars."""
+
 
 ATTRIBUTIONS_SHOWN: Final = 100
 """Number of receivers of money that a status shows."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
+from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from charterer.api.metadata import ObjectMeta, thousandths
 from charterer.api.models.base import (
@@ -16,39 +18,162 @@ from charterer.api.models.base import (
     Conditions,
     Hourly,
     HourlyCents,
+    Labels,
     Message,
+    ObjectName,
     PrinterColumn,
     ResourceKind,
     Rule,
+    SpecHourly,
     Time,
     ruled,
     rules,
 )
-from charterer.api.models.clouds.choice import CloudChoice, cloud_rules
-from charterer.api.models.gpus.node_traits import NodeResources, NodeTraitsStatus
-from charterer.api.models.gpus.parts import (
-    CUT_ONCE,
-    RESOURCE_ONCE,
-    SHARED_ONCE,
-    GpuResource,
-    PartitionSpec,
-    PoolSharing,
-)
-from charterer.api.models.gpus.price import PoolPrice
-from charterer.api.models.labels import Labels
-from charterer.api.models.statistics.machine_state import PackedStatistics
-from charterer.api.models.statistics.pool_statistics import (
+from charterer.api.models.clouds import CloudChoice, cloud_rules
+from charterer.api.models.machine_state import (
     InterruptionsStatus,
     LaunchesStatus,
+    PackedStatistics,
     packed_statistics,
     recorded_statistics,
 )
+from charterer.api.models.widths import CUT_ONCE, RESOURCE_ONCE, SHARED_ONCE, GpuResource, PartitionSpec, PoolSharing
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.demands import NO_TRAITS
+from charterer.domain.node_demands import NO_TRAITS, NodeTaint, NodeTraits, TaintEffect
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
-from charterer.domain.pool import CapacityType, Offering, Pool, Quote
+from charterer.domain.pool import CapacityType, Commitment, Offering, Pool, Quote
+
+# What the nodes of a pool show to the scheduler: as it is declared, and as it was seen.
+
+
+_QUANTITY = r"^[0-9]+(\.[0-9]+)?([numkMGTPE]|[KMGTPE]i)?$"
+
+
+def _amounts(resources: dict[str, str]) -> dict[str, str]:
+    for quantity in resources.values():
+        thousandths(quantity)
+    return resources
+
+
+NodeResources = Annotated[
+    dict[str, Annotated[str, Field(max_length=32, json_schema_extra={"pattern": _QUANTITY})]],
+    Field(max_length=32),
+    AfterValidator(_amounts),
+]
+"""Quantities by the names of resources."""
+
+
+def quantity(amount: int) -> str:
+    """Thousandths as Kubernetes writes a quantity."""
+    whole, rest = divmod(amount, 1000)
+    return f"{amount}m" if rest else str(whole)
+
+
+class SeenTaint(ApiModel):
+    """A taint."""
+
+    key: str
+    """Key."""
+    value: str = ""
+    """Value."""
+    effect: TaintEffect
+    """NoSchedule or NoExecute."""
+
+
+class NodeTraitsStatus(ApiModel):
+    """What a node shows to the scheduler."""
+
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Labels that all nodes have."""
+    taints: Annotated[tuple[SeenTaint, ...], Field(json_schema_extra=ATOMIC)] = ()
+    """Taints that some nodes have."""
+    resources: dict[str, str] = Field(default_factory=dict)
+    """What each node has for pods at least, beside GPUs."""
+
+    @classmethod
+    def from_domain(cls, traits: NodeTraits) -> Self:
+        """The traits as they are recorded."""
+        return cls(
+            labels=dict(traits.labels),
+            taints=tuple([SeenTaint.copy_of(taint) for taint in traits.taints]),
+            resources={name: quantity(amount) for name, amount in traits.room},
+        )
+
+    def to_domain(self) -> NodeTraits:
+        """The traits as they were recorded."""
+        return NodeTraits(
+            tuple(sorted(self.labels.items())),
+            tuple([NodeTaint(taint.key, taint.value, taint.effect) for taint in self.taints]),
+            tuple(sorted([(name, thousandths(amount)) for name, amount in self.resources.items()])),
+        )
+
+
+# What a pool's nodes cost, where that is not the list price.
+
+
+_ADJUSTMENT: Final = r"^[+-][0-9]{1,2}([.][0-9]{1,2})?%$"
+_ADJUSTMENT_RULE: Final = Rule(
+    f"self.matches('{_ADJUSTMENT}')", 'write a percentage from -99.99% to +99.99% with its sign, such as "-10%"'
+)
+
+
+def _percentage(text: str) -> str:
+    if re.fullmatch(_ADJUSTMENT, text) is None:
+        raise ValueError(f"{text!r}: {_ADJUSTMENT_RULE.message}")
+    return text
+
+
+_Percentage = Annotated[
+    str, AfterValidator(_percentage), Field(max_length=7, json_schema_extra=rules(_ADJUSTMENT_RULE))
+]
+
+
+class CommittedSpec(ApiModel):
+    """That all of the pool's nodes are paid for until a day, used or not."""
+
+    until: Time
+    """When the commitment ends. From then on the pool is like any other, at the cloud's list price."""
+    budget: ObjectName
+    """Name of the GPUBudget that pays. No other budget rents in the pool."""
+
+    def to_domain(self) -> Commitment:
+        """The commitment."""
+        return Commitment(self.until, BudgetId(self.budget))
+
+
+class PoolPrice(ApiModel):
+    """Price of a node, where it is not the list price."""
+
+    model_config = ruled(
+        Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment"),
+        Rule(
+            "!has(self.adjustmentUntil) || has(self.adjustment)",
+            "adjustmentUntil is the end of an adjustment: give one, or leave it out",
+            ".adjustmentUntil",
+        ),
+        Rule(
+            "!has(self.committed) || has(self.hourly)",
+            "committed nodes are paid at hourly: give what one costs an hour, or leave committed out",
+            ".committed",
+        ),
+    )
+
+    hourly: SpecHourly | None = None
+    """Dollars per hour of one node."""
+    adjustment: _Percentage | None = None
+    """A discount or surcharge on the list price, such as "-10%"."""
+    adjustment_until: Time | None = None
+    """Until when the adjustment holds, such as the end of a savings plan. After that the list price counts."""
+    committed: CommittedSpec | None = None
+    """A reservation or committed-use discount: all maxNodes nodes are paid for at hourly, used or not. They are rented
+    at once and kept, and jobs use them first. Absent: nodes are rented and given back as jobs need them."""
+
+    @property
+    def basis_points(self) -> int:
+        """The adjustment in hundredths of a percent."""
+        return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
 class GPUPoolSpec(CloudChoice):

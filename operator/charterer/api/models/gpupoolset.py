@@ -16,19 +16,20 @@ from charterer.api.models.base import (
     ApiModel,
     Conditions,
     Json,
+    Labels,
     PrinterColumn,
     ResourceKind,
     Rule,
     keyed_by,
+    partial_schema,
     ruled,
+    structural,
 )
 from charterer.api.models.gpupool import GPUPoolRecord, GPUPoolSpec
-from charterer.api.models.labels import Labels
 from charterer.api.names import LABEL_POOL_SET
-from charterer.api.structural import partial_schema, structural
 from charterer.domain.errors import InvalidObject
 from charterer.domain.ids import PoolId, PoolSetId
-from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
+from charterer.domain.pool_set import DeclaredPool, PoolSet
 from charterer.sentences import similar_names
 
 MOST_POOLS: Final = 64

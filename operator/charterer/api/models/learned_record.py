@@ -12,10 +12,12 @@ from typing import NamedTuple
 
 from charterer.api.models.learned import (
     LARGEST,
+    MOST_CELLS,
     MOST_PHASES,
     MOST_SAMPLES,
     MOST_WIDTHS,
     BatchTermsStatus,
+    ClassStatistics,
     FailedWidthStatus,
     LearnedClass,
     LearnedCurves,
@@ -24,18 +26,18 @@ from charterer.api.models.learned import (
     LearnedPhaseStatus,
     LearnedStatus,
     LearnedWidth,
+    NoiseSums,
+    StepTimesCell,
 )
-from charterer.api.models.statistics.class_statistics import MOST_CELLS, ClassStatistics, NoiseSums, StepTimesCell
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import FailedWidth
 from charterer.domain.time import Instant
-from charterer.estimate.batch_cell import BatchCell
+from charterer.estimate.cells import BatchCell, StepTimes
 from charterer.estimate.class_state import ClassState
 from charterer.estimate.learned import Entry, Learned, LearnedPhase
+from charterer.estimate.learner import learned_pairs, remembered
 from charterer.estimate.noise import NoiseBin
 from charterer.estimate.observation import Configuration, Shape
-from charterer.estimate.pairs.pair_reports import learned_pairs, remembered
-from charterer.estimate.step_times import StepTimes
 
 
 def curves_record(learned: Learned) -> LearnedCurves:

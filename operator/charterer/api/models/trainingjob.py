@@ -15,15 +15,14 @@ from charterer.api.models.base import (
     ResourceKind,
     Rule,
     SpecAmount,
+    SpecHourly,
     Time,
     keyed_by,
     ruled,
+    rules,
 )
-from charterer.api.models.gpus.parts import GpuResource
-from charterer.api.models.jobs.interactive_spec import InteractiveSpec
-from charterer.api.models.jobs.target_ref_spec import TargetRefSpec
-from charterer.api.models.jobs.width_specs import GpuRange, ProfileName, VariantSpec
-from charterer.api.models.trainingjob_status import TrainingJobRecord, TrainingJobStatus
+from charterer.api.models.trainingjob_status import InteractiveStatus, TrainingJobRecord, TrainingJobStatus
+from charterer.api.models.widths import GpuRange, GpuResource, ProfileName, VariantSpec
 from charterer.api.names import ANNOTATION_CREATED_BY, GPU_RESOURCES
 from charterer.api.node_demands import node_demands
 from charterer.api.template import (
@@ -37,10 +36,82 @@ from charterer.api.template import (
     wrong_variables,
 )
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Job, ResizePolicy, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.interactive import Interactive
+from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO
-from charterer.domain.nodes.demands import NO_DEMANDS
+from charterer.domain.node_demands import NO_DEMANDS
+from charterer.domain.target import TargetRef
+
+# What the spec of an interactive TrainingJob says beside any other job's.
+
+
+class InteractiveSpec(ApiModel):
+    """How an interactive job, as the worker of a notebook, gets GPUs and gives them back."""
+
+    asks: Annotated[int, Field(ge=0, le=999_999_999)] = 0
+    """How often a GPU was asked for. The job gets one while asks is larger than status.interactive.answered: whoever
+    needs one raises asks above that, and who needs none any more takes it back to that."""
+    hourly: SpecHourly | None = None
+    """Dollars that an hour of its owner's waiting is worth at least. Absent: as much as an hour of any job of the
+    budget."""
+    idle_seconds: (
+        Annotated[
+            float,
+            Field(
+                ge=0,
+                le=2_592_000,
+                json_schema_extra=rules(
+                    Rule(
+                        "self > 0.0",
+                        "interactive.idleSeconds must be more than 0: leave it out to hold GPUs as long as that pays",
+                    )
+                ),
+            ),
+        ]
+        | None
+    ) = None
+    """Seconds without a cell after which the GPUs are given back. Absent: when to hold them longer costs more than to
+    wait for the next ones, as measured."""
+
+    def to_domain(self, record: InteractiveStatus | None) -> Interactive:
+        """What is asked for, with what is on record of it."""
+        kept = InteractiveStatus() if record is None else record
+        return Interactive(
+            asks=self.asks,
+            hourly=self.hourly,
+            idle_seconds=self.idle_seconds,
+            answered=kept.answered,
+            served=kept.served,
+            busy_cost=kept.busy_cost or ZERO,
+            idle_cost=kept.idle_cost or ZERO,
+        )
+
+
+# The object that a TrainingJob stands for.
+
+
+_Word = Annotated[str, Field(min_length=1, max_length=253)]
+
+
+class TargetRefSpec(ApiModel):
+    """An object of the job's namespace that is carried out in the place of runs of its own."""
+
+    api_version: _Word
+    """Group and version of its kind, such as batch/v1."""
+    kind: _Word
+    """Its kind, such as Job."""
+    name: _Word
+    """Its name."""
+    uid: _Word
+    """Its uid: an object of the same name that is created later is another one."""
+    queued: bool = False
+    """True if it waits in a queue of Kueue, which starts and stops it."""
+    sized: bool = False
+    """True if it waits in a queue and has the annotation charterer.dev/gpus, so that its width is Charterer's."""
+
+    def to_domain(self) -> TargetRef:
+        """The reference."""
+        return TargetRef(self.api_version, self.kind, self.name, self.uid, self.queued, self.sized)
 
 
 class ToldBottleneck(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from charterer.api.condition_types import ConditionType
-from charterer.api.words.meaning import Meaning
+from charterer.api.names import ConditionType
+from charterer.api.words.words import Meaning
 
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.READY: Meaning("The budget, pool, set or profile can be used.", "If False: read its message."),

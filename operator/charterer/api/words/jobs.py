@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from charterer.api.models.trainingjob_status import JobState
-from charterer.api.words.meaning import Meaning
+from charterer.api.words.words import Meaning
 from charterer.domain.plan import ReasonCode
 
 JOB_STATES: Final[Mapping[str, Meaning]] = {

@@ -4,13 +4,16 @@ Every write carries a guard: a resourceVersion, a uid, a deterministic name, or 
 fails, the outcome is STALE and the next turn decides anew. Answers go into the store at once.
 """
 
-from charterer.controller.execute.balance_writer import BalanceWriter
-from charterer.controller.execute.cloud_writer import CloudWriter
-from charterer.controller.execute.context import ExecutionContext
-from charterer.controller.execute.cost_writer import CostWriter
-from charterer.controller.execute.decided import DecidedObjects, Stale
+from charterer.controller.execute.context import (
+    BalanceWriter,
+    CloudWriter,
+    CostWriter,
+    DecidedObjects,
+    ExecutionContext,
+    ObjectWriter,
+    Stale,
+)
 from charterer.controller.execute.executor import ClusterExecutor
-from charterer.controller.execute.object_writer import ObjectWriter
 
 __all__ = [
     "BalanceWriter",

@@ -3,20 +3,395 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias, TypeVar
 
-from charterer.cluster.client import Client
-from charterer.controller.execute.balance_writer import BalanceWriter
-from charterer.controller.execute.cloud_writer import CloudWriter
-from charterer.controller.execute.cost_writer import CostWriter
-from charterer.controller.execute.decided import DecidedObjects
-from charterer.controller.execute.object_writer import ObjectWriter
-from charterer.controller.outcome import ActionOutcome
-from charterer.domain.ids import JobId
+from charterer.api.metadata import controller_of
+from charterer.api.models.base import ApiModel, dump
+from charterer.api.models.gpubudget_status import GPUBudgetRecord
+from charterer.api.models.gpupool import GPUPoolRecord
+from charterer.api.models.gpurental import GPURentalRecord
+from charterer.api.models.trainingjob_status import TrainingJobRecord
+from charterer.api.names import MANAGER_RECORD
+from charterer.cluster import kinds
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import AlreadyExists, NotFound
+from charterer.cluster.kinds import AnyKind, status_apply
+from charterer.cluster.store import ObjectKey, Store
+from charterer.controller.outcome import ActionOutcome, Held
+from charterer.controller.surveys import Surveys
+from charterer.cost_record import CostRecord, RecordUnavailable
+from charterer.domain.budget import Balance, Budget
+from charterer.domain.cost_row import CostRecording, CostRow
+from charterer.domain.ids import BudgetId, InstanceId, JobId, OrderToken, PoolId, RentalId
+from charterer.domain.job import Job, Run
+from charterer.domain.node_demands import NO_DEMANDS
+from charterer.domain.order import Ask, Refusal, RefusalKind, Reply, Scope
+from charterer.domain.pool import Pool, acting_pool
+from charterer.domain.rental import Rental, by_gang
+from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
+from charterer.ledger.balance import StalePeriod
+from charterer.providers.accounts import Accounts
+from charterer.providers.errors import ProviderError
+from charterer.providers.provider import Drained
 from charterer.workloads import RunEnvironment, Workload
+
+# Mutations of clouds, each followed by a survey of the pool, also after a failure, since it may have happened.
+
+
+T = TypeVar("T")
+
+
+class CloudWriter:
+    """The mutating calls of ``providers.provider.Provider``. All raise ProviderError."""
+
+    def __init__(self, accounts: Accounts, surveys: Surveys) -> None:
+        self._accounts = accounts
+        self._surveys = surveys
+
+    async def ask(self, pool: Pool, ask: Ask) -> Reply:
+        """Ask for the nodes of these orders. Where the cloud refuses the call, each of them counts as refused.
+
+        Not where it does not answer other questions about the pool either, as when credentials have expired: that says
+        nothing of the pool, and the call is made again.
+        """
+
+        async def asked() -> Reply:
+            reply = await self._accounts.account_of(pool).ask(pool, ask)
+            self._surveys.note_reply(pool, ask, reply)
+            return reply
+
+        try:
+            return await self._then_survey(pool, asked())
+        except ProviderError as error:
+            if error.refuses is not None and pool.id not in self._surveys.errors:
+                self._surveys.note_reply(pool, ask, self._refused(pool, ask, error, error.refuses))
+                await self._surveys.refresh(pool.id)
+            raise
+
+    async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
+        """Give up orders that did not get a node."""
+        self._surveys.note_withdrawal(pool, orders)
+        await self._then_survey(pool, self._accounts.account_of(pool).withdraw(pool, orders, keep))
+
+    async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
+        """End one instance."""
+
+        async def ended() -> None:
+            await self._accounts.account_of(pool).terminate(pool, instance, proof)
+            self._surveys.note_end(pool, instance)
+
+        await self._then_survey(pool, ended())
+
+    def _refused(self, pool: Pool, ask: Ask, error: ProviderError, kind: RefusalKind) -> Reply:
+        """The reply that stands for the refusal of the whole call: the pool cools down, and jobs use others."""
+        survey = self._surveys.latest.get(pool.id)
+        at = Instant(0) if survey is None else survey.asked
+        said = kind, Scope.POOL, pool.id, error.code, error.message, at
+        return Reply(refused={order.token: Refusal(*said, order.token) for order in ask.orders})
+
+    async def _then_survey(self, pool: Pool, call: Awaitable[T]) -> T:
+        try:
+            return await call
+        finally:
+            await self._surveys.refresh(pool.id)
+
+
+# The objects that a command or step was decided on, as the store has them now: Stale where they have changed since.
+
+
+class Stale(Exception):
+    """The objects of a decision have changed: nothing is done, and the next turn decides anew."""
+
+
+class DecidedObjects:
+    """Looks objects up. ``snapshot`` gives the one that the turn being carried out was decided on."""
+
+    def __init__(self, store: Store, snapshot: Callable[[], Snapshot]) -> None:
+        self._store = store
+        self.snapshot = snapshot
+
+    def job(self, job: JobId) -> Job:
+        """The job as the store has it. Stale unless its spec and its record are those that were decided on."""
+        decided = self.decided_job(job)
+        fresh = self._store.get(kinds.TRAINING_JOBS, decided.name, decided.namespace)
+        if fresh is None or fresh.job.id != job or _spec_and_record(fresh.job) != _spec_and_record(decided):
+            raise Stale
+        return fresh.job
+
+    def decided_job(self, job: JobId) -> Job:
+        """The job with its runs, as it was when the decision was taken."""
+        decided = self.snapshot().jobs.get(job)
+        if decided is None:
+            raise Stale
+        return decided
+
+    def run(self, job: JobId, number: int) -> tuple[Job, Run]:
+        """The job and one of its runs, as they were when the decision was taken.
+
+        A write to the run carries its resourceVersion, which finds out whether the run has changed since.
+        """
+        decided = self.decided_job(job)
+        run = next((run for run in decided.runs if run.number == number), None)
+        if run is None:
+            raise Stale
+        return decided, run
+
+    def rental(self, rental: RentalId) -> Rental:
+        """The rental as the store has it. Stale unless it equals the one that was decided on."""
+        fresh = self._store.get(kinds.GPU_RENTALS, rental)
+        decided = self.snapshot().rentals.get(rental)
+        if fresh is None or decided is None or fresh != decided:
+            raise Stale
+        return fresh
+
+    def gang(self, name: str) -> Sequence[Rental]:
+        """The rentals of a gang. Stale unless they all equal those that were decided on."""
+        return [self.rental(rental.id) for rental in by_gang(self.snapshot().rentals.values()).get(name, ())]
+
+    def rental_of(self, instance: InstanceId, pool: PoolId) -> Rental | None:
+        """The rental in the store that names this instance of the pool, or of another one with the same machines."""
+        pools = self.snapshot().pools
+        acting = acting_pool(pool, pools)
+        rentals = self._store.view(kinds.GPU_RENTALS).objects.values()
+        named = (rental for rental in rentals if rental.instance == instance)
+        return next((rental for rental in named if acting_pool(rental.pool, pools) == acting), None)
+
+    def budget(self, budget: BudgetId) -> Budget:
+        """The budget as the store has it, which may be newer than the decision.
+
+        Changes of a balance are idempotent and name the period that they are for.
+        """
+        fresh = self._store.get(kinds.GPU_BUDGETS, budget)
+        decided = self.snapshot().budgets.get(budget)
+        if fresh is None or decided is None or fresh.uid != decided.uid:
+            raise Stale
+        return fresh
+
+    def pool(self, pool: PoolId) -> Pool:
+        """The pool as the store has it; one that is gone, as it was when the decision was taken."""
+        decided = self.snapshot().pools.get(pool)
+        if decided is not None and decided.gone:
+            return decided
+        fresh = self._store.get(kinds.GPU_POOLS, pool)
+        if fresh is None:
+            raise Stale
+        return fresh
+
+
+def _spec_and_record(job: Job) -> Job:
+    """The job without what others than the executor write, or what is joined to it: what a decision rests on."""
+    return replace(
+        job,
+        resource_version="",
+        budget=None,
+        weight=1.0,
+        remaining=None,
+        progress=None,
+        runs=(),
+        has_service=False,
+        invalid="",
+        checking=False,
+        doubts=(),
+        bottlenecks=(),
+        adopted=None,
+        told_ready=None,
+        demands=NO_DEMANDS,  # those of its volumes are joined; its own change with its generation
+    )
+
+
+# Writes to the record of costs, and what is known of the place where it is.
+
+
+class CostWriter:
+    """Writes files of rows. ``recording``: the record as it is known now."""
+
+    def __init__(self, recording: CostRecording, now: Callable[[], Instant]) -> None:
+        self.recording = recording
+        self._now = now
+
+    async def write(self, rows: Sequence[CostRow]) -> None:
+        """Put the rows on record. Held, by the place, as long as it takes nothing; Stale where there is no record."""
+        if not self.recording.place:
+            raise Stale
+        if not rows:
+            return
+        try:
+            await CostRecord(self.recording.place).write(rows)
+        except RecordUnavailable as error:
+            self.recording = replace(self.recording, refused=str(error))
+            raise Held(str(error)) from error
+        self.recording = replace(self.recording, refused="", written=self._now())
+
+
+# Writes balances: the changes of one budget that come together are one write.
+
+
+Change: TypeAlias = Callable[[Balance | None], Balance]
+"""The balance with a change, made from the newest one. Raises Stale and StalePeriod."""
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """A change whose write may be somebody else's; ``error`` once it is known that it was not written."""
+
+    change: Change
+    taken: bool = False
+    error: Exception | None = None
+
+
+class BalanceWriter:
+    """``budget`` gives a budget as it is now; ``write`` writes its record and keeps what the API server answers.
+
+    Several rentals often end together, and each write must be made from the balance that the one before it left: what
+    comes while a budget is being written waits, and is written together.
+    """
+
+    def __init__(self, budget: Callable[[BudgetId], Budget], write: Callable[[Budget], Awaitable[None]]) -> None:
+        self._budget = budget
+        self._write = write
+        self._waiting: dict[BudgetId, list[_Waiting]] = defaultdict(list)
+        self._locks: dict[BudgetId, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def change(self, name: BudgetId, change: Change) -> None:
+        """Returns once the change is written; raises what it or the write raises."""
+        mine = _Waiting(change)
+        self._waiting[name].append(mine)
+        async with self._locks[name]:
+            if not mine.taken:
+                await asyncio.sleep(0)  # so that all changes of a turn are there
+                await self._write_waiting(name)
+        if mine.error is not None:
+            raise mine.error
+
+    async def _write_waiting(self, name: BudgetId) -> None:
+        together = self._waiting.pop(name)
+        for each in together:
+            each.taken = True
+        try:
+            budget = self._budget(name)
+            balance = budget.balance
+            for each in together:
+                try:
+                    balance = each.change(balance)
+                except (Stale, StalePeriod) as error:
+                    each.error = error
+            if balance is not None and any(each.error is None for each in together):
+                await self._write(replace(budget, balance=balance))
+        except Exception as error:
+            _fail(together, error)
+        except asyncio.CancelledError:
+            _fail(together, Stale())
+            raise
+
+
+def _fail(changes: Iterable[_Waiting], error: Exception) -> None:
+    for each in changes:
+        each.error = each.error or error
+
+
+# Writes to the API server; the object that it answers with goes into the store at once.
+
+
+class ObjectWriter:
+    """One mutation a method. Every write of a record holds only against the resourceVersion that was read."""
+
+    def __init__(self, client: Client, store: Store) -> None:
+        self._client = client
+        self._store = store
+
+    # --- records: the part of a status that the operator reads back -----------------------------------------------
+
+    async def record_job(self, job: Job) -> Job:
+        """Write the job's record; returns the job of the version that this made."""
+        key = ObjectKey(job.namespace, job.name)
+        record = TrainingJobRecord.from_domain(job)
+        raw = await self._record(kinds.TRAINING_JOBS, key, job.resource_version, record)
+        return replace(job, resource_version=raw["metadata"]["resourceVersion"])
+
+    async def record_rental(self, rental: Rental) -> None:
+        """Write the rental's record."""
+        key = ObjectKey("", rental.id)
+        await self._record(kinds.GPU_RENTALS, key, rental.resource_version, GPURentalRecord.from_domain(rental))
+
+    async def record_budget(self, budget: Budget) -> None:
+        """Write the budget's record: the ledger."""
+        key = ObjectKey("", budget.id)
+        await self._record(kinds.GPU_BUDGETS, key, budget.resource_version, GPUBudgetRecord.from_domain(budget.balance))
+
+    async def record_pool(self, pool: Pool) -> None:
+        """Write the pool's record."""
+        key = ObjectKey("", pool.id)
+        await self._record(kinds.GPU_POOLS, key, pool.resource_version, GPUPoolRecord.from_domain(pool))
+
+    async def _record(self, kind: AnyKind, key: ObjectKey, version: str, record: ApiModel) -> RawObject:
+        path = kind.resource.status(key.name, key.namespace or None)
+        body = status_apply(kind, key, version, dump(record))
+        raw = await self._client.apply(path, body, MANAGER_RECORD)
+        self._store.put(kind, raw)
+        return raw
+
+    # --- whole objects ----------------------------------------------------------------------------------------------
+
+    async def create(self, kind: AnyKind, body: RawObject, *, strict: bool = False) -> ActionOutcome:
+        """POST under a deterministic name. An object of that name, labels and owner is taken for the one wanted.
+
+        Raises AlreadyExists when the name is taken by another object, such as what an earlier job of the same name
+        left behind.
+        """
+        metadata = body["metadata"]
+        namespace = metadata.get("namespace")
+        try:
+            answer = await self._client.post(kind.resource.all(namespace), body, strict=strict)
+        except AlreadyExists:
+            answer = await self._client.get(kind.resource.one(metadata["name"], namespace))
+            labels = metadata.get("labels") or {}
+            alike = labels.items() <= (answer["metadata"].get("labels") or {}).items()
+            if not alike or controller_of(answer) != controller_of(body):
+                raise
+        self._store.put(kind, answer)
+        return ActionOutcome.DONE
+
+    async def json_patch(self, kind: AnyKind, path: str, operations: Sequence[Mapping[str, Any]]) -> RawObject:
+        """A JSON patch with its tests; returns the object as it is now."""
+        answer = await self._client.json_patch(path, operations)
+        self._store.put(kind, answer)
+        return answer
+
+    async def merge_patch(self, kind: AnyKind, path: str, version: str, body: RawObject) -> None:
+        """A merge patch, without metadata of its own, that holds against this resourceVersion."""
+        conditional = {**body, "metadata": {"resourceVersion": version}}
+        self._store.put(kind, await self._client.merge_patch(path, conditional))
+
+    async def delete(
+        self, kind: AnyKind, key: ObjectKey, uid: str, *, grace: int | None = None, propagation: str = "Background"
+    ) -> None:
+        """Delete the object with this uid. Stale when it is gone already: the store forgets it."""
+        path = kind.resource.one(key.name, key.namespace or None)
+        try:
+            answer = await self._client.delete(path, uid=uid, grace=grace, propagation=propagation)
+        except NotFound:
+            self._store.remove(kind, {"metadata": {"namespace": key.namespace, "name": key.name, "uid": uid}})
+            raise Stale from None
+        if "deletionTimestamp" in answer.get("metadata", {}):
+            self._store.put(kind, answer)
+
+    async def set_finalizer(self, kind: AnyKind, path: str, uid: str, finalizer: str, *, present: bool) -> None:
+        """Add or remove one finalizer of the object with this uid; those of others stay."""
+        metadata = (await self._client.get(path))["metadata"]
+        if metadata["uid"] != uid:
+            raise Stale
+        finalizers: list[str] = metadata.get("finalizers") or []
+        wanted = [*(item for item in finalizers if item != finalizer), *([finalizer] if present else [])]
+        body = {"metadata": {"resourceVersion": metadata["resourceVersion"], "finalizers": wanted}}
+        answer = await self._client.merge_patch(path, body)
+        if "deletionTimestamp" in answer["metadata"] and not wanted:
+            self._store.remove(kind, answer)
+        else:
+            self._store.put(kind, answer)
 
 
 @dataclass(frozen=True, slots=True)

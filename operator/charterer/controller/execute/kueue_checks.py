@@ -12,20 +12,18 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from charterer.api.condition_types import ConditionType
-from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER, MANAGER_RECORD
+from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER, MANAGER_RECORD, ConditionType
 from charterer.cluster import kinds
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, Conflict, NotFound, Withheld
 from charterer.cluster.paths import ADMISSION_CHECKS, WORKLOADS
 from charterer.cluster.store import Store
 from charterer.domain.budget import Mode
-from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
+from charterer.domain.target import Target
 from charterer.domain.time import Instant, format_instant
 from charterer.sentences import count
-from charterer.workloads.adopted.kueue_status import API_VERSION
-from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, answer
+from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLOAD, answer
 
 _log = logging.getLogger(__name__)
 

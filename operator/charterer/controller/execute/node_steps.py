@@ -12,11 +12,10 @@ from charterer.api.names import LABEL_CORDONED
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import Conflict, NotFound, TooManyRequests
-from charterer.cluster.patches import pointer, uid_test
+from charterer.cluster.kinds import pointer, uid_test
 from charterer.cluster.paths import NODES, PODS
 from charterer.cluster.store import ObjectKey
-from charterer.controller.execute.context import ExecutionContext, Handler
-from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.context import ExecutionContext, Handler, Stale
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import NodeName
 from charterer.domain.steps import Cordon, DeleteNode, DeletePod, FailPod, LabelNode, Terminate, Uncordon

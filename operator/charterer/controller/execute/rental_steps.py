@@ -12,9 +12,7 @@ from charterer.cluster import kinds
 from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
 from charterer.cluster.paths import GPU_RENTALS
 from charterer.cluster.store import ObjectKey
-from charterer.controller.execute.balance_writer import Change
-from charterer.controller.execute.context import ExecutionContext, Handler
-from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.context import Change, ExecutionContext, Handler, Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.domain.budget import FOLDED_KEPT, Balance
 from charterer.domain.ids import BudgetId, PoolId
@@ -49,9 +47,9 @@ from charterer.domain.steps import (
     SetFinalizer,
     Withdraw,
 )
-from charterer.estimate.nodes.hazard import EndedNode, with_ended, without_rentals
-from charterer.estimate.nodes.waits import with_refusal, with_start
-from charterer.ledger import balance, class_history, costs
+from charterer.estimate.hazard import EndedNode, with_ended, without_rentals
+from charterer.estimate.waits import with_refusal, with_start
+from charterer.ledger import balance
 
 # --- intents ----------------------------------------------------------------------------------------------------------
 
@@ -267,12 +265,12 @@ async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutc
 
 async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcome:
     """Add what finished jobs have cost to the history of their classes."""
-    return await _record(context, step.budget, lambda before: class_history.apply_count(_opened(before), step))
+    return await _record(context, step.budget, lambda before: balance.apply_count(_opened(before), step))
 
 
 async def add_costs(context: ExecutionContext, step: AddCosts) -> ActionOutcome:
     """Add what was spent to the costs by cause."""
-    return await _record(context, step.budget, lambda before: costs.apply_costs(_opened(before), step))
+    return await _record(context, step.budget, lambda before: balance.apply_costs(_opened(before), step))
 
 
 async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOutcome:

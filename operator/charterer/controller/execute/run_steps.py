@@ -10,11 +10,10 @@ from charterer.api.names import ANNOTATION_ALLOCATION, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import BadRequest, Forbidden, NamespaceTerminating, NotFound
-from charterer.cluster.patches import pointer, uid_test
+from charterer.cluster.kinds import pointer, uid_test
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
-from charterer.controller.execute.context import ExecutionContext, Handler
-from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.context import ExecutionContext, Handler, Stale
 from charterer.controller.execute.target_steps import (
     adopt,
     edit,
@@ -31,15 +30,20 @@ from charterer.controller.execute.target_steps import (
     stop_target,
 )
 from charterer.controller.outcome import ActionOutcome
-from charterer.controller.template_trial import refusal
+from charterer.controller.templates import refusal
 from charterer.domain.ids import JobId
-from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome
-from charterer.domain.jobs.group import first_group
-from charterer.domain.jobs.job_cost import resized, with_allocation, without_resize
-from charterer.domain.jobs.pod import Pod
-from charterer.domain.jobs.run_names import job_of_run, run_number
-from charterer.domain.jobs.sessions import ends_session, with_report, with_run_given, with_session_over
+from charterer.domain.job import Allocation, Job, ResizePolicy, Run, RunOutcome, first_group
+from charterer.domain.job_records import (
+    ends_session,
+    resized,
+    with_allocation,
+    with_report,
+    with_run_given,
+    with_session_over,
+    without_resize,
+)
 from charterer.domain.plan import Allocate, ReasonCode, moves_with
+from charterer.domain.pod import Pod, job_of_run, run_number
 from charterer.domain.steps import (
     AdoptTarget,
     AnnotatePod,
@@ -59,7 +63,7 @@ from charterer.domain.steps import (
     StopRun,
     Unsuspend,
 )
-from charterer.lifecycle.runs.stopping import active
+from charterer.lifecycle.verdict import active
 from charterer.workloads import NotATemplate
 
 

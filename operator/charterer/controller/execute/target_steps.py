@@ -5,28 +5,59 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeAlias
 
 from charterer.api import decode
 from charterer.api.metadata import Raw, controller_of
-from charterer.api.names import ANNOTATION_CREATED_BY, API_VERSION, GROUP, LABEL_JOB_UID
+from charterer.api.names import ANNOTATION_CREATED_BY, ANNOTATION_GPUS, API_VERSION, GROUP, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import AlreadyExists, ApiError, Forbidden, Invalid, NotFound, OutcomeUnknown
 from charterer.cluster.paths import PODS, TRAINING_JOBS
 from charterer.cluster.store import ObjectKey
-from charterer.controller.execute.closing import Closing, close
-from charterer.controller.execute.context import ExecutionContext
-from charterer.controller.execute.decided import Stale
-from charterer.controller.execute.target_reference import owner_of, read_once, reference_to
+from charterer.controller.execute.context import ExecutionContext, Stale
+from charterer.controller.execute.node_steps import cordon
+from charterer.controller.execute.rental_steps import mark_draining
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.controller.snapshot.runs import numbered
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.pod import Pod
-from charterer.domain.jobs.target import Target, TargetRef, WhenGivenUp
-from charterer.domain.steps import AdoptTarget, EditJob, EndTarget, FinishJob, LetGo, ResizeRun
+from charterer.domain.pod import Pod
+from charterer.domain.steps import AdoptTarget, Cordon, EditJob, EndTarget, FinishJob, LetGo, MarkDraining, ResizeRun
+from charterer.domain.target import Target, TargetRef, WhenGivenUp
 from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, OWNER, SHADOW, answer, grown, is_queued, path_of
-from charterer.workloads.adopted.shadow_name import shadow_names
+from charterer.workloads.adopted.noted import shadow_names
+
+# How a TrainingJob names the object that it stands for.
+
+
+def owner_of(ref: TargetRef) -> RawObject:
+    """The owner reference of a TrainingJob to its object."""
+    return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "controller": True}
+
+
+def reference_to(ref: TargetRef) -> RawObject:
+    """``spec.targetRef``."""
+    reference: RawObject = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid}
+    return reference | {name: True for name in ("queued", "sized") if getattr(ref, name)}
+
+
+def read_once(ref: TargetRef, metadata: RawObject) -> TargetRef:
+    """The reference with what is not looked at again."""
+    return ref._replace(sized=ref.queued and ANNOTATION_GPUS in (metadata.get("annotations") or {}))
+
+
+# Gives back machines whose nodes take no more pods first.
+
+
+Closing: TypeAlias = Iterable[MarkDraining | Cordon]
+
+
+async def close(context: ExecutionContext, steps: Closing) -> None:
+    """Carry the steps out, one after the other."""
+    for step in steps:
+        await (cordon(context, step) if isinstance(step, Cordon) else mark_draining(context, step))
+
 
 _ENDED = ("Succeeded", "Failed")
 _BY_WEBHOOK = "denied the request"

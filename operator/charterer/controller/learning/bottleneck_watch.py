@@ -13,12 +13,9 @@ from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.pool import Offering
 from charterer.domain.rental import Rental
-from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind, Findings
+from charterer.domain.reports import Bottleneck, BottleneckKind, Findings
 from charterer.domain.time import Instant
-from charterer.estimate.bottlenecks.checkpoints import CheckpointTimes
-from charterer.estimate.bottlenecks.node_history import NodeHistory, Step
-from charterer.estimate.bottlenecks.persistent import WINDOW
-from charterer.estimate.bottlenecks.run_reports import RunReports, StepParts
+from charterer.estimate.bottlenecks import WINDOW, CheckpointTimes, NodeHistory, RunReports, Step, StepParts
 from charterer.server.progress import ProgressReport
 
 _log = logging.getLogger(__name__)

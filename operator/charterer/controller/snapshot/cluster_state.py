@@ -10,19 +10,18 @@ from charterer.api.decode import DecodedCheck, DecodedJob, DecodedNamespace, For
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.domain.budget import Budget
+from charterer.domain.cost_row import NO_RECORDING, CostRecording
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import Run
-from charterer.domain.jobs.target import Target
-from charterer.domain.nodes.demands import AnyOf
-from charterer.domain.nodes.pool_set import PoolSet
+from charterer.domain.node_demands import AnyOf
 from charterer.domain.pool import Pool, Quote, Survey
+from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
-from charterer.domain.reports.bottleneck import Findings
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Findings, Progress
 from charterer.domain.snapshot import NO_LIMITS, Node, OperatorLimits, Stop
-from charterer.domain.spending.use import NO_RECORDING, CostRecording
+from charterer.domain.target import Target
 from charterer.workloads import ADOPTED, INDEXED_JOB, QUEUED_RAY_JOBS
 from charterer.workloads.adopted.ray_job import WaitingRayJob
 

@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from typing import NamedTuple
 
 from charterer.api.decode import DecodedJob, JobPod, with_published
 from charterer.cluster.store import ObjectKey
-from charterer.controller.known_pools import first_come, known_pools, listed_twice, machines_of
-from charterer.controller.snapshot.by_id import budgets_by_id, pool_sets_by_id, pools_by_id, rentals_by_id
 from charterer.controller.snapshot.cluster_state import ClusterState
-from charterer.controller.snapshot.doubts import Suspicion, doubts, not_believed, rented_nodes, suspicions
-from charterer.controller.snapshot.job_work import remaining_work
-from charterer.controller.snapshot.node_notices import node_notices, with_notices
-from charterer.controller.snapshot.paid_prices import paid, recorded_segments
-from charterer.controller.snapshot.payers import overlaps_of, pay_nowhere, payers_of
-from charterer.controller.snapshot.pools.correlated_pools import with_correlated_launches
-from charterer.controller.snapshot.pools.hazards import with_hazards
-from charterer.controller.snapshot.pools.node_traits import refused_nodes, seen_traits, shown_by
-from charterer.controller.snapshot.pools.offers import at_terms_of, trusted, with_offer
-from charterer.controller.snapshot.pools.refusal_scope import with_refusals_in_scope
-from charterer.controller.snapshot.problems import (
+from charterer.controller.snapshot.jobs import (
+    remaining_work,
     with_contradicting_variants,
     with_misleading_variables,
     without_profile,
     without_weight,
 )
-from charterer.controller.snapshot.queues import in_its_queue, of_multikueue, without_entrypoint
+from charterer.controller.snapshot.payers import overlaps_of, pay_nowhere, payers_of
+from charterer.controller.snapshot.pools import (
+    at_terms_of,
+    refused_nodes,
+    seen_traits,
+    shown_by,
+    trusted,
+    with_correlated_launches,
+    with_hazards,
+    with_offer,
+    with_refusals_in_scope,
+)
 from charterer.controller.snapshot.runs import (
     OwnedRun,
     PodController,
@@ -37,31 +38,283 @@ from charterer.controller.snapshot.runs import (
     adoption_problems,
     candidates,
     controller_of_pod,
+    in_its_queue,
     is_there,
     job_of,
     not_for_runs,
+    of_multikueue,
     own_runs,
     placed_by_deleted,
     pod_order,
     run_order,
     targets_by_job,
     with_pods,
+    without_entrypoint,
 )
+from charterer.controller.surveys import first_come, known_pools, listed_twice, machines_of
 from charterer.domain.budget import Budget
+from charterer.domain.budget_tree import with_shares
 from charterer.domain.errors import Problem
-from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId
-from charterer.domain.job import Job, Run
-from charterer.domain.jobs.run_names import job_of_run
-from charterer.domain.jobs.target import Target
-from charterer.domain.nodes.demands import AnyOf, NodeDemands
-from charterer.domain.pool import Pool, Survey
+from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, PoolSetId, RentalId
+from charterer.domain.job import Allocation, Doubt, Job, Run
+from charterer.domain.money import Price
+from charterer.domain.node_demands import AnyOf, NodeDemands
+from charterer.domain.plan import ReasonCode
+from charterer.domain.pod import job_of_run
+from charterer.domain.pool import Instance, InstanceState, Notice, Pool, PriceSegment, Quote, Survey
+from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
-from charterer.domain.reasons.facts_of_nodes import RefusedPod
-from charterer.domain.reports.bottleneck import Bottleneck, of_run
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reasons.nodes import RefusedPod
+from charterer.domain.rental import Rental
+from charterer.domain.reports import Bottleneck, Progress, of_run
 from charterer.domain.snapshot import Node, Orphan, Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.target import Target
+from charterer.domain.time import Instant, after, format_second
 from charterer.incremental import Memo
+from charterer.lifecycle.view import NodeIndex, rivals_of
+
+# Doubts about the allocations in the statuses of jobs.
+#
+# Only Charterer writes allocations, but whoever is given the right to update trainingjobs/status may write one too.
+# An allocation that cannot be Charterer's holds no GPUs, and the job is planned anew. Where pods of the job's own
+# run are on a node, what they hold is a fact and nothing is doubted: the namespace of a running job may have been
+# given to another budget meanwhile.
+
+
+_AHEAD_SECONDS = 3600.0
+"""Seconds by which the clock may have been set back since an allocation was decided on."""
+
+
+class Suspicion(NamedTuple):
+    """A doubt that pods of the job's own on ``node`` would dispel; None where no node ever came."""
+
+    doubt: Doubt
+    node: NodeName | None
+
+
+class RentedNode(NamedTuple):
+    """The facts of a rental by which allocations on it are judged.
+
+    ``budget``: None where it is not there, or cannot be read now: nothing is planned for its node. ``gpus`` of the
+    node, None where they are not known.
+    """
+
+    budget: BudgetId | None
+    node: NodeName | None
+    gpus: int | None
+
+
+def rented_nodes(
+    rentals: Mapping[ObjectKey, Rental], budgets: Mapping[ObjectKey, Budget], pools: Mapping[PoolId, Pool]
+) -> Mapping[RentalId, RentedNode]:
+    """All rentals. One that is not there is suspected of nothing: it may not have been seen yet."""
+    sizes = {pool.id: pool.offering.gpus_per_node for pool in pools.values() if pool.offering is not None}
+    known = {budget.id for budget in budgets.values()}
+    return {
+        rental.id: RentedNode(rental.budget if rental.budget in known else None, rental.node, sizes.get(rental.pool))
+        for rental in rentals.values()
+    }
+
+
+def suspicions(
+    decoded: DecodedJob, clock: Instant | None, payers: Mapping[str, Budget], nodes: Mapping[RentalId, RentedNode]
+) -> tuple[Suspicion, ...]:
+    """The rentals in a job's allocations that cannot be the job's.
+
+    ``clock``: the time, where some time on the job's record is yet to come.
+    """
+    job = decoded.job
+    if job.allocation is None and not job.replaced:
+        return ()
+    payer = payers.get(job.namespace)
+    limit = None if clock is None else after(clock, _AHEAD_SECONDS)
+    named = job.replaced if job.allocation is None else (*job.replaced, job.allocation)
+    return tuple(dict.fromkeys([found for allocation in named for found in _of(allocation, payer, nodes, limit)]))
+
+
+def _of(
+    allocation: Allocation, payer: Budget | None, nodes: Mapping[RentalId, RentedNode], limit: Instant | None
+) -> Iterable[Suspicion]:
+    held = Counter[RentalId]()
+    for place in allocation.placements:
+        held[place.rental] += place.takes
+    for rental, gpus in held.items():
+        rented = nodes.get(rental)
+        if rented is None:
+            continue
+        if rented.budget is not None and (payer is None or rented.budget != payer.id):
+            pays = "no GPUBudget pays" if payer is None else f"GPUBudget {payer.id} pays"
+            why = f"GPURental {rental} belongs to GPUBudget {rented.budget}, and {pays} for the job's namespace"
+        elif rented.gpus is not None and gpus > rented.gpus:
+            why = f"it names {gpus} GPUs of GPURental {rental}, whose node has {rented.gpus}"
+        elif limit is not None and allocation.since > limit:
+            why = f"it was decided at {format_second(allocation.since)}, which is yet to come"
+        else:
+            continue
+        yield Suspicion(Doubt(rental, f"the allocation of run {allocation.run} is not believed: {why}"), rented.node)
+
+
+def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> tuple[Doubt, ...]:
+    """Those that no pod of the job's runs dispels. Pods of a recorded run dispel none: it has left its GPUs."""
+    recorded = {record.number for record in job.records}
+    nodes = {pod.node for run in runs if run.number not in recorded for pod in run.pods}
+    return tuple(doubt for doubt, node in suspected if node is None or node not in nodes)
+
+
+def not_believed(jobs: Mapping[JobId, Job]) -> Sequence[Problem]:
+    """Problems of jobs whose allocations are not believed."""
+    return [_problem(job) for job in jobs.values() if job.doubts]
+
+
+def _problem(job: Job) -> Problem:
+    message = f"{job.doubts[0].why}; it holds no GPUs, and the job is planned anew"
+    field, reason = "status.allocation", ReasonCode.NOT_BELIEVED.value
+    return Problem("TrainingJob", job.namespace, job.name, field, reason, message)
+
+
+# Notices that stand on Nodes: whatever the cloud, a machine goes away when its Node says so.
+
+
+def node_notices(
+    nodes: Mapping[ObjectKey, Node], rentals: Mapping[ObjectKey, Rental]
+) -> Mapping[PoolId, tuple[Notice, ...]]:
+    """The notices of each pool's rented machines whose Nodes leave, or have broken GPUs."""
+    leaving = {node.name: node for node in nodes.values() if node.departure is not None}
+    if not leaving:
+        return {}
+    index = NodeIndex.of({node.name: node for node in nodes.values()}, rivals_of(rentals))
+    found: dict[PoolId, list[Notice]] = defaultdict(list)
+    for rental in rentals.values():
+        node = None if rental.instance is None else index.of_rental(rental)
+        if node is not None and node.departure is not None and rental.instance is not None:
+            told, why = node.departure, f"{node.departure.why} on Node {node.name}"
+            found[rental.pool].append(Notice(rental.instance, None, told.certain, why, told.broken))
+    return {pool: tuple(notices) for pool, notices in found.items()}
+
+
+def with_notices(survey: Survey, more: Iterable[Notice]) -> Survey:
+    """The survey with notices that the cloud itself does not give; what the cloud says of a machine goes first."""
+    told = {notice.instance for notice in survey.notices if notice.certain}
+    new = tuple(notice for notice in more if notice.instance not in told)
+    return replace(survey, notices=(*survey.notices, *new)) if new else survey
+
+
+# Paid prices of machines: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
+#
+# A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and
+# stays. Where the cloud does not tell a machine's prices, the quotes do: a new segment begins where the quote
+# changes.
+
+
+class Recorded(NamedTuple):
+    """The segments on record, by the machine: its provider id may be that of one before it, and other clouds may have
+    its id. ``corrected``: whether any is not at the list price."""
+
+    segments: Mapping[tuple[str, InstanceId | None], Sequence[PriceSegment]]
+    corrected: bool
+
+
+def recorded_segments(rentals: Mapping[ObjectKey, Rental]) -> Recorded:
+    """The price segments of all rentals that have any."""
+    known = (rental for rental in rentals.values() if rental.segments and rental.provider_id)
+    segments = {(rental.provider_id, rental.instance): rental.segments for rental in known}
+    return Recorded(segments, any(segment.listed is not None for own in segments.values() for segment in own))
+
+
+def paid(pool: Pool, survey: Survey, recorded: Recorded, quote: Quote | None) -> Survey:
+    """The survey with the bill's segments at what the user really pays; ``quote``: the cloud's own."""
+    as_listed = pool.price_override is None and not pool.price_adjustment and not recorded.corrected
+    if as_listed and all(instance.segments for instance in survey.instances):
+        return survey
+
+    def as_paid(instance: Instance) -> Instance:
+        known = recorded.segments.get((instance.provider_id, instance.id), ())
+        listed = instance.segments or _quoted_segments(known, instance, quote)
+        segments = _paid_segments(known, listed, pool, survey.asked)
+        return instance if segments == instance.segments else replace(instance, segments=segments)
+
+    instances = tuple(as_paid(instance) for instance in survey.instances)
+    return survey if instances == survey.instances else replace(survey, instances=instances)
+
+
+def _quoted_segments(
+    recorded: Sequence[PriceSegment], instance: Instance, quote: Quote | None
+) -> Sequence[PriceSegment]:
+    """The list prices of a machine of which the cloud tells none: those on record, then what the quote says."""
+    found = [PriceSegment(segment.since, segment.list_price) for segment in recorded]
+    if quote is None or (found and instance.state is InstanceState.ENDED):
+        return found
+    quoted = [*quote.history, PriceSegment(quote.as_of, quote.price)]
+    if not found:
+        found = [PriceSegment(instance.launched, _at(quoted, instance.launched).price)]
+    for segment in quoted:
+        if segment.since > found[-1].since and segment.price != found[-1].price:
+            found.append(PriceSegment(segment.since, segment.price))
+    return found
+
+
+def _paid_segments(
+    recorded: Sequence[PriceSegment], listed: Sequence[PriceSegment], pool: Pool, now: Instant
+) -> tuple[PriceSegment, ...]:
+    """``listed`` as paid. Prices on record stay for as long as the cloud says of their time what it said then.
+
+    ``now``: the cloud's time of the list, from which another correction of the list price counts.
+    """
+    if not listed:
+        return tuple(recorded)
+    if not recorded:
+        return tuple(_segment(segment.since, segment.price, pool.priced(segment.price)) for segment in listed)
+    known = [*listed, *_later_changes(recorded, listed[-1].since)]
+    times = sorted({segment.since for segment in (*listed, *recorded)})
+    found: list[PriceSegment] = []
+    for since in times:
+        list_price = _at(known, since).list_price
+        before = _at(recorded, since)
+        price = before.price if before.list_price == list_price else pool.priced(list_price)
+        found.append(_segment(since, list_price, price))
+    newest = found[-1].list_price
+    if not pool.gone and pool.priced(newest) != found[-1].price and now > found[-1].since:
+        found.append(_segment(now, newest, pool.priced(newest)))
+    return tuple(found)
+
+
+def _later_changes(recorded: Sequence[PriceSegment], since: Instant) -> Sequence[PriceSegment]:
+    """Changes of the list price that are on record and later than a list that lags."""
+    changes = (two for one, two in pairwise(recorded) if one.list_price != two.list_price)
+    return [change for change in changes if change.since > since]
+
+
+def _at(segments: Sequence[PriceSegment], when: Instant) -> PriceSegment:
+    """The segment that holds at an instant; the first one before any does."""
+    return next((segment for segment in reversed(segments) if segment.since <= when), segments[0])
+
+
+def _segment(since: Instant, list_price: Price, price: Price) -> PriceSegment:
+    return PriceSegment(since, price, None if list_price == price else list_price)
+
+
+# The store's objects of cluster-scoped kinds, found by name.
+
+
+def budgets_by_id(budgets: Mapping[ObjectKey, Budget]) -> Mapping[BudgetId, Budget]:
+    """The budgets, each with its share of its parent's amount."""
+    return with_shares({budget.id: budget for budget in budgets.values()})
+
+
+def rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Rental]:
+    """The rentals."""
+    return {rental.id: rental for rental in rentals.values()}
+
+
+def pools_by_id(pools: Mapping[ObjectKey, Pool]) -> Mapping[PoolId, Pool]:
+    """The pools, as they were read."""
+    return {pool.id: pool for pool in pools.values()}
+
+
+def pool_sets_by_id(pool_sets: Mapping[ObjectKey, PoolSet]) -> Mapping[PoolSetId, PoolSet]:
+    """The sets of pools."""
+    return {pool_set.id: pool_set for pool_set in pool_sets.values()}
+
 
 _MINUTE = 60_000_000
 """A minute of the operator's clock, in microseconds."""

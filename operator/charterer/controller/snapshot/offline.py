@@ -21,7 +21,7 @@ from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Traits
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.reports.bottleneck import Findings
+from charterer.domain.reports import Findings
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.workloads import ALL_KINDS

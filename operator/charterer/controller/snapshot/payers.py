@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from charterer.api.decode import DecodedNamespace
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget, Mode
+from charterer.domain.budget_tree import budget_tree
 from charterer.domain.ids import BudgetId
-from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import Instant
 from charterer.sentences import is_or_are, names
 

@@ -6,15 +6,41 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from charterer.api.decode import DecodedJob, ForeignPod, JobPod
+from charterer.api.decode import MULTIKUEUE, DecodedCheck, DecodedJob, ForeignPod, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, NodeName
 from charterer.domain.job import Job, Run
-from charterer.domain.jobs.pod import Pod
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.pod import Pod
 from charterer.domain.snapshot import AdoptionCandidate
+from charterer.domain.target import Target, TargetRef
+from charterer.workloads.adopted.kueue_workload import beside_multikueue
+from charterer.workloads.adopted.ray_job import WaitingRayJob
+
+# What a queue of Kueue asks beside Charterer's check, as far as it matters to what waits there.
+
+
+def of_multikueue(checks: Mapping[ObjectKey, DecodedCheck]) -> Mapping[str, str]:
+    """The AdmissionChecks by which jobs run in other clusters: who answers each, by its name."""
+    return {check.name: check.controller for check in checks.values() if check.controller == MULTIKUEUE}
+
+
+def without_entrypoint(waiting: Mapping[ObjectKey, WaitingRayJob]) -> Mapping[str, str]:
+    """What each RayJob waits for before its work can begin, by its uid."""
+    return {each.uid: each.why for each in waiting.values()}
+
+
+def in_its_queue(target: Target, elsewhere: Mapping[str, str], waiting: Mapping[str, str]) -> Target:
+    """The object with what is wrong with its queue, or what it waits for; the same one where nothing is.
+
+    ``elsewhere``: ``of_multikueue``; ``waiting``: ``without_entrypoint``.
+    """
+    check = next((check for check in target.checks if check in elsewhere), "")
+    if check and not target.problem:
+        return replace(target, problem=beside_multikueue(check))
+    why = waiting.get(target.ref.uid, "") if target.queued else ""
+    return replace(target, incomplete=why) if why and not target.incomplete else target
 
 
 class PodController(NamedTuple):

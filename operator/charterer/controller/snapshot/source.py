@@ -2,26 +2,163 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
+from charterer.api.node_demands import class_terms, volume_terms
 from charterer.cluster import kinds
+from charterer.cluster.client import Client
+from charterer.cluster.errors import ApiError, Forbidden, NotFound
+from charterer.cluster.paths import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from charterer.cluster.store import Store
 from charterer.controller.run_warnings import RunWarnings
 from charterer.controller.snapshot.cluster_state import cluster_state
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.snapshot.volumes import Volumes
-from charterer.controller.surveys import Surveys, pools_in
+from charterer.controller.surveys import Backoff, Surveys, pools_in
 from charterer.controller.templates import Templates
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.domain.nodes.demands import AnyOf
-from charterer.domain.reports.bottleneck import Findings
-from charterer.domain.reports.progress import Progress
+from charterer.domain.node_demands import AnyOf
+from charterer.domain.reports import Findings, Progress
 from charterer.domain.snapshot import OperatorLimits, Snapshot
-from charterer.domain.spending.use import CostRecording
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
+
+# In which zones the volumes of jobs can be attached, looked up on the API server before nodes are rented for them.
+#
+# A volume that is bound keeps its place for good. One that is not has those that its StorageClass allows. It is
+# bound when the first pod that has it is put on a node, so it is looked up again until then.
+
+
+_log = logging.getLogger(__name__)
+
+_UNBOUND_SECONDS = 15.0
+"""Until a volume that is not bound is looked up again."""
+_FIRST_RETRY_SECONDS = 1.0
+_LONGEST_RETRY_SECONDS = 30.0
+_AT_ONCE = 8
+"""Requests in flight."""
+
+
+class _Volume(NamedTuple):
+    """A PersistentVolumeClaim of a namespace; without one a StorageClass."""
+
+    namespace: str
+    name: str
+
+
+class _Answer(NamedTuple):
+    """Where the volume can be attached, and whether that stays so."""
+
+    terms: AnyOf
+    stays: bool
+
+
+class Volumes:
+    """The terms of jobs' volumes, each looked up once, and again while it is not bound.
+
+    ``changed``: called after each.
+    """
+
+    def __init__(self, client: Client, changed: Callable[[], None]) -> None:
+        self._client = client
+        self._changed = changed
+        self._answers: dict[_Volume, _Answer] = {}
+        self._asking: dict[_Volume, asyncio.Task[None]] = {}
+        self._backoff: Backoff[_Volume] = Backoff(asyncio.get_running_loop().time, _FIRST_RETRY_SECONDS)
+        self._slots = asyncio.Semaphore(_AT_ONCE)
+
+    def terms(self, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...] | None]:
+        """By job that has volumes and may still run, what they ask of its nodes; None while that is being looked up.
+
+        Begins to look for whatever is not known, or may have changed.
+        """
+        found: dict[JobId, tuple[AnyOf, ...] | None] = {}
+        current: set[_Volume] = set()
+        for job in jobs:
+            volumes = list(_volumes(job)) if job.finish is None else []
+            if not volumes:
+                continue
+            current.update(volumes)
+            answers = [self._answers.get(volume) for volume in volumes]
+            known = [answer for answer in answers if answer is not None]
+            all_known = len(known) == len(answers)
+            found[job.id] = tuple([answer.terms for answer in known if answer.terms]) if all_known else None
+        for volume in sorted(current - self._asking.keys()):
+            answer = self._answers.get(volume)
+            if answer is None or not answer.stays:
+                self._asking[volume] = asyncio.create_task(self._ask(volume), name=f"volume/{'/'.join(volume)}")
+        for gone in self._answers.keys() - current:
+            del self._answers[gone]
+        self._backoff.retain(current)
+        return found
+
+    async def _ask(self, volume: _Volume) -> None:
+        """Look the volume up; what cannot be known asks for nothing, so that the scheduler decides."""
+        try:
+            async with self._slots:
+                self._answers[volume] = answer = await _look(self._client, volume)
+            self._backoff.succeeded(volume)
+            self._changed()
+            if not answer.stays:
+                await asyncio.sleep(_UNBOUND_SECONDS)
+        except ApiError as error:
+            _log.warning("%s not looked up, again soon: %s", "/".join(volume), error)
+            await asyncio.sleep(self._backoff.failed(volume, _LONGEST_RETRY_SECONDS, error.retry_after))
+        finally:
+            del self._asking[volume]
+            self._changed()
+
+
+async def volumes_now(client: Client, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...]]:
+    """What the volumes of jobs that may still run ask of their nodes, as far as the client may see it."""
+    by_job = {job.id: list(_volumes(job)) for job in jobs if job.finish is None}
+    asked = sorted({volume for volumes in by_job.values() for volume in volumes})
+    slots = asyncio.Semaphore(_AT_ONCE)
+
+    async def look(volume: _Volume) -> _Answer:
+        async with slots:
+            return await _look(client, volume)
+
+    answers = dict(zip(asked, await asyncio.gather(*map(look, asked)), strict=True))
+    return {
+        job: tuple([answers[volume].terms for volume in volumes if answers[volume].terms])
+        for job, volumes in by_job.items()
+        if volumes
+    }
+
+
+async def _look(client: Client, volume: _Volume) -> _Answer:
+    try:
+        if not volume.namespace:
+            return _Answer(await _of_class(client, volume.name), stays=True)
+        claim = await client.get(PERSISTENT_VOLUME_CLAIMS.one(volume.name, volume.namespace))
+        spec = claim.get("spec") or {}
+        if bound := spec.get("volumeName"):
+            found = await client.get(PERSISTENT_VOLUMES.one(bound))
+            return _Answer(volume_terms(found, volume.name), stays=True)
+        name = spec.get("storageClassName")
+        return _Answer(await _of_class(client, name) if name else (), stays=False)
+    except NotFound:
+        return _Answer((), stays=False)
+    except Forbidden as error:
+        _log.warning("where %s can be attached is not known: %s", "/".join(volume), error)
+        return _Answer((), stays=True)
+
+
+async def _of_class(client: Client, name: str) -> AnyOf:
+    return class_terms(await client.get(STORAGE_CLASSES.one(name)), name)
+
+
+def _volumes(job: Job) -> Iterator[_Volume]:
+    for claim in job.demands.claims:
+        yield _Volume(job.namespace, claim)
+    for name in job.demands.classes:
+        yield _Volume("", name)
 
 
 class SnapshotSource:

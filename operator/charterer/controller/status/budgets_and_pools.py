@@ -2,45 +2,284 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition
-from charterer.api.models.budgets.descendants_status import DescendantsStatus
 from charterer.api.models.gpubudget_status import (
     ATTRIBUTIONS_SHOWN,
+    LOANS_SHOWN,
     ArrivalsStatus,
     BudgetState,
+    DescendantsStatus,
     GPUBudgetView,
+    InCurrency,
+    LoanStatus,
     SpentOn,
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
-from charterer.api.models.statistics.pool_statistics import InterruptionsStatus, LaunchesStatus
-from charterer.controller.status.budget_amounts import overspent, shown_loans, why_penniless, within_budget
-from charterer.controller.status.budget_currency import in_currency, rate_current
-from charterer.controller.status.commitments import budget_commitments, pool_commitment
+from charterer.api.models.machine_state import InterruptionsStatus, LaunchesStatus
+from charterer.api.names import ConditionType
 from charterer.controller.status.conditions import condition, preflight, price_held, speed_guessed, stopped
-from charterer.controller.status.tally import Tally
-from charterer.domain.budget import Budget, Mode
+from charterer.domain.budget import DAYS_CURRENT, Budget, Currency, Loan, Mode
+from charterer.domain.budget_tree import budget_tree
 from charterer.domain.errors import Problem
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
+from charterer.domain.job import Job, Placement
 from charterer.domain.money import Money, Price
-from charterer.domain.nodes.partition import no_such_slice
-from charterer.domain.plan import Allocate, BudgetVerdict, Plan, ReasonCode, Rent
-from charterer.domain.pool import InstanceState, Pool, acting_pool
+from charterer.domain.plan import (
+    Allocate,
+    BudgetVerdict,
+    ForecastVerdict,
+    Plan,
+    ReasonCode,
+    Rent,
+    SpendVerdict,
+    Verdict,
+)
+from charterer.domain.pool import InstanceState, Pool, acting_pool, no_such_slice
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.spending.budget_tree import budget_tree
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
+from charterer.incremental import Memo
 from charterer.ledger.attribution import attribute
-from charterer.policy.budgets.reasons import of_share
-from charterer.policy.options.pool_selection import no_pool
+from charterer.ledger.balance import current_rate
+from charterer.policy.budgets.solution import ends_at_least, no_history, of_share
+from charterer.policy.options.market import no_pool
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
-from charterer.sentences import count, names
+from charterer.sentences import count, did_you_mean, names
+
+# What the view of a GPUBudget says of its amount: whether there is any, and whether the month ends within it.
+
+
+_CENT = Money(10_000)
+
+
+def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
+    """Whether more than the amount is spent, of a parent by all below it too."""
+    family = verdict.with_descendants
+    if family is not None:
+        return family.spent > family.amount
+    return verdict.spent > budget.aim
+
+
+def why_penniless(budget: Budget) -> str:
+    """Why it has no amount, and what to do."""
+    share = budget.share
+    if share is None or not share.declared.micros:
+        return 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
+    if share.below.micros:
+        return (
+            f"the budgets below it have {share.below} together, and it has {share.in_all}: nothing is left for the "
+            "namespaces that it pays for itself; raise spec.amount, or lower theirs"
+        )
+    return f"nothing can be rented: {of_share(budget)}"
+
+
+def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
+    """Whether the period can end within the amount, the reason and the message."""
+    if verdict.with_descendants is not None:
+        return _together(verdict.with_descendants)
+    if verdict.forecast is None:
+        message = f"{no_history(verdict)} of {budget.aim}"
+        if ends_at_least(verdict) > budget.aim:
+            return False, "ForecastExceedsAmount", message
+        return None, "NoHistory", message
+    forecast = verdict.forecast
+    message = f"forecast {forecast.expected} of {budget.aim}{_interval(forecast)}"
+    return (True, "OnCourse", message) if forecast.low <= budget.aim else (False, "ForecastExceedsAmount", message)
+
+
+def _together(family: SpendVerdict) -> tuple[bool | None, str, str]:
+    """The same of a budget with all below it."""
+    amount = family.amount
+    if family.forecast is None:
+        message = f"{family.spent} of {amount} are spent with all budgets below it; how the month ends is not known yet"
+        return (False, "ForecastExceedsAmount", message) if family.spent > amount else (None, "NoHistory", message)
+    message = f"forecast {family.forecast.expected} of {amount} with all budgets below it{_interval(family.forecast)}"
+    return (True, "OnCourse", message) if family.forecast.low <= amount else (False, "ForecastExceedsAmount", message)
+
+
+def _interval(forecast: ForecastVerdict) -> str:
+    low, high = forecast.low, forecast.high
+    return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
+
+
+def shown_loans(loans: Sequence[Loan]) -> tuple[LoanStatus, ...]:
+    """The largest loans, without those of less than a cent."""
+    largest = sorted(loans, key=lambda loan: (-loan.amount.micros, loan.lender, loan.borrower))
+    return tuple([LoanStatus.from_domain(loan) for loan in largest if loan.amount >= _CENT][:LOANS_SHOWN])
+
+
+# What a GPUBudget shows of the currency in which its owner writes amounts.
+
+
+def in_currency(budget: Budget, verdict: BudgetVerdict) -> InCurrency | None:
+    """The amounts in that currency; None for dollars."""
+    if budget.currency is None:
+        return None
+    forecast = None if verdict.forecast is None else verdict.forecast.expected
+    return InCurrency.of(budget.currency, verdict.spent, budget.aim - verdict.spent, forecast)
+
+
+def rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
+    """Whether the rate is current, the reason and the message."""
+    days = currency.days_old(now)
+    if days < -1:
+        return False, "RateOfTheFuture", f"spec.currencyRate is {currency}, a day still to come: correct asOf"
+    if days > DAYS_CURRENT:
+        message = f"spec.currencyRate is {currency}: {days} days old; set what a dollar costs now, and the day"
+        return False, "RateStale", message
+    return True, "RateCurrent", str(currency)
+
+
+# The conditions of committed pools, and of the budgets that pay for them.
+
+
+_FIELD = "spec.price.committed.budget"
+
+
+def pool_commitment(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> Iterable[Condition]:
+    """Whether all nodes of a committed pool are rented, and who pays; nothing of other pools. ``live``: its nodes."""
+    if pool.committed is None or pool.closed_because:
+        return
+    holds, reason, message = _kept(pool, snapshot, plan, live)
+    yield condition(ConditionType.COMMITMENT_KEPT, holds, reason, message, snapshot.now, pool.generation)
+
+
+def _kept(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> tuple[bool, str, str]:
+    assert pool.committed is not None
+    name, until = pool.committed.budget, format_minute(pool.committed.until)
+    budget = snapshot.budgets.get(name)
+    if budget is None:
+        hint = did_you_mean(name, snapshot.budgets)
+        message = f"there is no GPUBudget {name}, so nothing is rented in this pool: create it, or correct {_FIELD}"
+        message += f"; {hint}" if hint else ""
+        return False, "NoSuchBudget", message
+    if not budget.pool_selector.matches(pool.labels):
+        message = (
+            f"GPUBudget {name} does not select this pool (spec.poolSelector: {budget.pool_selector}), so nothing is "
+            f"rented in it: label the pool as that says, or correct {_FIELD}"
+        )
+        return False, "NotSelected", message
+    there = f"{live} of {count(pool.max_nodes, 'node')} {'is' if live == 1 else 'are'} rented"
+    if budget.mode is Mode.OBSERVE:
+        return False, "OnlyObserved", f"GPUBudget {name} only observes (spec.mode), so {there}"
+    if (refused := plan.not_rented.get(pool.id)) is not None:
+        return False, refused.value, f"{there}, though all are paid for until {until}"
+    return True, "Kept", f"{there} and kept until {until}, used or not, by GPUBudget {name}"
+
+
+def budget_commitments(budget: Budget, verdict: BudgetVerdict | None, snapshot: Snapshot) -> Iterable[Condition]:
+    """Whether the amount and the hard limit are enough for what the budget is committed to; nothing without that."""
+    if verdict is None or not snapshot.committed_to(budget):
+        return
+    holds, reason, message = _covered(budget, verdict)
+    yield condition(ConditionType.COMMITMENTS_COVERED, holds, reason, message, snapshot.now, budget.generation)
+
+
+def _covered(budget: Budget, verdict: BudgetVerdict) -> tuple[bool, str, str]:
+    still = f"nodes that are paid for whether they are used or not cost {verdict.commitments} until the period's end"
+    whole = verdict.spent + verdict.commitments
+    if budget.hard_limit is not None and whole > budget.hard_limit:
+        left = budget.hard_limit - verdict.spent
+        return False, "LimitBelowCommitments", f"{still}, and the hard limit leaves {left}: all nodes end before"
+    if whole > budget.aim:
+        return False, "AmountBelowCommitments", f"{still}, and the amount leaves {budget.aim - verdict.spent}"
+    return True, "CommitmentsCovered", still
+
+
+# Counts over all jobs and rentals for the views of budgets and pools, made once for all of them.
+
+
+_WAITS_FOR_MONEY = frozenset({ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT})
+
+
+@dataclass(frozen=True, slots=True)
+class _Rentals:
+    """``of_budget``, ``of_pool``: the rentals. ``hourly``: what those of each budget cost now. ``pools``: of those that
+    have not ended."""
+
+    of_budget: Mapping[BudgetId, Sequence[Rental]]
+    of_pool: Mapping[PoolId, Sequence[Rental]]
+    hourly: Mapping[BudgetId, Price]
+    pools: Mapping[RentalId, PoolId]
+
+    @classmethod
+    def of(cls, rentals: Mapping[RentalId, Rental]) -> _Rentals:
+        of_budget: dict[BudgetId, list[Rental]] = defaultdict(list)
+        of_pool: dict[PoolId, list[Rental]] = defaultdict(list)
+        for rental in rentals.values():
+            of_budget[rental.budget].append(rental)
+            of_pool[rental.pool].append(rental)
+        hourly = {budget: current_rate(budget, of) for budget, of in of_budget.items()}
+        pools = {rental.id: rental.pool for rental in rentals.values() if rental.phase is not RentalPhase.ENDED}
+        return cls(of_budget, of_pool, hourly, pools)
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """``hourly``: what each budget's nodes cost now. ``waiting``: jobs that wait for their budget's money.
+    ``gpus_in_use``: of allocations on rentals not ended. ``adopted``: unfinished jobs that stand for other objects.
+    """
+
+    rentals_of_budget: Mapping[BudgetId, Sequence[Rental]]
+    rentals_of_pool: Mapping[PoolId, Sequence[Rental]]
+    hourly: Mapping[BudgetId, Price]
+    waiting: Mapping[BudgetId | None, int]
+    gpus_in_use: Mapping[PoolId, int]
+    adopted: Mapping[BudgetId | None, int]
+
+    @classmethod
+    def of(
+        cls,
+        jobs: Mapping[JobId, Job],
+        rentals: Mapping[RentalId, Rental],
+        verdicts: Mapping[JobId, Verdict],
+        memo: Memo | None = None,
+    ) -> Tally:
+        """Count what has changed: linear in jobs, placements and rentals where all is new."""
+        memo = Memo() if memo is None else memo
+        known = memo(_Rentals.of, rentals)
+        waits = memo.stable(memo.each(_waits_for_money, verdicts), "waits")
+        placed = memo.stable(memo.each(_placed, jobs), "placed")
+        return cls(
+            known.of_budget,
+            known.of_pool,
+            known.hourly,
+            memo(_waiting, waits, jobs),
+            memo(_gpus, placed, known.pools),
+            memo(_adopted_jobs, jobs),
+        )
+
+
+def _waits_for_money(verdict: Verdict) -> bool:
+    return verdict.reason.code in _WAITS_FOR_MONEY
+
+
+def _waiting(waits: Mapping[JobId, bool], jobs: Mapping[JobId, Job]) -> Mapping[BudgetId | None, int]:
+    return Counter([jobs[job].budget for job, waiting in waits.items() if waiting])
+
+
+def _placed(job: Job) -> tuple[Placement, ...]:
+    return () if job.allocation is None else job.allocation.placements
+
+
+def _gpus(placed: Mapping[JobId, tuple[Placement, ...]], pools: Mapping[RentalId, PoolId]) -> Mapping[PoolId, int]:
+    gpus: Counter[PoolId] = Counter()
+    for placements in placed.values():
+        for placement in placements:
+            if placement.rental in pools:
+                gpus[pools[placement.rental]] += placement.gpus
+    return gpus
+
+
+def _adopted_jobs(jobs: Mapping[JobId, Job]) -> Mapping[BudgetId | None, int]:
+    return Counter([job.budget for job in jobs.values() if job.target is not None and job.finish is None])
+
 
 _ERROR_STATES = {
     "GroupNotFound": PoolState.GROUP_NOT_FOUND,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition, ConditionStatus
-from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, ANNOTATION_STOP
+from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, ANNOTATION_STOP, ConditionType
 from charterer.domain.money import Price
 from charterer.domain.pool import Pool
 from charterer.domain.snapshot import Snapshot, Stop

@@ -2,25 +2,370 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
-from charterer.api.condition_types import ConditionType
+from pydantic import TypeAdapter
+
 from charterer.api.models.base import Condition
-from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, JobState, TrainingJobView
-from charterer.controller.snapshot.problems import PROFILE_NAME
-from charterer.controller.status.bottlenecks import bottleneck_conditions
+from charterer.api.models.trainingjob_status import (
+    INVALID_TEMPLATE,
+    MOST_SECONDS,
+    OPTIONS_SHOWN,
+    ComparedOption,
+    JobState,
+    TrainingJobView,
+)
+from charterer.api.names import ConditionType
+from charterer.controller.snapshot.jobs import PROFILE_NAME
 from charterer.controller.status.conditions import condition
-from charterer.controller.status.job_limits import own_limits
-from charterer.controller.status.job_options import NO_OPTIONS, ShownOptions
 from charterer.domain.errors import Problem
-from charterer.domain.job import Job
-from charterer.domain.jobs.finish import CANNOT_START, FinishKind
-from charterer.domain.jobs.job_cost import job_cost
-from charterer.domain.plan import ReasonCode, Verdict
+from charterer.domain.ids import BudgetId, JobId
+from charterer.domain.job import CANNOT_START, Finish, FinishKind, Job, ResizePolicy
+from charterer.domain.job_records import job_cost
+from charterer.domain.money import Money, Price
+from charterer.domain.plan import ReasonCode, TargetOutlook, Verdict
+from charterer.domain.pool import Pool
+from charterer.domain.reasons.phrases import format_duration, format_money, name
+from charterer.domain.reports import Bottleneck, BottleneckKind
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after
+from charterer.domain.time import Instant, after, format_minute, seconds_between
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.explain.alternatives import Alternative, Comparison, Rank, compared_options
+from charterer.policy.explain.ruled_out import RuledOut, ruled_out
+from charterer.policy.jobs.job_facts import last_advance, replaced_when_stalled, stall_seconds, stalls_at
+from charterer.policy.nodes.limits import stop_cost, within_max_cost
+from charterer.policy.solve.phase_dp import key_of
 from charterer.sentences import count, is_or_are
+
+# The conditions of what holds a job's run up: what it costs an hour, and what to do.
+
+
+NO_STEP = "NoStep"
+
+
+def lost_rate(job: Job, found: Bottleneck) -> Price:
+    """Dollars an hour of the job's GPUs that a bottleneck takes."""
+    hourly = 0 if job.allocation is None else job.allocation.option.price.micros_per_hour
+    return Price(round(found.lost * hourly))
+
+
+def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
+    """A condition for each bottleneck of the present run; none where nothing holds it up."""
+    if job.finish is not None or job.allocation is None:
+        return
+    for found in job.bottlenecks:
+        reason, message = _told(job, found)
+        yield condition(ConditionType(found.kind), True, reason, message, now, job.generation)
+    at, since = stalls_at(job), last_advance(job)
+    if at is not None and since is not None and now >= at and not replaced_when_stalled(job):
+        yield condition(ConditionType.STALLED, True, NO_STEP, _stalled(job, since), now, job.generation)
+
+
+def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
+    """Reason and message."""
+    assert job.allocation is not None
+    cost = f"that is {found.lost:.0%} of its time, {format_money(lost_rate(job, found).dollars_per_hour)} an hour"
+    where = "" if found.pod is None else f"pod {found.pod} of run {found.run}"
+    on = "" if found.rental is None else f" on GPURental {found.rental}"
+    match found.kind:
+        case BottleneckKind.SLOW_WORKER:
+            text = f"{where}{on} computes {found.value:.2f} times as long as the others, which wait for it: {cost}. "
+            return (
+                "SlowerThanPeers",
+                text + _remedy(job, found),
+            )
+        case BottleneckKind.SLOW_NODE:
+            text = f"{where}{on} computes {found.value:.2f} times as long as runs of its class on other nodes: {cost}. "
+            return "SlowerThanItsClass", text + (
+                f"It is the node, or this job's own data: delete GPURental {found.rental} to get another node"
+            )
+        case BottleneckKind.INPUT_STARVED:
+            text = f"{where or 'every pod'}{on} waits for input in {found.value:.0%} of each step: {cost}. "
+            return "WaitsForInput", text + "Start more loader processes, or bring the data nearer"
+        case BottleneckKind.SYNC_BOUND:
+            text = f"all ranks wait for each other in {found.value:.0%} of each step: {cost}. "
+            return "WaitsForOthers", text + "Raise the batch, accumulate gradients, or use fewer and larger nodes"
+        case BottleneckKind.CHECKPOINT_TOO_LONG:
+            rate = format_money(job.allocation.option.price.dollars_per_hour)
+            text = f"a checkpoint takes {found.value:.0f} s and the grace period is {job.grace_seconds} s: "
+            text += f"a stop loses what was done since the last one, at {rate} an hour. "
+            return "LongerThanGrace", text + "Raise terminationGracePeriodSeconds, or save faster"
+
+
+def _remedy(job: Job, found: Bottleneck) -> str:
+    """What becomes of a slow worker."""
+    if job.nodes_replaced:
+        return "It got another node before: so it is rather what this rank has to do"
+    if job.resize is ResizePolicy.NEVER:
+        return f"Delete GPURental {found.rental} to start the job again with another node"
+    return "It gets another node once that pays"
+
+
+def _stalled(job: Job, since: Instant) -> str:
+    assert job.allocation is not None
+    rate = format_money(job.allocation.option.price.dollars_per_hour)
+    return (
+        f"run {job.allocation.run} has not advanced since {format_minute(since)}, for more than "
+        f"{format_duration(stall_seconds(job))}, while its pods live: {rate} an hour. Read the logs of all ranks, and "
+        "delete its pods to start it again; with spec.stallTimeoutSeconds that is done for you"
+    )
+
+
+# Whether a job can keep to its own limits: its targetCompletionTime and its maxCost.
+
+
+IN_TIME = "InTime"
+TARGET_MISSED = "TargetMissed"
+_END_UNKNOWN = "EndUnknown"
+_NOT_LIMITED = "NotLimited"
+
+
+def own_limits(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> tuple[Condition, ...]:
+    """The conditions of the limits that the job has; ``cost`` is what it has cost so far."""
+    limits = on_target(job, verdict, now), max_cost_condition(job, verdict, cost, now)
+    return tuple(limit for limit in limits if limit is not None)
+
+
+_Shown = tuple[bool | None, str, str]
+"""Whether a condition holds (None: unknown), its reason and its message."""
+
+
+def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
+    """Whether the job ends by its targetCompletionTime; None where it has none."""
+    target = job.target_completion
+    if target is None:
+        return None
+    shown = _ended_on_target(job.finish, target) if job.finish is not None else _to_target(job, target, verdict, now)
+    return condition(ConditionType.ON_TARGET, *shown, now=now, generation=job.generation)
+
+
+def _ended_on_target(finish: Finish, target: Instant) -> _Shown:
+    ended, wanted = f"the job ended {format_minute(finish.at)}", f"target {format_minute(target)}"
+    if finish.kind is FinishKind.FAILED:
+        return False, TARGET_MISSED, f"{ended} as {finish.kind}; {wanted}"
+    if finish.at > target:
+        return False, TARGET_MISSED, f"{ended}, {_later(target, finish.at)} {wanted}"
+    return True, IN_TIME, f"{ended}; {wanted}"
+
+
+def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant) -> _Shown:
+    """The same of a job that has not ended, by what the plan expects of it."""
+    wanted = f"target {format_minute(target)}"
+    outlook = None if verdict is None else verdict.target
+    seconds = None if verdict is None else verdict.remaining_seconds
+    if outlook is not None and not outlook.counts:
+        return False, TARGET_MISSED, _out_of_reach(wanted, target, outlook, seconds, now)
+    if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
+        seconds = outlook.seconds  # of the path that the target needs; the job's own may end before that
+    starts_in = 0.0 if verdict is None else verdict.starts_in
+    ends = None if seconds is None else after(now, starts_in + seconds)
+    starts = "" if job.allocation is not None or starts_in else " if it starts now"
+    if target <= now:
+        expected = "" if ends is None else f"; the job is expected to end {format_minute(ends)}{starts}"
+        return False, TARGET_MISSED, f"{wanted} has passed{expected}"
+    if ends is None:
+        return None, _END_UNKNOWN, f"{wanted}; when the job ends is not known"
+    if outlook.met if outlook is not None else ends <= target:
+        return True, IN_TIME, f"expected to end {format_minute(ends)}{starts}; {wanted}"
+    missed = f"{wanted} cannot be met"
+    late = f"ends {format_minute(ends)}{starts}, {_later(target, ends)} it"
+    if outlook is None:
+        return False, TARGET_MISSED, f"{missed}: the job {late}"
+    if outlook.seconds <= outlook.fastest_seconds:
+        return False, TARGET_MISSED, f"{missed}: the fastest path {late}"
+    fastest = f"the fastest of all ends {format_minute(after(now, outlook.fastest_seconds))}"
+    return (
+        False,
+        TARGET_MISSED,
+        f"{missed} with what is left of the budget: the fastest path that it pays for {late}; {fastest}",
+    )
+
+
+def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds: float | None, now: Instant) -> str:
+    """The sentence on a target that counts as none; ``seconds``: to the expected end without it."""
+    fastest = after(now, outlook.fastest_seconds)
+    late = f"the fastest path ends {format_minute(fastest)}, {_later(target, fastest)} it"
+    ends = "" if seconds is None else f", and is expected to end {format_minute(after(now, seconds))}"
+    return f"{wanted} cannot be met: {late}; so the job is treated as one without a target{ends}"
+
+
+def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
+    """Whether the job, which has cost ``cost`` so far, ends before it has to be stopped for its maxCost.
+
+    None where it has no maxCost, or has ended.
+    """
+    if job.max_cost is None or job.finish is not None:
+        return None
+    observed = partial(condition, ConditionType.WITHIN_MAX_COST, now=now, generation=job.generation)
+    if verdict is not None and verdict.reason.code is ReasonCode.MAX_COST:
+        return observed(False, ReasonCode.MAX_COST.value, verdict.reason.message)
+    if verdict is None or verdict.option is None or verdict.remaining_seconds is None:
+        spent = f"{cost} of spec.maxCost {job.max_cost} are spent"
+        if job.remaining is None:
+            spent += (
+                "; nothing says how much work it is, so its cost is not known, and it is stopped before it costs more"
+            )
+        return observed(None, _END_UNKNOWN, spent)
+    option = verdict.option
+    rest = option.paid_price.dollars_per_second * verdict.remaining_seconds
+    needed = cost + Money.of(rest + stop_cost(job, option))
+    if within_max_cost(job, option, rest, (job.max_cost - cost).dollars):
+        message = f"about {cost + Money.of(rest)} in all on {name(option)}; spec.maxCost {job.max_cost}"
+        return observed(True, _NOT_LIMITED, message)
+    message = (
+        f"{cost} are spent, and on {name(option)} the job would be stopped before its end: it needs about {needed} in "
+        f"all, including a reserve for an orderly stop, and spec.maxCost is {job.max_cost}: raise it"
+    )
+    return observed(False, ReasonCode.MAX_COST.value, message)
+
+
+def _later(target: Instant, ends: Instant) -> str:
+    return f"{format_duration(seconds_between(target, ends))} after"
+
+
+# The options of jobs for their status: what ``charterer explain`` compares, for those who may read only the job.
+
+
+_log = logging.getLogger(__name__)
+
+RULED_OUT = "ruled out"
+"""The verdict on an option that the job may not have."""
+_FRESH_SECONDS = 30.0
+"""Seconds for which options are shown again while the decision is the same: as often as numbers are written."""
+_COMPARED_A_SECOND = 1_000
+"""Options compared a second at most, over all jobs: 20 to 60 ms of the thread, the less the more options a job has."""
+
+_ROWS: TypeAdapter[tuple[ComparedOption, ...]] = TypeAdapter(tuple[ComparedOption, ...])
+
+
+class ShownOptions(NamedTuple):
+    """Options, and when they were compared; None where nothing was."""
+
+    rows: tuple[ComparedOption, ...] = ()
+    as_of: Instant | None = None
+
+
+NO_OPTIONS = ShownOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """The options of a job, for as long as ``decision`` stays the same. ``rows`` is JSON text, as in ``ViewWriter``."""
+
+    decision: tuple[object, ...]
+    rows: bytes
+    as_of: Instant
+
+
+class JobOptions:
+    """Compares the options of jobs in the last plan, at most so many a second, and remembers them for a while."""
+
+    def __init__(self) -> None:
+        self._solutions: dict[BudgetId, BudgetSolution] = {}
+        self._budgets: dict[BudgetId, Comparison] = {}
+        self._kept: dict[JobId, _Kept] = {}
+        self._left = float(_COMPARED_A_SECOND)
+        self._looked: Instant | None = None
+
+    def planned(self, snapshot: Snapshot, solutions: Iterable[BudgetSolution]) -> None:
+        """A plan of this snapshot was made from these solutions: none where no plan could be made."""
+        self._solutions = {solution.budget.id: solution for solution in solutions}
+        self._budgets = {}
+        for gone in self._kept.keys() - snapshot.jobs.keys():
+            del self._kept[gone]
+
+    def of(self, job: Job, verdict: Verdict | None, now: Instant) -> ShownOptions:
+        """The options of a job of the last plan's snapshot; none while it is not its turn."""
+        solution = None if job.budget is None else self._solutions.get(job.budget)
+        if solution is None or verdict is None or not job.wants_to_run:
+            self._kept.pop(job.id, None)
+            return NO_OPTIONS
+        has = None if job.allocation is None else key_of(job.allocation.option)
+        wants = None if verdict.option is None else key_of(verdict.option)
+        decision = job.generation, has, wants, verdict.reason.code
+        kept = self._kept.get(job.id)
+        if kept is not None and kept.decision != decision:
+            del self._kept[job.id]
+            kept = None
+        fresh = kept is not None and seconds_between(kept.as_of, now) < _FRESH_SECONDS
+        if not fresh and self._may_compare(now):
+            rows: tuple[ComparedOption, ...] = ()
+            try:
+                rows = self._compared(job, verdict, solution)
+            except Exception:  # the rest of the view is shown anyway
+                if kept is None:
+                    _log.exception("options of TrainingJob %s/%s; please report it", job.namespace, job.name)
+            self._kept[job.id] = _Kept(decision, _ROWS.dump_json(rows, exclude_none=True), now)
+            return ShownOptions(rows, now)
+        return NO_OPTIONS if kept is None else ShownOptions(_ROWS.validate_json(kept.rows), kept.as_of)
+
+    def _may_compare(self, now: Instant) -> bool:
+        passed = 0.0 if self._looked is None else max(seconds_between(self._looked, now), 0.0)
+        self._left = min(self._left + passed * _COMPARED_A_SECOND, _COMPARED_A_SECOND)
+        self._looked = now
+        return self._left > 0.0
+
+    def _compared(self, job: Job, verdict: Verdict, solution: BudgetSolution) -> tuple[ComparedOption, ...]:
+        budget = self._budgets.get(solution.budget.id)
+        if budget is None:
+            budget = self._budgets[solution.budget.id] = Comparison.of(solution)
+        self._left -= 1
+        found, pools = compared_options(job, verdict, budget, OPTIONS_SHOWN), budget.snapshot.pools
+        self._left -= found.compared
+        if found.rows:
+            return tuple([_compared(row, verdict, pools.get(row.option.pool)) for row in found.rows])
+        selected = budget.snapshot.pools_of(solution.budget)
+        excluded = [each for each in ruled_out(job, verdict, solution) if each.pool in selected]
+        return tuple([_ruled_out(each, selected[each.pool]) for each in excluded[:OPTIONS_SHOWN]])
+
+
+def _compared(row: Alternative, verdict: Verdict, pool: Pool | None) -> ComparedOption:
+    return ComparedOption(
+        pool=row.option.pool,
+        gpu_type=_gpu_type(pool),
+        capacity_type=None if pool is None else pool.capacity_type,
+        gpus=row.option.gpus,
+        variant=row.option.variant or None,
+        hourly=row.option.price,
+        seconds_left=_seconds(row.seconds),
+        cost_left=_money(row.dollars + row.empty),
+        per_hour_saved=None if row.per_hour_saved is None else _money(row.per_hour_saved),
+        verdict=str(row.rank),
+        nodes=str(row.nodes),
+        message=verdict.reason.message if row.rank is Rank.CHOSEN else "",
+    )
+
+
+def _ruled_out(found: RuledOut, pool: Pool) -> ComparedOption:
+    return ComparedOption(
+        pool=found.pool,
+        gpu_type=_gpu_type(pool),
+        capacity_type=pool.capacity_type,
+        gpus=None if found.option is None else found.option.gpus,
+        variant=None if found.option is None else found.option.variant or None,
+        hourly=None if found.option is None else found.option.price,
+        seconds_left=None if found.seconds is None else _seconds(found.seconds),
+        cost_left=None if found.dollars is None else _money(found.dollars),
+        verdict=RULED_OUT,
+        message=found.why,
+    )
+
+
+def _gpu_type(pool: Pool | None) -> str | None:
+    return None if pool is None or pool.offering is None else pool.offering.gpu_type
+
+
+def _seconds(seconds: float) -> int:
+    return round(min(max(seconds, 0.0), MOST_SECONDS))
+
+
+def _money(dollars: float) -> Money:
+    return Money.of(max(dollars, 0.0))
+
 
 _CHOSEN = (ReasonCode.BUDGET_OPTIMAL, ReasonCode.RIGID, ReasonCode.NO_CURVE, ReasonCode.CHEAPEST_OVER_BUDGET)
 _LIMITED = (

@@ -18,20 +18,19 @@ from typing import Any, NamedTuple
 from pydantic_core import from_json, to_json
 
 from charterer.api import decode, names
+from charterer.api.metadata import differs_by
 from charterer.api.models.base import Condition, InvalidObjectView, dump
 from charterer.api.models.gpubudget_status import GPUBudgetView
 from charterer.api.models.gpupool import GPUPoolView
 from charterer.api.models.gpupoolset import GPUPoolSetStatus
 from charterer.api.models.speedupprofile import SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
-from charterer.api.significant_change import differs_by
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError, BadRequest, Conflict, NotFound, Withheld
-from charterer.cluster.kinds import AnyKind
-from charterer.cluster.patches import status_apply
+from charterer.cluster.kinds import AnyKind, status_apply
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.backoff import Backoff
 from charterer.controller.status.conditions import dated
+from charterer.controller.surveys import Backoff
 from charterer.domain.ids import StepKey
 from charterer.domain.snapshot import Snapshot
 

@@ -24,16 +24,15 @@ from charterer.domain.job import Placement
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.reasons.facts_of_options import NodeEmptied
+from charterer.domain.reasons.options import NodeEmptied
 from charterer.domain.time import after, seconds_between
 from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position, next_run
-from charterer.policy.nodes.capacity import FreeNodes
-from charterer.policy.nodes.node_fit import kind
-from charterer.policy.nodes.occupants import Occupant
+from charterer.policy.nodes.placement import FreeNodes, kind
+from charterer.policy.nodes.rentals import Occupant
 from charterer.policy.options.option_value import Projection
 from charterer.policy.options.pair_speeds import chooses_partner
 from charterer.policy.outlook.move_gate import Hold

@@ -7,24 +7,18 @@ from dataclasses import dataclass, field
 from math import inf
 
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import Job, Run
-from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.job import Job, Run, TrainingGroup
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState
-from charterer.domain.reasons import facts_of_jobs as of_jobs
-from charterer.domain.reasons import facts_of_nodes as of_nodes
+from charterer.domain.reasons import jobs as of_jobs
+from charterer.domain.reasons import nodes as of_nodes
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.budgets.inputs import PlanInputs
-from charterer.policy.jobs.back_off import NOT_BEFORE_ITS_RECORD
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.hopeless import hopeless
-from charterer.policy.jobs.job_facts import JobFacts
-from charterer.policy.jobs.predicates import reason, widens
-from charterer.policy.jobs.stalls import stall_seconds
-from charterer.policy.nodes.known_ends import KnownEnd
-from charterer.policy.nodes.rental_index import RentalIndex
+from charterer.policy.jobs.job_facts import NOT_BEFORE_ITS_RECORD, JobFacts, hopeless, reason, stall_seconds, widens
+from charterer.policy.nodes.rentals import KnownEnd, RentalIndex
 
 
 @dataclass(frozen=True, slots=True)

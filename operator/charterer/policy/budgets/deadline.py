@@ -17,25 +17,18 @@ from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.option import Option
 from charterer.domain.plan import TargetOutlook
-from charterer.domain.reasons.facts_of_options import (
-    TargetFact,
-    TargetKept,
-    TargetMissed,
-    TargetNotPaid,
-    TargetOutOfReach,
-)
+from charterer.domain.reasons.options import TargetFact, TargetKept, TargetMissed, TargetNotPaid, TargetOutOfReach
 from charterer.domain.rental import has_machine
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.inputs import PlanInputs
-from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import job_position
-from charterer.policy.nodes.pool_nodes import PoolNodes
-from charterer.policy.nodes.pool_quota import launch_waits
+from charterer.policy.jobs.job_facts import GroupKey, job_position
+from charterer.policy.nodes.pool_room import launch_waits
+from charterer.policy.nodes.rentals import PoolNodes
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues
-from charterer.policy.solve.bisection import bisect
+from charterer.policy.solve.hull import bisect
 
 MARGIN = 0.1
 """Fraction of its time by which a path must end before the target to be entered; staying on it needs no margin.

@@ -12,23 +12,289 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, partial
-from math import inf
+from functools import cache, cached_property, partial
+from math import inf, log
 
-from charterer.domain.budget import Balance, Budget, ClassHistory
+from charterer.domain.budget import (
+    HISTORY_HALF_LIFE_SECONDS,
+    OPENING_SECONDS,
+    WEEK_SECONDS,
+    Balance,
+    Budget,
+    ClassHistory,
+    decay,
+)
 from charterer.domain.ids import ClassId, Rate
 from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Profile
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Remember, directly
-from charterer.policy.budgets.arrivals import Arrivals, SeenJobs, expected_arrivals
-from charterer.policy.budgets.declared_load import Evidence, believed_arrivals, believed_work, evidence
-from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.job_facts import GroupKey
+from charterer.policy.options.market import MenuKey
 from charterer.policy.options.menu import Menu, Menus
-from charterer.policy.options.menu_key import MenuKey
-from charterer.policy.solve.exchange_rate import Demand
-from charterer.policy.solve.hull import Hull
+from charterer.policy.solve.hull import Demand, Hull
+
+# How often a budget's jobs come, from its first job on: a rate that no exchange rate changes.
+#
+# Finished jobs are in the budget's history (``ledger.balance``), all others are in sight; each counts once. A
+# Poisson process whose rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate
+# updating: Harvey and Fernandes 1989). The prior is what the owner's amount was made for. A weight that halves in a
+# month tells what is usual, and that in turn is the prior of the count whose weights halve in a week:
+#
+# λ₀ = max(amount / (R₀·m) − opening, a quarter of that) / 30 days m: mean dollars of a job λ_m = (a₀·s + S_m) /
+# (a₀·s / λ₀ + E_m) λ = (n₀·s + S_w) / (n₀·s / λ_m + E_w) after the first day, λ_m before
+#
+# m is at the cheapest width and, as what a job's time is worth, in no cheaper a pool than usual
+# (``options.menu``): a cheap pool that is added does not mean that more jobs come.
+#
+# S are faded counts and E the faded time since the budget was made. The jobs of its first hour are its opening: a
+# stock that waited for it, in no count. Jobs that come together are one event: e batches were seen, of s jobs each.
+# So a sweep of twenty jobs is no load of twenty jobs an hour.
+#
+# Each class has the part of λ that it has of the jobs seen, whatever became of them.
+
+
+PRIOR_BATCHES = 5.0
+"""a₀ = n₀: batches that the owner's amount is worth, and the usual rate beside the last week's."""
+AMOUNT_FACTOR = 2.0
+"""R₀: the owner's amount divided by what the load that it was made for usually costs at the least. In simulated months
+1.5 and 4 lose as little; an owner who knows better says how many jobs come (``arrivalsPerHour``)."""
+BATCH_SECONDS = 3_600.0
+"""Jobs that come within this time of a batch's first are of that batch."""
+HISTORY_BATCHES = 10
+"""Batches from which on, after a day, a rate counts as counted."""
+_DAY = 86_400.0
+_MONTH = 30 * _DAY
+_LEAST_PART = 0.25
+"""Part of λ₀ that an opening, however large, leaves."""
+
+
+@dataclass(frozen=True)
+class SeenJobs:
+    """The jobs of one class that were seen: those in the history, and when those came that are not in it."""
+
+    known: ClassHistory | None
+    created: Sequence[Instant]
+
+    def count(self, now: Instant) -> float:
+        """How many, with weights that halve in a month."""
+        before = 0.0 if self.known is None else self.known.aged(now).arrivals
+        if not self.created:
+            return before
+        if now < max(self.created):
+            return before + _faded(_ages(self.created, now), HISTORY_HALF_LIFE_SECONDS)
+        last, count = self._at_last
+        return before + count * decay(seconds_between(last, now), HISTORY_HALF_LIFE_SECONDS)
+
+    @cached_property
+    def _at_last(self) -> tuple[Instant, float]:
+        """When the last one came, and how many there were then, faded so: all fade alike after that."""
+        last = max(self.created)
+        return last, _faded(_ages(self.created, last), HISTORY_HALF_LIFE_SECONDS)
+
+
+@dataclass(frozen=True, slots=True)
+class Came:
+    """The jobs of all classes that came after a budget's opening, as of when the ``last`` of all came.
+
+    ``opening``: jobs before. ``month``, ``week``: jobs with weights that halve in that time. ``batches``: in how many
+    they came.
+    """
+
+    last: Instant
+    opening: int
+    jobs: int
+    month: float
+    week: float
+    batches: int
+
+    @classmethod
+    def of(cls, opened: Instant, seen: Sequence[SeenJobs], now: Instant | None = None) -> Came:
+        """The jobs of a budget that was made at ``opened``; with ``now``, what came after that came then."""
+        created = sorted([at if now is None else min(at, now) for jobs in seen for at in jobs.created])
+        came = [at for at in created if seconds_between(opened, at) > OPENING_SECONDS]
+        last = created[-1] if created else opened
+        ages = _ages(came, last)
+        month, week = _faded(ages, HISTORY_HALF_LIFE_SECONDS), _faded(ages, WEEK_SECONDS)
+        return cls(last, len(created) - len(came), len(came), month, week, _batches(ages))
+
+
+@dataclass(frozen=True, slots=True)
+class Arrivals:
+    """``rate``: jobs a second of all classes. ``parts``: of it by class. ``batches``: how many were seen.
+
+    ``jobs``: number of jobs that the rate rests on, the prior's included. ``counted``: whether it is a history and no
+    assumption. ``opening``: jobs in sight of the budget's first hour. ``seen``: jobs a second of the last week, by what
+    was seen alone.
+    """
+
+    rate: float
+    parts: Mapping[ClassId, float]
+    batches: float
+    jobs: float
+    counted: bool
+    opening: int
+    seen: float
+
+    def of(self, class_id: ClassId) -> float:
+        """Jobs a second of one class."""
+        return self.rate * self.parts.get(class_id, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class SeenLately:
+    """``jobs`` seen, with weights that halve in a week; ``elapsed``: seconds since the first of them."""
+
+    jobs: float
+    elapsed: float
+
+    def rate(self, least_seconds: float) -> float:
+        """Jobs a second, if they are taken to have come within ``least_seconds`` at least, and within a second."""
+        return self.jobs / _exposure(max(self.elapsed, least_seconds, 1.0), WEEK_SECONDS)
+
+
+def expected_arrivals(
+    amount: float,
+    opened: Instant,
+    seen: Mapping[ClassId, SeenJobs],
+    usual: float,
+    now: Instant,
+    remember: Remember = directly,
+) -> Arrivals:
+    """The arrivals of a budget's classes. ``amount``: dollars a month, 0 where it says nothing of the load.
+
+    ``opened``: when the budget was made. ``usual``: m, dollars.
+    """
+    age = max(seconds_between(opened, now), 1.0)
+    came = remember(Came.of, opened, tuple(seen.values()))
+    if now < came.last:
+        came = Came.of(opened, tuple(seen.values()), now)
+    since = seconds_between(came.last, now)
+    histories = [jobs.known.aged(now) for jobs in seen.values() if jobs.known is not None]
+    month = came.month * decay(since, HISTORY_HALF_LIFE_SECONDS) + sum(history.arrivals for history in histories)
+    week = came.week * decay(since, WEEK_SECONDS) + sum(history.recent_arrivals for history in histories)
+    size = came.jobs / came.batches if came.jobs else 1.0
+    batches = max(float(came.batches), month / size)
+    prior = PRIOR_BATCHES * size
+    owner = _owners_rate(amount, usual, came.opening)
+    monthly = _posterior(prior, owner, month, _exposure(age, HISTORY_HALF_LIFE_SECONDS))
+    rate = monthly if age < _DAY else _posterior(prior, monthly, week, _exposure(age, WEEK_SECONDS))
+    counts = {class_id: jobs.count(now) for class_id, jobs in seen.items()}
+    whole = sum(counts.values())
+    return Arrivals(
+        rate=rate,
+        parts={class_id: count / whole for class_id, count in counts.items()} if whole else {},
+        batches=batches,
+        jobs=PRIOR_BATCHES + batches,
+        counted=batches >= HISTORY_BATCHES and age >= _DAY,
+        opening=came.opening,
+        seen=week / _exposure(age, WEEK_SECONDS),
+    )
+
+
+def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> SeenLately | None:
+    """The arrivals seen of a class; None where no job ever was."""
+    begun = [*created] if known is None or not known.arrivals else [known.since, *created]
+    if not begun:
+        return None
+    week = _faded(_ages(created, now), WEEK_SECONDS) + (0.0 if known is None else known.aged(now).recent_arrivals)
+    return SeenLately(week, max(seconds_between(min(begun), now), 0.0))
+
+
+def _batches(ages: Sequence[float]) -> int:
+    """Number of batches of jobs of these ages, the oldest first."""
+    number, first = 0, inf
+    for age in ages:
+        if first - age > BATCH_SECONDS:
+            number, first = number + 1, age
+    return number
+
+
+def _owners_rate(amount: float, usual: float, opening: int) -> float:
+    """λ₀."""
+    if usual <= 0.0:
+        return 0.0
+    meant = max(amount, 0.0) / (AMOUNT_FACTOR * usual)
+    return max(meant - opening, _LEAST_PART * meant) / _MONTH
+
+
+def _posterior(prior_jobs: float, prior_rate: float, jobs: float, seconds: float) -> float:
+    """Jobs a second, by ``jobs`` seen in that time, and a prior; by what was seen alone where the prior is silent."""
+    if prior_rate <= 0.0:
+        return jobs / seconds
+    return (prior_jobs + jobs) / (prior_jobs / prior_rate + seconds)
+
+
+def _ages(created: Sequence[Instant], now: Instant) -> list[float]:
+    return [max(seconds_between(at, now), 0.0) for at in created]
+
+
+def _faded(ages: Sequence[float], half_life: float) -> float:
+    return sum([decay(age, half_life) for age in ages])
+
+
+def _exposure(elapsed: float, half_life: float) -> float:
+    """Seconds that passed in ``elapsed``, faded as counts are."""
+    return half_life / log(2.0) * (1.0 - decay(elapsed, half_life))
+
+
+# How much of a declared load counts: as much as the jobs of its class bear out.
+#
+# Words cost nothing. Whoever may write a SpeedupProfile could declare a load that takes a whole budget from all
+# other classes. So ``arrivalsPerHour`` and ``meanWork`` count only up to a bound:
+#
+# - arrivals: up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose
+# jobs no longer come no longer counts, and one of which no job was seen does not count at all. Jobs that never
+# wanted GPUs (suspended, refused) are not seen. - work: up to ``SEEN_FACTOR`` times the dollars of the dearest job
+# that was seen, of a job in sight what it has cost so far, and those of ``PRIOR_SECONDS`` on the cheapest path.
+#
+# Jobs in sight count anyway, with the work that they have left. So a class is weighed by at most about five times
+# what its own jobs cost, whatever it declares, and many classes of one namespace by no more than all their jobs.
+
+
+SEEN_FACTOR = 2.0
+"""Multiple of what was seen up to which a declared number counts: jobs that come at random often come twice as fast."""
+MOST_UNSEEN_SECONDS = 600.0
+"""Longest time over which arrivals are seen at least: a job that has just come says that one may come in the time that
+it takes on its cheapest path, or every ten minutes if it takes longer. So in its first minutes a declared load counts
+little more than the jobs in sight do themselves, however short its jobs are."""
+PRIOR_SECONDS = 300.0
+"""Seconds on its cheapest path that a job is believed to take before one of its class has cost anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Facts of a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
+
+    seen: SeenLately | None
+    dearest: float
+
+
+def evidence(
+    groups: Iterable[JobGroup], known: ClassHistory | None, created: Sequence[Instant], now: Instant
+) -> Evidence:
+    """``groups``: of the class. ``created``: of the jobs that are not in the history."""
+    return Evidence(seen_lately(known, created, now), _dearest_job(groups, known, now))
+
+
+def believed_arrivals(seen: SeenLately, hull: Hull) -> float:
+    """Jobs a second that are believed of a class at most. ``hull``: of one of its jobs."""
+    return SEEN_FACTOR * seen.rate(min(hull.seconds[0], MOST_UNSEEN_SECONDS))
+
+
+def _dearest_job(groups: Iterable[JobGroup], known: ClassHistory | None, now: Instant) -> float:
+    """Dollars of the dearest job of a class so far, or of its mean job in the history if that is more."""
+    in_sight = max([facts.spent(now) for group in groups for facts in group.members], default=0.0)
+    return max(in_sight, known.actual / known.jobs if known is not None and known.jobs else 0.0)
+
+
+def believed_work(hull: Hull, dearest: float) -> float:
+    """The fraction of a job's declared work that counts. ``hull``: of a job of that work; ``dearest``: in dollars."""
+    cheapest = hull.money[0]
+    believed = SEEN_FACTOR * dearest + PRIOR_SECONDS * hull.rates[0]
+    return min(believed / cheapest, 1.0) if cheapest > 0.0 else 1.0
+
 
 DEFAULT_WORK_SECONDS = 4 * 3600.0
 """Mean work, in seconds of the reference option, of a class that neither declares it nor has a job that reports it."""

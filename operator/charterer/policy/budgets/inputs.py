@@ -5,29 +5,33 @@ from __future__ import annotations
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from charterer.domain.budget import Selector
+from charterer.domain.budget_tree import NO_TREE, BudgetTree, budget_tree
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, PoolId, RentalId
-from charterer.domain.nodes.demands import NodeOffers, node_offers
-from charterer.domain.nodes.offered_node import offered_node
-from charterer.domain.period import period_bounds
+from charterer.domain.node_demands import NodeOffers, node_offers
+from charterer.domain.offered_node import offered_node
 from charterer.domain.plan import Reason
-from charterer.domain.selector import Selector
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.spending.budget_tree import NO_TREE, BudgetTree, budget_tree
+from charterer.domain.time import period_bounds
 from charterer.incremental import Memo
-from charterer.policy.jobs.exploration_budget import may_explore
-from charterer.policy.jobs.group_key import GroupKey
-from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups, stop_some
-from charterer.policy.jobs.job_facts import JobFacts, job_facts, job_position
-from charterer.policy.jobs.trying_jobs import trying_jobs
-from charterer.policy.nodes.holdings import Holdings, holdings
-from charterer.policy.nodes.known_ends import KnownEnds, known_ends
-from charterer.policy.nodes.max_cost import too_dear
-from charterer.policy.nodes.pool_nodes import PoolNodes, pool_nodes
-from charterer.policy.nodes.rental_index import BudgetPool, RentalIndex, rental_index
+from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups, may_explore, stop_some, trying_jobs
+from charterer.policy.jobs.job_facts import GroupKey, JobFacts, job_facts, job_position
+from charterer.policy.nodes.limits import too_dear
+from charterer.policy.nodes.rentals import (
+    BudgetPool,
+    Holdings,
+    KnownEnds,
+    PoolNodes,
+    RentalIndex,
+    holdings,
+    known_ends,
+    pool_nodes,
+    rental_index,
+)
 from charterer.policy.options.market import Market, market_of
 from charterer.policy.options.menu import Menus
 from charterer.policy.options.option_value import OptionValues
-from charterer.policy.options.width_backoff import quarantined_widths
+from charterer.policy.options.speeds import quarantined_widths
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +40,7 @@ class PlanInputs:
 
     ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer; ``offers``: what their
     nodes would be. ``ends``: the known ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget,
-    pools of slices that it leaves alone (``budgets.layouts``). ``refusing``: rentals whose nodes refused a
+    pools of slices that it leaves alone (``planner``). ``refusing``: rentals whose nodes refused a
     pod, with these nodes.
     """
 

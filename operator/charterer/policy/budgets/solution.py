@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import inf
+from math import exp, hypot, inf, log, sqrt
+from statistics import geometric_mean
 
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Balance, Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price, total
-from charterer.domain.period import period_bounds
+from charterer.domain.option import Option
 from charterer.domain.plan import (
     ArrivalsBasis,
     ArrivalsVerdict,
@@ -19,28 +20,255 @@ from charterer.domain.plan import (
     ForecastVerdict,
     PathVerdict,
     Reason,
+    ReasonCode,
     TargetOutlook,
 )
-from charterer.domain.time import Instant, seconds_between
-from charterer.policy.budgets import forecast_inputs
-from charterer.policy.budgets.arrivals import Arrivals
-from charterer.policy.budgets.assignment import GroupAssignment, assign, assign_at_rate
-from charterer.policy.budgets.cost_calibration import CostCalibration, calibrate, unavoidable_cost
+from charterer.domain.reasons import options as of
+from charterer.domain.reasons.fact import Fact, Wanted
+from charterer.domain.reasons.waits import LateNodes
+from charterer.domain.time import Instant, period_bounds, seconds_between
+from charterer.policy.budgets.assignment import (
+    CostCalibration,
+    GroupAssignment,
+    assign,
+    assign_at_rate,
+    calibrate,
+    unavoidable_cost,
+)
 from charterer.policy.budgets.deadline import DeadlineNeed, beyond_given, deadline_needs
-from charterer.policy.budgets.demand import budget_load
+from charterer.policy.budgets.demand import PRIOR_BATCHES, Arrivals, BudgetLoad, budget_load
+from charterer.policy.budgets.forecast import (
+    Forecast,
+    JobStream,
+    PacingState,
+    SpendBounds,
+    allowed_rate,
+    commitments_of,
+    forecast,
+    pacing_state,
+    remembered,
+)
 from charterer.policy.budgets.inputs import PlanInputs
-from charterer.policy.budgets.pacing import PacingState, allowed_rate, commitments_of, pacing_state
-from charterer.policy.budgets.plausible_loads import in_sight_fits, solve_for_plausible_loads
-from charterer.policy.budgets.spend_forecast import Forecast
-from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
-from charterer.policy.jobs.job_facts import least_worth
-from charterer.policy.nodes.accrued_cost import StartUps, spent
-from charterer.policy.nodes.occupants import Occupant, all_occupants, occupants
-from charterer.policy.nodes.pool_nodes import PoolNodes
-from charterer.policy.nodes.rental_index import PoolRentals
-from charterer.policy.options.option_value import OptionValues
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.policy.jobs.job_facts import GroupKey, least_worth
+from charterer.policy.nodes.pool_room import LaunchWait
+from charterer.policy.nodes.rentals import Occupant, PoolNodes, PoolRentals, StartUps, all_occupants, occupants, spent
+from charterer.policy.options.option_value import JobPosition, Move, OptionValues, Projection
+from charterer.policy.solve.hull import BudgetFit, Solution, rates_of_mixtures, solution_at, solve
+from charterer.policy.solve.phase_dp import key_of
+from charterer.sentences import count
+
+# The forecast of one budget: of the jobs to come of its groups, and of classes that only its history remembers.
+
+
+_PERIODS = 12
+"""Past months that are compared with their aim: a year. Older ones say little of how jobs come now."""
+
+
+def forecast_budget(
+    pacing: PacingState,
+    streams: Mapping[GroupKey, JobStream],
+    most: float,
+    calibration: CostCalibration,
+    balance: Balance | None,
+    came: Arrivals,
+) -> Forecast:
+    """The forecast of a budget whose groups' jobs come as ``streams`` and spend ``most`` dollars a second at most.
+
+    Classes of which no job is in sight may take whatever the plan gives them; the balance has what they cost.
+    """
+    in_sight = {key[0] for key in streams}
+    history = {} if balance is None else balance.class_history
+    absent = [
+        remembered(known, calibration.of(class_id).squared_cv, calibration.overhead, came.of(class_id), came.jobs)
+        for class_id, known in history.items()
+        if class_id not in in_sight and came.of(class_id)
+    ]
+    bounds = SpendBounds(inf if any(stream.spends for stream in absent) else most)
+    periods = () if balance is None else balance.history[-_PERIODS:]
+    past = [fraction for period in periods if (fraction := period.spent_fraction) is not None]
+    return forecast(pacing, [*streams.values(), *absent], bounds, calibration.spread, past)
+
+
+def forecast_assigned(
+    pacing: PacingState,
+    assignments: Mapping[GroupKey, GroupAssignment],
+    calibration: CostCalibration,
+    budget: Budget,
+    came: Arrivals,
+) -> Forecast:
+    """The forecast of the budget at what its groups are given."""
+    streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
+    most = sum(
+        assignment.group.spend_at(-1, calibration.factor(key[0]), calibration.overhead)
+        for key, assignment in assignments.items()
+    )
+    return forecast_budget(pacing, streams, most, calibration, budget.balance, came)
+
+
+def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], calibration: CostCalibration) -> Forecast:
+    """The forecast at an exchange rate that is kept whatever is spent."""
+    rate = sum(stream.spends for stream in streams)
+    return forecast(pacing, streams, SpendBounds(rate, rate), calibration.spread)
+
+
+def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -> ForecastVerdict:
+    """The forecast of several budgets together, at most ``most``: half an interval is the root of the sum of squares of
+    theirs, as if what they spend were independent.
+    """
+    expected = total(each.expected for each in forecasts)
+    below = Money(round(hypot(*(each.expected.micros - each.low.micros for each in forecasts))))
+    above = Money(round(hypot(*(each.high.micros - each.expected.micros for each in forecasts))))
+    three = (expected, expected - below, expected + above)
+    return ForecastVerdict(*(each if most is None else min(each, most) for each in three))
+
+
+# The exchange rate of a budget of which nobody knows how many jobs will come.
+
+
+_QUANTILES = (-1.5341, -0.8871, -0.4888, -0.1573, 0.1573, 0.4888, 0.8871, 1.5341)
+"""The middles of eight equal parts of the normal distribution."""
+_SIZE_SQUARES = 3.25
+"""1 + c²: of jobs whose dollars have a coefficient of variation of c = 1.5."""
+
+
+def solve_for_plausible_loads(
+    load: BudgetLoad, calibration: CostCalibration, horizon: float, allowed: float
+) -> Solution:
+    """The solution at the geometric mean of the θ that each plausible load would need.
+
+    θ goes with a power of money over load. The hours lost by a θ that is too low by a factor, in percent, are about as
+    many as the dollars lost by one that is too high by the same factor; so θ is the mean on a logarithmic scale. The
+    jobs to come are f times as expected, where f is lognormal with mean 1 and variance
+
+        u² / (a₀ + e) + (1 + c²) / (N + 1)
+
+    e: batches that were seen; N: jobs to come; u: the part of them that is not declared.
+    """
+    groups = [(group, calibration.factor(key[0])) for key, group in load.groups.items()]
+    demands = [group.demand(kappa, calibration.overhead) for group, kappa in groups]
+    expected = solve(demands, allowed)
+    coming = horizon * sum(group.arrivals for group, _ in groups)
+    declared = horizon * sum(group.arrivals for group, _ in groups if group.basis is ArrivalsBasis.DECLARED)
+    if not coming or expected.fit is BudgetFit.INFEASIBLE:
+        return expected
+    in_sight = [group.demand(kappa, calibration.overhead, coming=0.0).spends for group, kappa in groups]
+    unsure = (1.0 - declared / coming) ** 2 / (PRIOR_BATCHES + load.arrivals.batches)
+    sigma = sqrt(log(1.0 + unsure + _SIZE_SQUARES / (coming + 1.0)))
+
+    least = min([one.slopes[0] / one.weight for one in demands if one.slopes], default=0.0)
+    if not least:
+        return expected
+    factors = [exp(sigma * quantile - sigma * sigma / 2.0) for quantile in _QUANTILES]
+    rates = [max(rate, least) for rate in rates_of_mixtures(demands, in_sight, factors, allowed)]
+    if min(rates) == max(rates) == expected.rate:
+        return expected
+    return solution_at(demands, Rate(geometric_mean(rates)))
+
+
+def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float) -> bool:
+    """Whether the money is enough for the jobs in sight on their cheapest options, beside those that are counted on."""
+    least = 0.0
+    for key, group in load.groups.items():
+        sure = 0.0 if group.basis is ArrivalsBasis.ASSUMED else 1.0
+        least += group.spend_at(0, calibration.factor(key[0]), calibration.overhead, coming=sure)
+    return least <= allowed
+
+
+# Reasons: what an option takes and costs, what the next one would, and what the budget pays a second.
+
+
+def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
+    """How late a pool is expected to give a node."""
+    return LateNodes(pool, wait.expected, wait.probation)
+
+
+def no_history(verdict: BudgetVerdict) -> str:
+    """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``."""
+    came = verdict.arrivals
+    if not came.jobs and not came.batches:
+        return f"no jobs yet. If none comes, the month ends at {ends_at_least(verdict)}"
+    batches = f"{came.batches} batch{'' if came.batches == 1 else 'es'}"
+    return (
+        f"assumed: {count(came.jobs, 'job')} in sight, {batches}; no history. If nothing else comes, the month ends at "
+        f"{ends_at_least(verdict)}"
+    )
+
+
+def ends_at_least(verdict: BudgetVerdict) -> Money:
+    """The dollars at the month's end, if nothing comes beside the jobs in sight."""
+    return verdict.spent + verdict.in_sight + verdict.commitments
+
+
+def of_share(budget: Budget) -> str:
+    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty where it has all of it."""
+    share = budget.share
+    if share is None or share.given is None or not share.scaled:
+        return ""
+    return (
+        f"its amount is {share.in_all} of the {share.declared} of spec.amount: the budgets below GPUBudget "
+        f"{budget.parent} ask for {share.siblings} together, of {share.given}"
+    )
+
+
+def of_first_month(budget: Budget, now: Instant) -> str:
+    """``$4,600.00 of its $60,000.00 count for the rest of its first month ($83.33/h); ...``; empty later, and where it
+    says what was spent before."""
+    budget = budget.in_period_of(now)
+    if not budget.prorated or budget.penniless:
+        return ""
+    seconds = max(seconds_between(budget.created, budget.period[1]), 1.0)
+    part, whole = (Price.per_second(amount.dollars / seconds) for amount in (budget.counted, budget.amount))
+    return (
+        f"{budget.counted} of its {budget.amount} count for the rest of its first month ({part}); if all of it is for "
+        f'that time ({whole}), set spec.openingSpend to "0", and otherwise to what was spent before in that month'
+    )
+
+
+def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
+    """Why a job has this option: against the next cheaper one in numbers, the next wider one as a fact."""
+    menu = values.menu
+    here = to_the_end(option, values, position)
+    cost = Money.of(here.dollars)
+    if not menu.known:
+        code = ReasonCode.RIGID if menu.rigid else ReasonCode.NO_CURVE
+        return Reason(code, 0.0, ZERO, of.UnknownSpeed(option, here.seconds, cost, position.left))
+    own, others = key_of(option), values.entering(position)  # best first
+    above = next((each for each in others if each.seconds < here.seconds and key_of(each.option) != own), None)
+    below = next((each for each in others if each.dollars < here.dollars and key_of(each.option) != own), None)
+    faster = None if above is None else _faster(above, here, values)
+    facts = of.Chosen(option, here.seconds, cost, faster, above is None and values.on_menu(option))
+    code = (
+        ReasonCode.RIGID if menu.rigid else ReasonCode.BUDGET_OPTIMAL if feasible else ReasonCode.CHEAPEST_OVER_BUDGET
+    )
+    if below is None:
+        return Reason(code, 0.0, ZERO, facts)
+    saved, more = below.seconds - here.seconds, here.dollars - below.dollars
+    return Reason(code, weight * saved, Money.of(more), facts, below.option)
+
+
+def _faster(above: Projection, here: Projection, values: OptionValues) -> of.Faster:
+    saved, more = here.seconds - above.seconds, above.dollars - here.dollars
+    hourly, pays = Money.of(more / saved * 3600), Money.of(values.worth * 3600)
+    return of.Faster(above.option, saved, Money.of(more), hourly, pays)
+
+
+def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Projection:
+    """The rest of the job, entering the option included, as if for a new run."""
+    projection = values.staying(option, position)
+    time, cost = projection.seconds + option.entry_seconds, projection.dollars + option.entry_cost.dollars
+    return Projection(option, time, cost, values.worth * time + cost)
+
+
+def moving(move: Move, here: Option, work: float, pays: Money | None, weight: float) -> Reason:
+    """Why a running job goes elsewhere; ``pays``: what the budget pays for an hour saved, None for any price."""
+    facts = of.MovePays(here, work / here.speed, move.to, move.saved_seconds, move.cost, pays)
+    return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, facts, here)
+
+
+def waiting(code: ReasonCode, option: Option, why: Fact) -> Reason:
+    """Why a job waits for an option."""
+    return Reason(code, 0.0, ZERO, Wanted(option, why))
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,13 +582,13 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         }
         rate, planned, surplus = solution.rate, solution.spend, solution.fit is BudgetFit.SURPLUS
         feasible = solution.fit is not BudgetFit.INFEASIBLE or in_sight_fits(load, calibration, allowed)
-        forecast = forecast_inputs.forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
+        forecast = forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
     else:
         assignments = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
         rate, planned, surplus = budget.fixed_rate, sum(assignment.spend for assignment in assignments.values()), False
         feasible = True
         streams = [assignment.job_stream(key, calibration) for key, assignment in assignments.items()]
-        forecast = forecast_inputs.forecast_at_fixed_rate(pacing, streams, calibration)
+        forecast = forecast_at_fixed_rate(pacing, streams, calibration)
     waiting = sum(need.extra for need in needs.values() if need.job.allocation is None)
     return BudgetSolution(
         budget=budget,

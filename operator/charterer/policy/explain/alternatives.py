@@ -11,28 +11,159 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import Job
+from charterer.domain.ids import PoolId, Rate, RentalId
+from charterer.domain.job import Job, ResizePolicy, RunOutcome, Variant
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Verdict
+from charterer.domain.profile import CurveSource, Profile, ThroughputTable
 from charterer.domain.snapshot import Snapshot
-from charterer.gpu_types import RelativeSpeed
+from charterer.domain.time import Instant
+from charterer.gpu_types import RelativeSpeed, may_use
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.budgets.reasons import to_the_end
-from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.left_alone import LeftAlone, left_alone
-from charterer.policy.explain.speed_evidence import Basis, basis, reports
-from charterer.policy.explain.unused_variants import UnusedVariant, unused_variants
+from charterer.policy.budgets.solution import BudgetSolution, to_the_end
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
+from charterer.policy.options.speeds import (
+    has_curve,
+    measuring_profile,
+    quarantines,
+    units_differ,
+    untested,
+    widths_differ,
+)
 from charterer.policy.outlook.move_gate import MoveGate
-from charterer.policy.outlook.node_source import NodeSource
-from charterer.policy.outlook.outlook import Outlook
+from charterer.policy.outlook.outlook import NodeSource, Outlook
 from charterer.policy.outlook.placer import Placer, SharedNodes
 from charterer.policy.outlook.whole_nodes import WholeNodes
-from charterer.policy.solve.bisection import bisect
+from charterer.policy.solve.hull import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
+
+# The variants of a job that are no option for it, each with the reason.
+
+
+@dataclass(frozen=True, slots=True)
+class UnusedVariant:
+    """A variant without any option, and ``why``."""
+
+    name: str
+    why: str
+
+
+def unused_variants(job: Job, menu: Menu, solution: BudgetSolution) -> tuple[UnusedVariant, ...]:
+    """Those of the job's variants that are not on its menu."""
+    offered = {option.variant for option in menu.options}
+    out = [variant for variant in job.variants if variant.name not in offered]
+    return tuple([UnusedVariant(variant.name, _why(job, variant, solution)) for variant in out])
+
+
+def _why(job: Job, variant: Variant, solution: BudgetSolution) -> str:
+    profiles = solution.inputs.snapshot.profiles
+    profile = profiles.get(variant.class_id)
+    measure = measuring_profile([profiles.get(class_id) for class_id in job.classes])
+    if profile is not None and measure is not None and has_curve(profile):
+        no_pool = "no pool that is open to it has a number of GPUs at which its speed is known, or runs failed there"
+        return units_differ(profile, measure) or widths_differ(variant, profile) or no_pool
+    unknown = f"nothing is known of its speed, and SpeedupProfile {variant.class_id.name} declares none"
+    template = profiles.get(job.class_id)
+    if not solution.budget.exploration_percent:
+        return f"{unknown}; spec.explorationPercent of GPUBudget {solution.budget.id} pays for no trial"
+    if job.resize is ResizePolicy.NEVER:
+        return f"{unknown}; a job with resizePolicy Never tries nothing, because it could not leave it again"
+    if template is None or not template.reports:
+        return f"{unknown}; it is tried once jobs of the class have reported batch sizes and step times"
+    return f"{unknown}; one job of the class at a time tries it, while the budget pays for trials"
+
+
+# The evidence for the speed of an option: how it came to be known, and by how many reports.
+
+
+class Basis(StrEnum):
+    """The evidence for a speed, the surest first; DECLARED is what the profile's owner measured or said."""
+
+    MEASURED = "measured"
+    DECLARED = "declared"
+    FORMULA = "declared formula"
+    INTERPOLATED = "between two points"
+    EXTRAPOLATED = "extrapolated"
+    PRIOR = "from other classes"
+    ASSUMED = "assumed"
+
+
+_BASES = {
+    CurveSource.MEASURED: Basis.MEASURED,
+    CurveSource.DECLARED: Basis.DECLARED,
+    CurveSource.EXTRAPOLATED: Basis.EXTRAPOLATED,
+    CurveSource.PRIOR: Basis.PRIOR,
+}
+
+
+def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
+    """The evidence for the speed on a width: the weakest of the class's phases."""
+    if profile is None:
+        return Basis.ASSUMED
+    found = [_of_phase(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
+    return max(found, key=list(Basis).index, default=Basis.ASSUMED)
+
+
+def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
+    curve = next((curve for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
+    if curve is None:
+        return Basis.ASSUMED
+    if not isinstance(curve.form, ThroughputTable):
+        return Basis.FORMULA
+    at = next((at for at, (width, _) in enumerate(curve.form.points) if width == gpus), None)
+    if at is None:
+        return Basis.INTERPOLATED
+    return _BASES[curve.origins[at].source] if curve.origins else Basis.DECLARED
+
+
+def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
+    """How many reports of a width there were; of a learned curve, which says the same in every phase."""
+    curves = () if profile is None else profile.phases[0].curves
+    return sum(
+        origin.reports
+        for curve in curves
+        if curve.gpu_type == gpu_type
+        for width, _, origin in curve.learned
+        if width == gpus
+    )
+
+
+# Widths that a job asks for and may not have, because runs failed there.
+
+
+@dataclass(frozen=True, slots=True)
+class LeftAlone:
+    """A width that is no option because runs failed there: until when, None where the job never goes there again."""
+
+    gpu_type: str
+    gpus: int
+    until: Instant | None
+    message: str
+    variant: str = ""
+
+
+def left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
+    """The widths of one of the job's variants."""
+    profile, name = snapshot.profiles.get(variant.class_id), variant.name
+    if profile is None:
+        return ()
+    found = {
+        (failed.gpu_type, failed.gpus): LeftAlone(failed.gpu_type, failed.gpus, until, failed.message, name)
+        for failed, until in quarantines(profile, snapshot.now)
+        if variant.least <= failed.gpus <= variant.most
+        and may_use(failed.gpu_type, job.gpu_types, variant.slices, variant.shared_mib)
+    }
+    for record in job.records if job.failures else ():
+        pool = snapshot.pools.get(record.option.pool)
+        failed = record.outcome is RunOutcome.FAILED and record.option.variant == name
+        if failed and pool is not None and pool.offering is not None:
+            width = pool.offering.gpu_type, record.option.gpus
+            if untested(profile, frozenset({width})):
+                found[width] = LeftAlone(*width, None, record.message, name)
+    return tuple(found[width] for width in sorted(found))
+
 
 _HALVINGS = 40
 """Halvings of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
@@ -374,3 +505,37 @@ def _turning_point(loses_by: Callable[[float], float]) -> float | None:
         if loses_by(far) <= 0.0:
             return bisect(1.0, far, lambda factor: loses_by(factor) <= 0.0, _HALVINGS)[1]
     return None
+
+
+# The node of a job that is narrower than a node: how much of it is empty, and what is paid for all of it.
+
+
+@dataclass(frozen=True, slots=True)
+class JobNode:
+    """A node of ``gpus`` GPUs, of which nobody uses ``empty`` while the job is there, at ``price``.
+
+    ``rental``: which one; None for a node that starts up or is still to be rented.
+    """
+
+    rental: RentalId | None
+    gpus: int
+    empty: int
+    price: Price
+
+
+def job_node(job: Job, option: Option, budget: Comparison) -> JobNode | None:
+    """The node of a job on ``option``; None for whole nodes, for slices, and where nodes are paid for in any case."""
+    snapshot, allocation = budget.snapshot, job.allocation
+    pool = snapshot.pools.get(option.pool)
+    if pool is None or pool.quote is None or pool.committed is not None or option.slice:
+        return None
+    size = pool.gpus_per_node
+    if option.takes >= size:
+        return None
+    if allocation is None:
+        return JobNode(None, size, budget.placer.idle_beside(job, option), pool.quote.price)
+    rental = allocation.placements[0].rental
+    if rental not in snapshot.rentals:
+        return None
+    used = budget.solution.inputs.holdings.used.get(rental, 0)
+    return JobNode(rental, size, max(size - used, 0), snapshot.rentals[rental].price)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 
 from charterer.domain.ids import PoolId
 from charterer.domain.job import Job, SpotPolicy
-from charterer.domain.nodes.demands import misfits
-from charterer.domain.nodes.packing import pods_on_node
+from charterer.domain.node_demands import misfits
+from charterer.domain.offered_node import pods_on_node
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode, Verdict
 from charterer.domain.pool import CapacityType, Offering, Pool
-from charterer.domain.reasons.facts_of_offers import misfits_in_words
+from charterer.domain.reasons.options import misfits_in_words
 from charterer.domain.reasons.phrases import format_money, parts
 from charterer.gpu_types import names_type, share_of_memory, sharers, slice_profile, takes_part, whole_type
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import job_position
-from charterer.policy.nodes.max_cost import max_cost_left, needs
+from charterer.policy.nodes.limits import max_cost_left, needs
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.options.sources import offered_widths

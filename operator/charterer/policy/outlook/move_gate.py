@@ -30,16 +30,15 @@ from enum import StrEnum
 
 from charterer.domain.job import Allocation, Job
 from charterer.domain.option import Option
-from charterer.domain.period import quiet_until
 from charterer.domain.plan import moves_in_a_day
-from charterer.domain.reasons import facts_of_jobs as of
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.reasons import jobs as of
+from charterer.domain.time import Instant, after, quiet_until, seconds_between
 from charterer.policy.budgets.deadline import MARGIN
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
-from charterer.policy.nodes.max_cost import max_cost_left, within_max_cost
+from charterer.policy.jobs.groups import TRIAL_SECONDS
+from charterer.policy.nodes.limits import max_cost_left, within_max_cost
 from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
-from charterer.policy.options.width_backoff import backoff_seconds
+from charterer.policy.options.speeds import backoff_seconds
 from charterer.policy.solve.phase_dp import key_of
 
 

@@ -10,7 +10,7 @@ while both train (SJF-BSBF, arXiv 2407.13088, pairs jobs where the mean completi
 is no queue to shorten, and money decides). They are put together if that is ``LEAST_SAVING`` of what they cost apart,
 if each keeps what its owner wants at least, and if each gains by itself when the GPU is paid for in proportion to
 what the two keep: θ + c·k/(k_a + k_b) < k·u, and if they have not ended each other twice
-(``domain.jobs.shared_fault``). Among the nodes whose pairs save, the one is taken that saves most until the first of
+(``domain.job_records``). Among the nodes whose pairs save, the one is taken that saves most until the first of
 the two ends. Nobody is moved to be put together.
 """
 
@@ -25,16 +25,14 @@ from typing import NamedTuple
 
 from charterer.domain.ids import ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.jobs.shared_fault import end_each_other, has_partners_to_avoid
+from charterer.domain.job_records import end_each_other, has_partners_to_avoid
 from charterer.domain.option import Option
 from charterer.gpu_types import whole_type
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.nodes.capacity import NodesByFreeGpus
-from charterer.policy.nodes.occupants import Occupant
-from charterer.policy.nodes.placement import NodeChoice
+from charterer.policy.nodes.placement import NodeChoice, NodesByFreeGpus
+from charterer.policy.nodes.rentals import Occupant
 from charterer.policy.options.pair_speeds import ExpectedPart, PairSpeeds, chooses_partner, pair_speeds
-from charterer.policy.options.speedup import speed
-from charterer.policy.options.variants import measuring_profile, reference_in
+from charterer.policy.options.speeds import measuring_profile, reference_in, speed
 
 LEAST_SAVING = 0.02
 """Part of what two jobs cost apart that they must save together: less is lost in what nobody foresees."""

@@ -6,28 +6,176 @@ the pool, of the operator, and of the budget's purse.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
+from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.money import Money, Price
+from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.facts_of_nodes import GangGone, JobDemand, PaidForAnyway
-from charterer.domain.reasons.facts_of_waits import OperatorFact
-from charterer.domain.rental import Gang, has_machine
+from charterer.domain.reasons.nodes import GangGone, JobDemand, PaidForAnyway
+from charterer.domain.reasons.waits import OperatorFact
+from charterer.domain.rental import Gang, Rental, gang_pending, has_machine
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import after, moment, period_bounds, period_end
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.jobs.predicates import reason
-from charterer.policy.nodes.capacity import Capacity, FreeNodes
-from charterer.policy.nodes.hard_limit import Purse, reserve
-from charterer.policy.nodes.holdings import HeldGpus, by_rental
-from charterer.policy.nodes.placement import GpuClaim, PoolAllocator
-from charterer.policy.nodes.pool_quota import LaunchWait, PoolQuota, PoolRoom
-from charterer.policy.outlook.gang_marks import GangMarks
-from charterer.policy.outlook.parent_purses import hold_rentals, parent_purses, rental_exposure
+from charterer.policy.jobs.job_facts import reason
+from charterer.policy.nodes.limits import Purse, exposure, reserve
+from charterer.policy.nodes.placement import Capacity, FreeNodes, GpuClaim, PoolAllocator
+from charterer.policy.nodes.pool_room import LaunchWait, PoolQuota, PoolRoom
+from charterer.policy.nodes.rentals import HeldGpus, PoolNodes, PoolRentals, by_rental, spent
 from charterer.policy.outlook.partners import Partners
+
+# Gangs: nodes that a job needs at once are marked when they are rented (docs/development/adr/0039).
+
+
+class GangMarks:
+    """The gangs of all rentals, those that this plan rents included. ``ending``: rentals that are being released."""
+
+    def __init__(self, pools: Iterable[PoolRentals], snapshot: Snapshot) -> None:
+        self._snapshot = snapshot
+        self._members = {name: list(members) for pool in pools for name, members in pool.gangs.items()}
+        self._added: dict[str, int] = {}
+        self.ending: Container[RentalId] = ()
+
+    def marks(self, job: Job, pool: PoolId, needed: int, rented: int) -> Sequence[Gang | None]:
+        """The gangs of ``rented`` new nodes of the pool, of which the job cannot do without ``needed``.
+
+        A gang of the job that these complete gets them first: a write failed, a person deleted a rental, the cloud
+        refused one, or a machine died.
+        """
+        marks: list[Gang | None] = []
+        for gang, members in self._of(job, pool):
+            lacking = self._lacking(gang, members)
+            if lacking < gang.nodes and lacking <= rented - len(marks):
+                self._added[gang.name] = self._added.get(gang.name, 0) + lacking
+                marks += [gang] * lacking
+        still = needed - len(marks)
+        if still > 1:
+            gang = Gang(self._name(job), job.id, f"{job.namespace}/{job.name}", still)
+            self._members[gang.name] = []
+            marks += [gang] * still
+        return [*marks, *[None] * (rented - len(marks))]
+
+    def short(self) -> Sequence[tuple[Gang, Sequence[Rental]]]:
+        """The gangs that lack rentals even with those of this plan, each with those that have no machine.
+
+        Nobody asks the cloud for them, so nobody may wait for them.
+        """
+        found = []
+        for members in self._members.values():
+            gang = members[0].gang if members else None
+            if gang is not None and self._lacking(gang, members):
+                found.append((gang, [rental for rental in members if self._stays(rental) and not has_machine(rental)]))
+        return found
+
+    def _of(self, job: Job, pool: PoolId) -> Sequence[tuple[Gang, Sequence[Rental]]]:
+        own = []
+        for members in self._members.values():
+            gang = members[0].gang if members and members[0].pool == pool else None
+            if gang is not None and gang.job == job.id and gang_pending(gang, members, self._snapshot.jobs):
+                own.append((gang, members))
+        return own
+
+    def _lacking(self, gang: Gang, members: Iterable[Rental]) -> int:
+        there = sum(self._stays(rental) for rental in members) + self._added.get(gang.name, 0)
+        return max(gang.nodes - there, 0)
+
+    def _stays(self, rental: Rental) -> bool:
+        return rental.stays and rental.id not in self.ending
+
+    def _name(self, job: Job) -> str:
+        """``<first 8 of the job's uid>-<ordinal>``, with the smallest ordinal that no other gang has."""
+        ordinal = 1
+        while (name := f"{job.short_id}-{ordinal}") in self._members:
+            ordinal += 1
+        return name
+
+
+# The limits of budgets that are above others: one purse each, of all that it and the budgets below it have rented.
+#
+# Each dollar counts in the month of the budget that paid it, in that budget's time zone. While the month has begun
+# for some of them only, the sum of either month counts, whichever is more; and what all rentals can still cost
+# counts in both. So no month exceeds the limit, as those who pay count it (docs/development/adr/0076).
+
+
+def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, Purse]:
+    """The purse of each budget that is above others, with what is rented now."""
+    tree, snapshot = inputs.tree, inputs.snapshot
+    if not tree.below:
+        return {}
+    budgets, nodes = snapshot.known_budgets, dict[BudgetId, list[PoolNodes]]()
+    for (payer, _), here in inputs.nodes.items():
+        nodes.setdefault(payer, []).append(here)
+    paid = {
+        name: _paid(budgets[name], [here.rentals for here in nodes.get(name, ())], inputs)
+        for name in {*tree.above, *tree.below}
+    }
+    purses = {}
+    for name, below in tree.below.items():
+        parent, family = budgets[name], (name, *below)
+        spent_together = most_of_a_month([paid[each] for each in family])
+        purse = purses[name] = Purse(parent.hard_limit, parent.max_hourly_rate, spent_together, name)
+        for each in family:
+            hold_rentals(purse, nodes.get(each, ()), capacity, snapshot)
+    return purses
+
+
+def hold_rentals(purse: Purse, nodes: Iterable[PoolNodes], capacity: Capacity, snapshot: Snapshot) -> None:
+    """Count what can still be spent on the rentals of these pools."""
+    for here in nodes:
+        purse.hold_all(here.exposed)
+        for rental in here.rentals.booting:
+            purse.hold(rental.id, rental.dearest, rental_exposure(rental, capacity.grace.get(rental.id, 0), snapshot))
+
+
+def rental_exposure(rental: Rental, grace_seconds: int, snapshot: Snapshot) -> Money:
+    """``exposure`` now, with the seconds by which the cloud's list may lag behind."""
+    survey = snapshot.surveys.get(rental.pool)
+    lag_seconds = survey.traits.lag_seconds if survey is not None else 0.0
+    return exposure(rental, grace_seconds, lag_seconds, snapshot.now)
+
+
+class MonthPaid(NamedTuple):
+    """What a budget spent in the ``month`` (counted since year 0) in which it is now, and in the month ``before``."""
+
+    month: int
+    spent: Money
+    before: Money
+
+
+def most_of_a_month(paid: Sequence[MonthPaid]) -> Money:
+    """The most that the budgets spent together in one of the months in which some of them are now."""
+    return max(
+        total(
+            budget.spent if budget.month == month else budget.before
+            for budget in paid
+            if budget.month in (month, month + 1)
+        )
+        for month in {budget.month for budget in paid}
+    )
+
+
+def _paid(budget: Budget, rentals: Sequence[PoolRentals], inputs: PlanInputs) -> MonthPaid:
+    now, memo, balance = inputs.snapshot.now, inputs.memo, budget.balance
+    start = period_bounds(budget.time_zone, now)[0]
+    over = balance is not None and period_end(budget.time_zone, balance.period_start) <= now
+    in_month, _ = spent(replace(budget, balance=None) if over else budget, rentals, now, memo)
+    before = ZERO
+    if balance is not None and over:
+        before, _ = spent(budget, rentals, start, memo)
+    elif balance is not None and balance.history and balance.history[-1].start >= after(start, -_MONTH_SECONDS):
+        before = balance.history[-1].spent
+    middle = moment(after(start, _MONTH_SECONDS / 2))
+    return MonthPaid(middle.year * 12 + middle.month, in_month, before)
+
+
+_MONTH_SECONDS = 32 * 86_400.0
+"""Longer than a month, and shorter than two."""
 
 
 @dataclass(frozen=True, slots=True)

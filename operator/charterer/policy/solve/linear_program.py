@@ -5,12 +5,18 @@ min Σ_j c_j·x_j    s.t.  Σ_j of class i x_j = 1 for each class i,   Σ_j u_jr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from heapq import heappop, heappush
+from math import inf
+from typing import TYPE_CHECKING, NamedTuple
+
+from charterer.domain.ids import PoolId
 
 if TYPE_CHECKING:
     from highspy import HighsLp
+
 
 Uses = Sequence[tuple[int, float]]
 """The use of a whole class on one column: (row, amount), for rows of which it uses anything."""
@@ -107,3 +113,368 @@ def _program(costs: Sequence[float], classes: Sequence[int], uses: Sequence[Uses
     matrix.index_ = np.array([row for column in columns for row, _ in column], dtype=np.int32)
     matrix.value_ = np.array([amount for column in columns for _, amount in column])
     return program
+
+
+# Who gets which nodes where there are too few for all: a whole-number program, with a bound on any answer's value.
+#
+# max Σ_j Σ_o v_jo·x_jo s.t. Σ_o x_jo ≤ 1 per job (= 1 for one that runs), the nodes hold what is chosen
+#
+# A way to run takes ``gpus`` of one node, or whole nodes, all at once. A job that runs may stay where it is, and
+# then takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo the nodes, f_i what is free
+# on node i:
+#
+# Σ_j Σ_o n_jo·⌊a_jo/k⌋·x_jo ≤ Σ_i ⌊f_i/k⌋ for each width k and pool
+#
+# holds for every placement, because parts of a node cannot be put together; where each width divides the next one
+# it is also enough for jobs that do not stay. So no variable says which node: the relaxation has a row for each
+# pool and width. Its optimum is the bound. Its choices are placed on the nodes; what does not fit is repaired; and
+# the best of that and one job after the other is the answer. Where it is not within ``NEAR`` of the bound, branch
+# and bound goes on from there for a number of columns, never for a time, so that the same program always has the
+# same answer (docs/development/adr/0045).
+
+
+NEAR = 0.01
+"""Gap from which on nothing more is tried."""
+_EACH = 100
+"""Columns that take as long as what each program takes, however small it is."""
+_WHOLE = 1e-6
+"""A fraction that is so near to 0 or 1 is one of them."""
+
+
+class Way(NamedTuple):
+    """One way to run: ``gpus`` of a pool, worth ``value`` dollars a second more than to wait."""
+
+    pool: PoolId
+    gpus: int
+    value: float
+
+
+class Claimant(NamedTuple):
+    """A job that asks for room: its ``ways``, the best for itself first.
+
+    ``stays``: the way that it has now, on the nodes ``held`` (node, GPUs); None for a job that waits. A job that runs
+    keeps a way in any case, and leaves its nodes for another one; what that costs is taken off the way's value.
+    """
+
+    ways: tuple[Way, ...]
+    stays: int | None = None
+    held: tuple[tuple[int, int], ...] = ()
+
+
+class NodeRoom(NamedTuple):
+    """``free[i]``: GPUs of node i that no other job holds, those that claimants hold included. All of one zone."""
+
+    size: int
+    free: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Allotment:
+    """``chosen[j]``: the way of claimant j, None where it waits. ``value`` ≤ ``bound``, in dollars a second.
+
+    ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of one job after the other.
+    """
+
+    chosen: tuple[int | None, ...]
+    value: float
+    bound: float
+    first: float
+    node_worth: Mapping[PoolId, float]
+
+    @property
+    def gap(self) -> float:
+        """The fraction of the bound by which a better answer could be better at most."""
+        return max(1.0 - self.value / self.bound, 0.0) if self.bound > 0.0 else 0.0
+
+
+def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
+    """Whether there may be nodes for all: so it is for sure where each width divides the next one."""
+    ways = tuple(wanted)
+    program = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+    used = [0.0] * len(program.limits)
+    for way in ways:
+        for row, amount in program.uses(way):
+            used[row] += amount
+    return all(amount <= limit for amount, limit in zip(used, program.limits, strict=True))
+
+
+def allocate(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
+    """The best allocation found. ``work``: columns of all programs together that may be solved for it."""
+    return _Program(claimants, pools).solve(work)
+
+
+class _Rows:
+    """The rows of the relaxation: a row for each pool and each width up to a node."""
+
+    def __init__(self, pools: Mapping[PoolId, NodeRoom], widths: Iterable[tuple[PoolId, int]]) -> None:
+        self._pools = pools
+        parts = sorted({(pool, min(gpus, pools[pool].size)) for pool, gpus in widths})
+        self.widths: dict[PoolId, list[int]] = {}
+        self._first: dict[PoolId, int] = {}
+        self.limits: list[float] = []
+        for row, (pool, width) in enumerate(parts):
+            self._first.setdefault(pool, row)
+            self.widths.setdefault(pool, []).append(width)
+            self.limits.append(float(sum(max(free, 0) // width for free in pools[pool].free)))
+        self._known: dict[tuple[PoolId, int], Uses] = {}
+
+    def uses(self, way: Way) -> Uses:
+        """The amounts that a way takes of each row."""
+        key = way.pool, way.gpus
+        if key not in self._known:
+            size, first = self._pools[way.pool].size, self._first[way.pool]
+            part, nodes = min(way.gpus, size), max(way.gpus // size, 1)
+            taken = [(first + at, float(nodes * (part // width))) for at, width in enumerate(self.widths[way.pool])]
+            self._known[key] = [(row, amount) for row, amount in taken if amount]
+        return self._known[key]
+
+    def worth(self, pool: PoolId, prices: Sequence[float]) -> float:
+        """The value of one more whole node at the rows' prices."""
+        size, first = self._pools[pool].size, self._first.get(pool, 0)
+        return sum(prices[first + at] * (size // width) for at, width in enumerate(self.widths.get(pool, ())))
+
+
+class _Nodes:
+    """One pool's nodes, sorted by what is free on them."""
+
+    def __init__(self, free: Sequence[int]) -> None:
+        self.free = list(free)
+        self._with: dict[int, list[int]] = {}
+        for node, gpus in enumerate(free):
+            self._with.setdefault(gpus, []).append(node)
+
+    def change(self, node: int, more: int) -> None:
+        """Count ``more`` GPUs of the node as free."""
+        before, now = self.free[node], self.free[node] + more
+        self.free[node] = now
+        alike = self._with[before]
+        del alike[bisect_left(alike, node)]
+        insort(self._with.setdefault(now, []), node)
+
+    def fullest(self, gpus: int) -> int | None:
+        """The first of the fullest nodes that have the GPUs."""
+        least = min((free for free, nodes in self._with.items() if free >= gpus and nodes), default=None)
+        return None if least is None else self._with[least][0]
+
+    def whole(self, size: int, count: int) -> Sequence[int] | None:
+        """As many nodes that nobody uses; None where there are fewer."""
+        found = self._with.get(size, ())
+        return found[:count] if len(found) >= count else None
+
+
+class _Placement:
+    """Which GPUs are taken, node by node, as claimants are given their ways."""
+
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
+        self._claimants = claimants
+        self._pools = pools
+        self._nodes = {name: _Nodes(pool.free) for name, pool in pools.items()}
+        self._on: list[Mapping[int, int]] = [{}] * len(claimants)
+        self.chosen: list[int | None] = [None] * len(claimants)
+        for number, claimant in enumerate(claimants):
+            if claimant.stays is not None:
+                self._take(number, claimant.stays, dict(claimant.held))
+
+    @property
+    def value(self) -> float:
+        """Dollars a second of what is chosen."""
+        return sum(
+            claimant.ways[at].value for claimant, at in zip(self._claimants, self.chosen, strict=True) if at is not None
+        )
+
+    def give(self, number: int, at: int) -> bool:
+        """Give the claimant that way instead of what it has; False, and nothing is changed, where it does not fit."""
+        claimant, before, on = self._claimants[number], self.chosen[number], self._on[number]
+        self.drop(number)
+        nodes = dict(claimant.held) if at == claimant.stays else self._find(claimant.ways[at])
+        if nodes is not None and at == claimant.stays:
+            free = self._nodes[claimant.ways[at].pool].free
+            nodes = nodes if all(free[node] >= gpus for node, gpus in nodes.items()) else None
+        if nodes is None:
+            if before is not None:
+                self._take(number, before, on)
+            return False
+        self._take(number, at, nodes)
+        return True
+
+    def drop(self, number: int) -> None:
+        """Take away what the claimant has."""
+        at = self.chosen[number]
+        if at is not None:
+            there = self._nodes[self._claimants[number].ways[at].pool]
+            for node, gpus in self._on[number].items():
+                there.change(node, gpus)
+            self.chosen[number] = None
+
+    def _take(self, number: int, at: int, nodes: Mapping[int, int]) -> None:
+        there = self._nodes[self._claimants[number].ways[at].pool]
+        for node, gpus in nodes.items():
+            there.change(node, -gpus)
+        self.chosen[number], self._on[number] = at, nodes
+
+    def _find(self, way: Way) -> Mapping[int, int] | None:
+        """The fullest node that has the GPUs, or as many whole nodes as are needed."""
+        nodes, size = self._nodes[way.pool], self._pools[way.pool].size
+        if way.gpus < size:
+            node = nodes.fullest(way.gpus)
+            return None if node is None else {node: way.gpus}
+        whole = nodes.whole(size, way.gpus // size)
+        return None if whole is None else dict.fromkeys(whole, size)
+
+
+class _Program:
+    def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
+        self._claimants = claimants
+        self._pools = pools
+        self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
+        ways = [self._way(column) for column in self._columns]
+        self._rows = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+        waiting = [number for number, one in enumerate(claimants) if one.stays is None]
+        self._owners = [*(number for number, _ in self._columns), *waiting]
+        self._costs = [*(-way.value for way in ways), *([0.0] * len(waiting))]
+        self._uses: list[Uses] = [*map(self._rows.uses, ways), *([()] * len(waiting))]
+
+    def _way(self, column: tuple[int, int]) -> Way:
+        return self._claimants[column[0]].ways[column[1]]
+
+    def solve(self, work: int) -> Allotment:
+        """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""
+        best = first = self._first_come()
+        one_by_one = first.value
+        root = self._relaxed(frozenset())
+        if root is None:
+            raise SolverGaveUp("jobs that run fit where they are")
+        worth = {pool: self._rows.worth(pool, root.prices) for pool in self._pools}
+        branches: list[tuple[float, int, frozenset[int], Optimum]] = [(root.cost, 0, frozenset(), root)]
+        lost, spent = 0.0, len(self._columns)
+        while branches and best.value < -branches[0][0] * (1.0 - NEAR):
+            _, made, without, optimum = heappop(branches)
+            best = self._better(best, self._rounded(optimum.fractions))
+            near = best.value >= -optimum.cost * (1.0 - NEAR)
+            if optimum is root and not near:
+                best = self._better(best, first)
+                near = best.value >= -optimum.cost * (1.0 - NEAR)
+            halves = () if near else self._halves(optimum.fractions, without)
+            columns = sum(len(self._columns) - len(half) + _EACH for half in halves)
+            if not halves or spent + columns > work:
+                lost = min(lost, optimum.cost)
+                break
+            for number, half in enumerate(halves):
+                relaxed = self._relaxed(half)
+                if relaxed is not None:
+                    heappush(branches, (relaxed.cost, 2 * made + 1 + number, half, relaxed))
+            spent += columns
+        bound = max(-min([lost, *(branch[0] for branch in branches)]), best.value)
+        return Allotment(tuple(best.chosen), best.value, bound, one_by_one, worth)
+
+    def _relaxed(self, without: frozenset[int]) -> Optimum | None:
+        """The optimum of the relaxation without some columns, to wait included; None where nothing is left for a job.
+
+        ``fractions``: of all columns.
+        """
+        kept = [number for number in range(len(self._owners)) if number not in without]
+        owners = [self._owners[number] for number in kept]
+        if len(set(owners)) < len(self._claimants):
+            return None
+        costs, uses = [self._costs[number] for number in kept], [self._uses[number] for number in kept]
+        found = minimise(costs, owners, uses, self._rows.limits)
+        if found is None:
+            return None
+        fractions = [0.0] * len(self._owners)
+        for number, fraction in zip(kept, found.fractions, strict=True):
+            fractions[number] = fraction
+        return replace(found, fractions=fractions)
+
+    def _halves(self, fractions: Sequence[float], without: frozenset[int]) -> Sequence[frozenset[int]]:
+        """Without the column that is nearest to half, and without all others of its job; empty where none is split."""
+        column = max(range(len(fractions)), key=lambda number: min(fractions[number], 1.0 - fractions[number]))
+        if min(fractions[column], 1.0 - fractions[column]) <= _WHOLE:
+            return ()
+        owner = self._owners[column]
+        others = [number for number, job in enumerate(self._owners) if job == owner and number != column]
+        return without | {column}, without.union(others)
+
+    def _first_come(self) -> _Placement:
+        """Who runs stays; the others take, one after the other, the first of their ways that fits."""
+        placed, full = _Placement(self._claimants, self._pools), set[tuple[PoolId, int]]()
+        for number, claimant in enumerate(self._claimants):
+            for at, way in enumerate(claimant.ways if claimant.stays is None else ()):
+                if way.value > 0.0 and (way.pool, way.gpus) not in full:
+                    if placed.give(number, at):
+                        break
+                    full.add((way.pool, way.gpus))
+        return placed
+
+    def _better(self, best: _Placement, placed: _Placement) -> _Placement:
+        found = self._improved(placed)
+        return found if found.value > best.value else best
+
+    def _rounded(self, fractions: Sequence[float]) -> _Placement:
+        """The larger fractions of a relaxed optimum, placed: who leaves makes room first, then the widest come."""
+        placed = _Placement(self._claimants, self._pools)
+        wanted: dict[int, tuple[float, int]] = {}
+        for (number, at), fraction in zip(self._columns, fractions[: len(self._columns)], strict=True):
+            if fraction > wanted.get(number, (0.0, 0))[0]:
+                wanted[number] = fraction, at
+        order = sorted(
+            ((self._way((number, at)).gpus, fraction, number, at) for number, (fraction, at) in wanted.items()),
+            key=lambda entry: (-entry[0], -entry[1], entry[2]),
+        )
+        movers = [entry for entry in order if self._claimants[entry[2]].stays is not None]
+        for _, _, number, at in reversed(movers):
+            placed.give(number, at)
+        for _, _, number, at in order:
+            if self._claimants[number].stays is None:
+                placed.give(number, at)
+        return placed
+
+    def _improved(self, placed: _Placement) -> _Placement:
+        """With every claimant on the most valuable way that fits beside the others, until nothing changes."""
+        for _ in range(3):
+            changed, full = False, set[tuple[PoolId, int]]()
+            for number, at in self._by_gain(placed):
+                now = placed.chosen[number]
+                ways = self._claimants[number].ways
+                if now is not None and ways[at].value <= ways[now].value:
+                    continue
+                wanted = ways[at].pool, ways[at].gpus
+                if now is None and wanted in full:
+                    continue
+                if placed.give(number, at):
+                    changed = True
+                    full = full if now is None else set()
+                elif now is None:
+                    full.add(wanted)
+            if not changed:
+                break
+        return placed
+
+    def _by_gain(self, placed: _Placement) -> list[tuple[int, int]]:
+        """The columns that are worth more than what their claimants have, the most for each GPU more first."""
+        found = []
+        for number, at in self._columns:
+            way, now = self._way((number, at)), placed.chosen[number]
+            had = None if now is None else self._claimants[number].ways[now]
+            gain = way.value - (0.0 if had is None else had.value)
+            if gain > 0.0:
+                more = max(way.gpus - (0 if had is None or had.pool != way.pool else had.gpus), 1)
+                found.append((-gain / more, number, at))
+        return [(number, at) for _, number, at in sorted(found)]
+
+
+def _worthwhile(claimant: Claimant) -> list[int]:
+    """The ways that are worth something, without those for which fewer GPUs of the pool are worth as much.
+
+    A claimant that runs keeps a way in any case, so a narrower one may be worth less than nothing: the room that it
+    leaves may be worth more to others.
+    """
+    found: list[int] = []
+    most: dict[PoolId, float] = {}
+    nothing = 0.0 if claimant.stays is None else -inf
+    for at in sorted(range(len(claimant.ways)), key=lambda at: (claimant.ways[at].gpus, -claimant.ways[at].value)):
+        way = claimant.ways[at]
+        least = most.get(way.pool, nothing)
+        if at == claimant.stays or way.value > least:
+            found.append(at)
+            most[way.pool] = max(way.value, least)
+    return sorted(found)

@@ -12,14 +12,13 @@ from charterer.clouds.aws import AwsFleet
 from charterer.domain.ids import InstanceId, OrderToken
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import CapacityType, Pool
-from charterer.providers.aws.calls import Answer, Calls, Params, time_of
-from charterer.providers.aws.errors import refusal
+from charterer.providers.aws.calls import Answer, Calls, Params, refusal, time_of
 from charterer.providers.aws.listing import MOST_TOGETHER, gang_tags, gangs_of, instances_of
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.codes import LaunchError, LaunchRefused
 from charterer.providers.errors import ProviderError
-from charterer.providers.waves import in_waves
+from charterer.providers.threads import in_waves
 
 logger = logging.getLogger(__name__)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -12,17 +13,97 @@ from charterer.clouds.aws import AwsGroup
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Order, Refusal, Reply
 from charterer.domain.pool import CapacityType, Pool
-from charterer.providers.aws.calls import Calls, time_of
-from charterer.providers.aws.errors import meaning_of, refusal
-from charterer.providers.aws.launch_template import read_template
-from charterer.providers.aws.node_tags import node_template
+from charterer.providers.aws.calls import Calls, meaning_of, refusal, time_of
 from charterer.providers.aws.permissions import CLUSTER_TAG, ORDER_TAG, POOL_TAG, RENTAL_TAG, Call
 from charterer.providers.aws.renewals import abandon_tags
 from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
-from charterer.providers.node_template import NodeTemplate
-from charterer.providers.threads import Sleep
-from charterer.providers.waves import in_waves
+from charterer.providers.provider import NodeTemplate
+from charterer.providers.threads import Sleep, in_waves
+
+# What the tags of an Auto Scaling group say of its nodes: those that the cluster autoscaler reads, and EKS's own.
+#
+# https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/cloudprovider/aws
+
+
+_TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
+_NODE_GROUP: Final = "eks:nodegroup-name"
+"""The tag by which EKS says of a group which managed node group it is."""
+_CAPACITY: Final[Mapping[str, str]] = {"OnDemand": "ON_DEMAND", "Spot": "SPOT"}
+"""What a managed node group sells, in the words of EKS."""
+
+
+def node_template(row: Mapping[str, Any], sells: str) -> NodeTemplate:
+    """What a group says, as EC2 Auto Scaling describes it. ``sells``: OnDemand or Spot, or both."""
+    tags = {tag["Key"]: tag.get("Value", "") for tag in row.get("Tags", ())}
+    return NodeTemplate(
+        {**_under("label", tags), **_managed(tags, row, sells)},
+        tuple(_under("taint", tags).items()),
+        _under("resources", tags),
+    )
+
+
+def _under(kind: str, tags: Mapping[str, str]) -> Mapping[str, str]:
+    beginning = f"{_TEMPLATE}/{kind}/"
+    return {key.removeprefix(beginning): value for key, value in tags.items() if key.startswith(beginning)}
+
+
+def _managed(tags: Mapping[str, str], row: Mapping[str, Any], sells: str) -> Mapping[str, str]:
+    """The labels that EKS gives the nodes of its node groups (the page managed-node-groups of its user guide).
+
+    The capacity type follows from the group only where a policy names the purchase options: a Capacity Block is in the
+    launch template.
+    """
+    if _NODE_GROUP not in tags:
+        return {}
+    capacity = _CAPACITY.get(sells) if "MixedInstancesPolicy" in row else None
+    of_capacity = {} if capacity is None else {"eks.amazonaws.com/capacityType": capacity}
+    return {"eks.amazonaws.com/nodegroup": tags[_NODE_GROUP], **of_capacity}
+
+
+# Launch templates of EC2: reading a version, and what in it would keep instances from launching or ending.
+
+
+_READABLE: Final = re.compile(r"[0-9a-zA-Z\-_+=,.@:]{1,255}")
+"""Keys of tags that an instance may read of itself; with others it is not launched (EC2's own error says this)."""
+
+
+async def read_template(calls: Calls, pool: Pool, name: str, version: str) -> Mapping[str, Any]:
+    """One version, with its number and its data; NotFoundInCloud when there is none."""
+    answer = await calls(pool.id, Call.DESCRIBE_TEMPLATE, {"LaunchTemplateName": name, "Versions": [version]})
+    [found] = answer["LaunchTemplateVersions"]
+    row: Mapping[str, Any] = found
+    return row
+
+
+def problems_with_tags(data: Mapping[str, Any]) -> Sequence[str]:
+    """Why EC2 would refuse an instance whose tags are in its metadata."""
+    if not _shows_tags(data):
+        return []
+    specified = [each for each in data.get("TagSpecifications", ()) if each.get("ResourceType") == "instance"]
+    keys = [tag["Key"] for each in specified for tag in each.get("Tags", ())]
+    unfit = ", ".join(repr(key) for key in keys if not _READABLE.fullmatch(key))
+    if not unfit:
+        return []
+    return [f"MetadataOptions.InstanceMetadataTags is enabled, so EC2 refuses the tags {unfit}: remove them"]
+
+
+def problems_with_ending_itself(data: Mapping[str, Any]) -> Sequence[str]:
+    """Why an instance could not learn that nobody renews it, or would not be gone after it shut itself down."""
+    wrong = []
+    if data.get("InstanceInitiatedShutdownBehavior") != "terminate":
+        behaviour = data.get("InstanceInitiatedShutdownBehavior", "stop")
+        wrong.append(f"has InstanceInitiatedShutdownBehavior {behaviour}: set it to terminate, or disks keep billing")
+    if data.get("MetadataOptions", {}).get("HttpEndpoint") == "disabled":
+        wrong.append("has MetadataOptions.HttpEndpoint disabled: enable it, instances read there that they are renewed")
+    if not _shows_tags(data):
+        wrong.append("has MetadataOptions.InstanceMetadataTags not enabled: enable it, the renewal is a tag")
+    return wrong
+
+
+def _shows_tags(data: Mapping[str, Any]) -> bool:
+    return bool(data.get("MetadataOptions", {}).get("InstanceMetadataTags") == "enabled")
+
 
 logger = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from charterer.gpu_types.accelerators import counted_otherwise, ec2_gpu, label_a
 from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.permissions import Call
 from charterer.providers.errors import InvalidRequest
-from charterer.providers.node_template import NO_TEMPLATE, NodeTemplate
+from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from charterer.domain.option import GPU
 from charterer.domain.pool import Offering, Pool
 from charterer.gpu_types.accelerators import AZURE_OTHER, azure_gpu, counted_otherwise, label_advice, part_of_a_gpu
 from charterer.providers.azure.calls import Calls
-from charterer.providers.azure.groups import GroupState
+from charterer.providers.azure.listing import GroupState
 from charterer.providers.azure.permissions import Call
 from charterer.providers.errors import InvalidRequest, ProviderError
 

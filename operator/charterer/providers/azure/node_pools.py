@@ -10,11 +10,9 @@ from typing import Any, Final
 from charterer.clouds.azure import AzureNodePool
 from charterer.domain.pool import Pool
 from charterer.providers.azure.calls import Answer, Calls
-from charterer.providers.azure.groups import Group, GroupState, sold_otherwise
-from charterer.providers.azure.listing import ListedVm, listed
-from charterer.providers.azure.node_tags import template_of_pool
+from charterer.providers.azure.listing import Group, GroupState, ListedVm, listed, sold_otherwise
 from charterer.providers.azure.permissions import Call
-from charterer.providers.azure.scale_sets import uniform_vms
+from charterer.providers.azure.scale_sets import template_of_pool, uniform_vms
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
 
 _BEHIND_SECONDS: Final = 3600.0

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
-from charterer.clouds.gcp import GcpGroup, GcpTemplate
+from charterer.clouds.gcp import GcpGroup, GcpTemplate, quota_metric
 from charterer.domain.ids import InstanceId, OrderToken, PoolId
 from charterer.domain.order import Ask, Refusal, Reply, Traits
-from charterer.domain.pool import Offering, Pool, Quote, Survey
-from charterer.domain.time import Instant
+from charterer.domain.pool import CapacityType, Offering, Pool, Quote, Survey
+from charterer.domain.time import Instant, seconds_between
+from charterer.providers.codes import understood
 from charterer.providers.errors import (
     CloudOutcomeUnknown,
     InvalidRequest,
@@ -22,24 +23,317 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.gcp.calls import Answer, Calls, Params, Sdk
-from charterer.providers.gcp.hardware import GceHardware
-from charterer.providers.gcp.history import OperationHistory
-from charterer.providers.gcp.launch.bulk import FIELD, BulkInserts
-from charterer.providers.gcp.launch.flex import FlexRequests, queued
-from charterer.providers.gcp.launch.group import Groups
-from charterer.providers.gcp.launch.members import GroupMembers, Member
-from charterer.providers.gcp.launch.outcome import raise_for
-from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS, ListedInstance, listed_instance
-from charterer.providers.gcp.machines import Machines
-from charterer.providers.gcp.names import label_value, order_of
+from charterer.providers.gcp.bulk import FIELD, BulkInserts
+from charterer.providers.gcp.calls import Answer, Calls, Json, Params, Sdk
+from charterer.providers.gcp.groups import (
+    FlexRequests,
+    GroupMembers,
+    Groups,
+    Member,
+    problems_of_group,
+    queued,
+    raise_for,
+)
+from charterer.providers.gcp.listing import (
+    LAG_SECONDS,
+    LISTED_SECONDS,
+    ListedInstance,
+    Operation,
+    OperationHistory,
+    instances_of,
+    label_value,
+    listed_instance,
+    order_of,
+)
 from charterer.providers.gcp.permissions import Call
-from charterer.providers.gcp.preflight import Preflight, flex_start
-from charterer.providers.gcp.prices import Prices, PriceTable, read_table
-from charterer.providers.gcp.template import InstanceTemplates, Template
-from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
+from charterer.providers.gcp.prices import STALE_DAYS, Prices, PriceTable, read_table
+from charterer.providers.gcp.template import GceHardware, InstanceTemplates, Template, problems_of
+from charterer.providers.provider import NONE_KNOWN, Check, Drained, KnownMachines, PreflightFinding, checked
 from charterer.providers.threads import Sleep
-from charterer.providers.understood import understood
+
+# All instances of this cluster in a zone, with those that ended lately and whose ends only operations tell.
+
+
+@dataclass(slots=True)
+class _ZoneInstances:
+    """What is known of a zone's instances: as last listed and when, those that have ended, and who asked for what."""
+
+    listed: dict[InstanceId, tuple[ListedInstance, Instant]] = field(default_factory=dict)
+    ended: dict[InstanceId, ListedInstance] = field(default_factory=dict)
+    asked: dict[OrderToken, PoolId] = field(default_factory=dict)
+
+
+class Machines:
+    """Lists instances. An instance that vanished between two lists is told as ended for an hour."""
+
+    def __init__(self, calls: Calls, history: OperationHistory) -> None:
+        self._calls = calls
+        self._history = history
+        self._zones: dict[str, _ZoneInstances] = {}
+
+    def asked(self, pool: Pool, zone: str, orders: Iterable[OrderToken]) -> None:
+        """The pool has asked for these orders: an instance of them is the pool's, even if no list ever shows it."""
+        self._zone(zone).asked |= dict.fromkeys(orders, pool.id)
+
+    def given_up(self, zone: str, orders: Iterable[OrderToken]) -> None:
+        """Nobody waits for these orders any more."""
+        for order in orders:
+            self._zone(zone).asked.pop(order, None)
+
+    async def look(
+        self, pools: Sequence[Pool], zone: str, cluster: str, known: KnownMachines
+    ) -> tuple[Mapping[PoolId, Sequence[ListedInstance]], Instant]:
+        """The instances of these pools, which are in that zone, and the cloud's time."""
+        state, first = self._zone(zone), pools[0].id
+        listed, asked = await instances_of(self._calls, first, zone, cluster)
+        await self._history.read(first, zone)
+        names = {label_value(pool.id): pool.id for pool in pools}
+        found = {id: replace(row, pool=names[row.pool]) for id, row in listed.items() if row.pool in names}
+        for pool in pools:
+            for id in set(known.get(pool.id, ())) - found.keys() - state.listed.keys() - state.ended.keys():
+                await self._look_for(pool.id, zone, id, found)
+        await self._see_ends(zone, found, asked, frozenset(pool.id for pool in pools))
+        rows = [*found.values(), *state.ended.values()]
+        return {pool.id: [row for row in rows if row.pool == pool.id] for pool in pools}, asked
+
+    async def _look_for(self, pool: PoolId, zone: str, id: InstanceId, found: dict[InstanceId, ListedInstance]) -> None:
+        """A known instance that no label finds: it may have lost its labels, or have ended."""
+        try:
+            answer = await self._calls(pool, Call.GET_INSTANCE, zone=zone, instance=id)
+        except NotFoundInCloud:
+            end = self._history.end_of(zone, id)
+            launched = None if end is None else await self._history.launch_of(pool, zone, id)
+            if end is not None and launched is not None:
+                self._zone(zone).ended[id] = _ended(end, launched, zone, pool)
+        else:
+            found[id] = replace(listed_instance(answer.body), pool=pool)
+
+    async def _see_ends(
+        self, zone: str, found: Mapping[InstanceId, ListedInstance], asked: Instant, pools: frozenset[PoolId]
+    ) -> None:
+        """Take in which instances have ended since the last look, and forget those that ended long ago."""
+        state = self._zone(zone)
+        for id, (row, seen) in list(state.listed.items()):
+            if id not in found and row.pool in pools:
+                end = self._history.end_of(zone, id)
+                if end is not None and end.ended is not None:
+                    state.ended[id] = row.end(end.ended)
+                if id in state.ended or seconds_between(seen, asked) > LISTED_SECONDS:
+                    del state.listed[id]
+        state.listed |= {id: (row, asked) for id, row in found.items()}
+        for order in (row.order for row in found.values() if row.order is not None):
+            state.asked.pop(order, None)
+        await self._see_unlisted(zone, found)
+        for id, row in list(state.ended.items()):
+            if id in found or (row.ended is not None and seconds_between(row.ended, asked) > LISTED_SECONDS):
+                del state.ended[id]
+
+    async def _see_unlisted(self, zone: str, found: Mapping[InstanceId, ListedInstance]) -> None:
+        """Instances that were asked for and ended before any list showed them."""
+        state = self._zone(zone)
+        for each in self._history.operations(zone):
+            order = order_of(each.name)
+            pool = None if order is None else state.asked.get(order)
+            if pool is None or not each.ends_instance or each.target in found or each.target in state.ended:
+                continue
+            end = self._history.end_of(zone, each.target) or each
+            launched = await self._history.launch_of(pool, zone, each.target)
+            if launched is not None:
+                state.ended[each.target] = _ended(end, launched, zone, pool)
+                self.given_up(zone, [order] if order is not None else [])
+
+    def _zone(self, zone: str) -> _ZoneInstances:
+        return self._zones.setdefault(zone, _ZoneInstances())
+
+
+def _ended(end: Operation, launched: Instant, zone: str, pool: PoolId) -> ListedInstance:
+    """An instance of which only operations are known."""
+    row = ListedInstance(end.target, end.name, zone, "", pool, "TERMINATED", launched, None)
+    return row.end(end.ended if end.ended is not None else end.began)
+
+
+# How many more GPUs a project may have: its quotas of the region and of all regions, less what is used.
+
+
+_EVERYWHERE: Final = "GPUS_ALL_REGIONS"
+
+
+class Quotas:
+    """Compares quotas with what is used."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def finding(
+        self, pool: Pool, region: str, gpus: Mapping[str, int], own: int, *, flex: bool
+    ) -> PreflightFinding:
+        """Whether all nodes of the pool would be within the quotas of their GPUs. ``own``: the nodes it has already."""
+        [(accelerator, each)] = gpus.items()
+        preemptible = flex or pool.capacity_type is CapacityType.SPOT
+        metric = quota_metric(accelerator, spot=preemptible)
+        here = await self._calls(pool.id, Call.GET_REGION, region=region)
+        everywhere = await self._calls(pool.id, Call.GET_PROJECT)
+        places = (region, here.body), ("all regions", everywhere.body)
+        rows = {row["metric"]: (row, place) for place, body in places for row in body.get("quotas", ())}
+        found = [rows[name] for name in (metric, _EVERYWHERE) if name in rows]
+        told = [f"{row['metric']} of {place}: {_used(row)} of {_limit(row)} are used" for row, place in found]
+        if metric not in rows:
+            told.append(f"the API tells no quota of {accelerator} in {region}: look in IAM & Admin, Quotas")
+        fit = own + min((_free(row) // each for row, _ in found), default=pool.max_nodes)
+        said = f"{'; '.join(told)}; a node has {each}"
+        if fit >= pool.max_nodes:
+            return PreflightFinding("quota", True, f"{said}, spec.maxNodes {pool.max_nodes} fits" if found else said)
+        short = [row for row, _ in found if own + _free(row) // each < pool.max_nodes]
+        wanted = "; ".join(f"{row['metric']} {_used(row) + (pool.max_nodes - own) * each}" for row in short)
+        advice = f"ask for {wanted} in IAM & Admin, Quotas, or lower spec.maxNodes {pool.max_nodes}"
+        return PreflightFinding("quota", False, f"{said}, so that {fit} fit: {advice}")
+
+
+def _limit(row: Json) -> int:
+    return int(row.get("limit", 0))
+
+
+def _used(row: Json) -> int:
+    return int(row.get("usage", 0))
+
+
+def _free(row: Json) -> int:
+    return max(_limit(row) - _used(row), 0)
+
+
+# A reservation that a pool's nodes are made in: what it has, and when it ends.
+
+
+async def reservation_finding(calls: Calls, pool: Pool, cloud: GcpTemplate, template: Template) -> PreflightFinding:
+    """Whether the reservation is there, has the pool's machine type, and is ready."""
+    try:
+        answer = await calls(pool.id, Call.GET_RESERVATION, zone=cloud.zone, reservation=cloud.reservation)
+    except NotFoundInCloud as error:
+        message = f"there is no reservation {cloud.reservation!r} in {cloud.zone} of project {cloud.project}"
+        raise InvalidRequest(pool.id, "spec.gcp.reservation", error.code, message) from error
+    row = answer.body
+    kept = row.get("specific_reservation", {})
+    kind = kept.get("instance_properties", {}).get("machine_type", "")
+    count, used = int(kept.get("count", 0)), int(kept.get("in_use_count", 0))
+    told = f"{cloud.reservation}: {count - used} of {count} {kind} are free"
+    wrong = []
+    if kind != template.machine_type:
+        wrong.append(f"instance template {template.name} has {template.machine_type}: name a reservation of that")
+    if (status := row.get("status", "")) != "READY":
+        wrong.append(f"it is {status}: wait until it is READY")
+    if not row.get("specific_reservation_required"):
+        wrong.append("it is not specific: without spec.gcp.reservation, nodes use it by themselves")
+    if end := row.get("delete_at_time"):
+        told += f"; it ends at {end}"
+    return PreflightFinding("reservation", not wrong, f"{told}; {'; '.join(wrong)}" if wrong else told)
+
+
+# Preflight: what would fail, or cost money by surprise, is found before the first dollar is spent.
+
+
+_KEY_FILE: Final = "a key file, which works for whoever has it until somebody deletes it: use Workload Identity instead"
+
+
+class Preflight:
+    """Looks at everything that a pool needs, and changes nothing."""
+
+    def __init__(
+        self, calls: Calls, hardware: GceHardware, groups: Groups, templates: InstanceTemplates, prices: Prices
+    ) -> None:
+        self._calls = calls
+        self._hardware = hardware
+        self._groups = groups
+        self._templates = templates
+        self._prices = prices
+        self._quotas = Quotas(calls)
+
+    async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
+        """One finding for each thing that was looked at. Without credentials there is only that one."""
+        try:
+            who = await self._credentials(pool)
+        except ProviderError as error:
+            return [PreflightFinding("credentials", False, error.said)]
+        match pool.cloud:
+            case GcpGroup() as group:
+                return [*who, *await self._of_group(pool, group, cluster)]
+            case GcpTemplate() as cloud:
+                return [*who, *await self._of_template(pool, cloud, cluster)]
+            case _:
+                return who
+
+    async def _credentials(self, pool: Pool) -> Sequence[PreflightFinding]:
+        identity = await self._calls.identity(pool.id)
+        answer = await self._calls(pool.id, Call.GET_PROJECT)
+        who = f" as {identity.account}" if identity is not None and identity.account else ""
+        found = PreflightFinding("credentials", True, f"project {answer.body.get('name', '')}{who}")
+        if identity is not None and identity.key_file:
+            return [found, PreflightFinding("identity", False, f"the credentials come from {_KEY_FILE}")]
+        return [found]
+
+    async def _of_group(self, pool: Pool, group: GcpGroup, cluster: str) -> Sequence[PreflightFinding]:
+        try:
+            settings = await self._groups.settings(pool, group)
+        except ProviderError as error:
+            return [PreflightFinding("group", False, error.said)]
+        wrong = problems_of_group(pool, group, settings, cluster)
+        whole = [PreflightFinding("group", False, each) for each in wrong]
+        whole = whole or [PreflightFinding("group", True, f"{group.group} in {group.zone} is fit")]
+        return [*whole, *await self._of_nodes(pool, group, settings.template, cluster)]
+
+    async def _of_template(self, pool: Pool, cloud: GcpTemplate, cluster: str) -> Sequence[PreflightFinding]:
+        try:
+            template = await self._templates.read(pool.id, cloud.template, FIELD)
+        except ProviderError as error:
+            return [PreflightFinding("instance template", False, error.said)]
+        wrong = problems_of(pool, template, flex=False)
+        said = f"{template.name}: {'; '.join(wrong)}" if wrong else template.name
+        whole = [PreflightFinding("instance template", not wrong, said)]
+        if cloud.reservation:
+            whole.append(await checked("reservation", lambda: reservation_finding(self._calls, pool, cloud, template)))
+        return [*whole, *await self._of_nodes(pool, cloud, template, cluster)]
+
+    async def _of_nodes(
+        self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template, cluster: str
+    ) -> Sequence[PreflightFinding]:
+        checks: list[tuple[str, Check]] = [
+            ("GPUs", lambda: self._gpus(pool, cloud, template)),
+            ("price", lambda: self._price(pool, cloud, template)),
+        ]
+        if not (isinstance(cloud, GcpTemplate) and cloud.reservation):
+            checks.append(("quota", lambda: self._quota(pool, cloud, template, cluster)))
+        return [await checked(subject, check) for subject, check in checks]
+
+    async def _gpus(self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template) -> PreflightFinding:
+        offering = await self._hardware.offering(pool, template, cloud.zone, "", cloud.gpu_type)
+        wrong = await self._hardware.told_otherwise(pool.id, template, cloud.zone)
+        return PreflightFinding("GPUs", not wrong, wrong or f"{offering.gpus_per_node} × {offering.gpu_type} a node")
+
+    async def _price(self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template) -> PreflightFinding:
+        offering = await self._hardware.offering(pool, template, cloud.zone, "", cloud.gpu_type)
+        quote = self._prices.quote(pool, offering, cloud.region, flex=flex_start(cloud))
+        said = f"{quote.price}, at most {quote.worst}: {quote.source}"
+        now = (await self._calls(pool.id, Call.GET_PROJECT)).at
+        age = self._prices.table.age_days(now)
+        if age <= STALE_DAYS or pool.price_override is not None:
+            return PreflightFinding("price", True, said)
+        advice = "compare it with Google's, and set spec.price.hourly or take a newer Charterer"
+        return PreflightFinding("price", False, f"{said}, which is {age} days old: {advice}")
+
+    async def _quota(
+        self, pool: Pool, cloud: GcpGroup | GcpTemplate, template: Template, cluster: str
+    ) -> PreflightFinding:
+        gpus = await self._hardware.gpus(pool.id, template, cloud.zone)
+        if len(gpus) != 1:
+            return PreflightFinding("quota", True, "of GPUs none is needed")
+        listed, _ = await instances_of(self._calls, pool.id, cloud.zone, cluster)
+        own = sum(row.alive and row.pool == label_value(pool.id) for row in listed.values())
+        return await self._quotas.finding(pool, cloud.region, gpus, own, flex=flex_start(cloud))
+
+
+def flex_start(cloud: GcpGroup | GcpTemplate) -> bool:
+    """Whether its nodes are asked for by resize requests."""
+    return isinstance(cloud, GcpGroup) and cloud.run_seconds is not None
+
 
 _log = logging.getLogger(__name__)
 

@@ -4,16 +4,82 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
+import yaml
+
+from charterer.api.metadata import thousandths
 from charterer.domain.ids import PoolId
-from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.pool import CapacityType, Offering, Pool
+from charterer.gpu_types.accelerators import accelerator_of, counted_otherwise, gce_gpu, label_advice, part_of_a_gpu
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud
 from charterer.providers.gcp.calls import Calls, Json
-from charterer.providers.gcp.kube_env import KubeEnv, kube_env
-from charterer.providers.gcp.names import last
+from charterer.providers.gcp.listing import last
 from charterer.providers.gcp.permissions import Call
+from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
+
+# What an instance template says of its nodes: the entry of its metadata in which GKE tells the cluster autoscaler.
+#
+# https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/gce/templates.go
+
+
+_ENTRY: Final = "kube-env"
+_VARIABLES: Final = "AUTOSCALER_ENV_VARS"
+_LINES: Final = re.compile(rf"^{_VARIABLES}:.*(?:\n[ \t].*)*", re.MULTILINE)
+"""The one value of the YAML document that is read. It may go on in indented lines."""
+_NAMED: Final[Mapping[str, tuple[str, ...]]] = {
+    "arch": ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
+    "os": ("kubernetes.io/os", "beta.kubernetes.io/os"),
+}
+"""Variables that are labels' values."""
+
+
+@dataclass(frozen=True, slots=True)
+class KubeEnv:
+    """What ``nodes`` are like, and how much of each resource the kubelet keeps from pods."""
+
+    nodes: NodeTemplate = NO_TEMPLATE
+    reserved: Mapping[str, str] = field(default_factory=dict)
+
+    def left(self, resource: str, amount: int) -> str:
+        """What pods may have of that many thousandths, as a quantity; below 0 where the reserve is more than all."""
+        try:
+            kept = thousandths(self.reserved.get(resource, "0"))
+        except ValueError:
+            kept = 0
+        return f"{amount - kept}m"
+
+
+def kube_env(properties: Json) -> KubeEnv:
+    """What the metadata of a template's properties say."""
+    entries = properties.get("metadata", {}).get("items", ())
+    text = next((each.get("value", "") for each in entries if each.get("key") == _ENTRY), "")
+    variables = _variables(text)
+    labels = dict(_pairs(variables.get("node_labels", "")))
+    for name, keys in _NAMED.items():
+        labels |= dict.fromkeys(keys, variables[name]) if variables.get(name) else {}
+    taints, resources = _pairs(variables.get("node_taints", "")), _pairs(variables.get("extended_resources", ""))
+    return KubeEnv(NodeTemplate(labels, taints, dict(resources)), dict(_pairs(variables.get("kube_reserved", ""))))
+
+
+def _variables(text: str) -> Mapping[str, str]:
+    """The variables by name, which are written ``NAME=VALUE;NAME=VALUE``."""
+    found = _LINES.search(text)
+    try:
+        document = yaml.safe_load("" if found is None else found[0])
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    line = document.get(_VARIABLES) if isinstance(document, dict) else None
+    parts = [part.partition("=") for part in str(line or "").split(";")]
+    return {name.strip(): value.strip(" \"'") for name, equals, value in parts if equals}
+
+
+def _pairs(text: str) -> tuple[tuple[str, str], ...]:
+    """The pairs of ``KEY=VALUE,KEY=VALUE``; what has no equals sign is passed over."""
+    parts = [part.partition("=") for part in text.split(",")]
+    return tuple([(key.strip(), value.strip()) for key, equals, value in parts if equals])
+
 
 _KEPT_SECONDS: Final = 300.0
 """For how long a template is used before it is read again."""
@@ -111,3 +177,87 @@ def problems_of(pool: Pool, template: Template, *, flex: bool) -> Sequence[str]:
     if kept:
         wrong.append(f"{len(kept)} of its disks stay and are billed when a node is deleted: set autoDelete on each")
     return wrong
+
+
+# The hardware of a pool's node: the GPUs of its machine type, or those that its template attaches.
+
+
+@dataclass(frozen=True, slots=True)
+class MachineType:
+    """A machine type: its own GPUs by accelerator type, virtual CPUs, and MiB of memory.
+
+    ``told_otherwise``: that Compute Engine lists another number of GPUs than Charterer's table, by which they count.
+    """
+
+    gpus: Mapping[str, int]
+    told_otherwise: str
+    vcpus: int
+    memory: int
+
+
+class GceHardware:
+    """Reads machine types, whose facts never change, once."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+        self._types: dict[tuple[str, str], MachineType] = {}
+
+    async def offering(self, pool: Pool, template: Template, zone: str, group: str, said: str) -> Offering:
+        """One node of the pool; InvalidRequest where it has no GPU. ``said``: the spec's GPU type."""
+        gpus = await self.gpus(pool.id, template, zone)
+        own = gce_gpu(accelerator_of(template.machine_type))
+        if template.machine_type in own.parts:
+            message = part_of_a_gpu(template.machine_type, f"an {accelerator_of(template.machine_type)}")
+            raise InvalidRequest(pool.id, "spec.gcp", "PartOfAGpu", message)
+        if not gpus:
+            message = (
+                f"{template.machine_type} has no GPU, and instance template {template.name} attaches none: "
+                "make a template with NVIDIA GPUs"
+            )
+            raise InvalidRequest(pool.id, "spec.gcp", "NoGpu", message)
+        [(accelerator, count), *others] = gpus.items()
+        if others:
+            message = f"instance template {template.name} attaches several types of GPUs: make one with one type"
+            raise InvalidRequest(pool.id, "spec.gcp", "SeveralGpus", message)
+        product = said or gce_gpu(accelerator).label
+        if not product:
+            message = label_advice(accelerator, gce_gpu(accelerator))
+            raise InvalidRequest(pool.id, "spec.gcp.gpuType", "UnknownGpu", message)
+        attached = f"+{accelerator}" if template.accelerators and template.machine_type.startswith("n1-") else ""
+        machine, env = await self._type(pool.id, template, zone), template.env
+        room = {
+            "cpu": env.left("cpu", machine.vcpus * 1000),
+            "memory": env.left("memory", machine.memory * 2**20 * 1000),
+        }
+        traits = env.nodes.traits(room)
+        return Offering(product, count, f"{template.machine_type}{attached}", zone, group, traits=traits)
+
+    async def gpus(self, pool: PoolId, template: Template, zone: str) -> Mapping[str, int]:
+        """GPUs of a node by accelerator type; InvalidRequest where the zone does not offer the machine type."""
+        return (await self._type(pool, template, zone)).gpus or template.accelerators
+
+    async def told_otherwise(self, pool: PoolId, template: Template, zone: str) -> str:
+        """That Compute Engine lists another number of GPUs than a machine type has; empty if it does not."""
+        return (await self._type(pool, template, zone)).told_otherwise
+
+    async def _type(self, pool: PoolId, template: Template, zone: str) -> MachineType:
+        key = template.machine_type, zone
+        if key not in self._types:
+            try:
+                answer = await self._calls(pool, Call.GET_TYPE, zone=zone, machine_type=template.machine_type)
+            except NotFoundInCloud as error:
+                message = (
+                    f"instance template {template.name} names machine type {template.machine_type!r}, which {zone} "
+                    "does not offer: choose another type, or another zone"
+                )
+                raise InvalidRequest(pool, Call.GET_TYPE.full_name, error.code, message) from error
+            row = answer.body
+            listed = {
+                each["guest_accelerator_type"]: int(each["guest_accelerator_count"])
+                for each in row.get("accelerators", ())
+            }
+            name = template.machine_type
+            known = {kind: gce_gpu(kind).gpus.get(name, count) for kind, count in listed.items()}
+            wrong = "; ".join(filter(None, (counted_otherwise(name, listed[kind], known[kind]) for kind in listed)))
+            self._types[key] = MachineType(known, wrong, int(row.get("guest_cpus", 0)), int(row.get("memory_mb", 0)))
+        return self._types[key]

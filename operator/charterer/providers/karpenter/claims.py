@@ -3,19 +3,135 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
-from typing import Any, Final
+from enum import Enum, StrEnum
+from typing import Any, Final, Protocol, TypeAlias
 
 from charterer.api.metadata import ObjectMeta
-from charterer.api.names import FINALIZER_BILL, GPU_RESOURCES, LABEL_ORDER, LABEL_POOL, LABEL_RENTAL
+from charterer.api.names import (
+    AMD_TYPE_LABEL,
+    FINALIZER_BILL,
+    GPU_RESOURCES,
+    GPU_TYPE_LABEL,
+    LABEL_ORDER,
+    LABEL_POOL,
+    LABEL_RENTAL,
+)
 from charterer.clouds.karpenter import NodeClaims
 from charterer.domain.ids import InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.order import Order
-from charterer.domain.pool import CapacityType, Instance, InstanceState, Pool
+from charterer.domain.pool import CapacityType, Instance, InstanceState, Offering, Pool
 from charterer.domain.time import Instant, after, parse_instant
-from charterer.providers.karpenter.objects import Json
+from charterer.gpu_types import SHARED_SUFFIX, slice_profile
+from charterer.gpu_types.accelerators import gpus_of
+
+# The few calls to the Kubernetes API that the adapter makes. The app gives it something that makes them.
+
+
+Json: TypeAlias = Mapping[str, Any]
+
+
+class CallFailure(StrEnum):
+    """The facts of a call that failed."""
+
+    NOT_DONE = "Unreachable"
+    """Nothing was done; it may be repeated."""
+    UNKNOWN = "OutcomeUnknown"
+    """It may have been done."""
+    THROTTLED = "Throttled"
+    """Too many calls; nothing was done."""
+    FORBIDDEN = "Forbidden"
+    """The operator may not do that."""
+    ABSENT = "NotFound"
+    """There is no such kind: its CRD is not installed."""
+    REFUSED = "Invalid"
+    """The API server refuses the object."""
+
+
+class ObjectsError(Exception):
+    """A call to the API server failed; ``message`` is the server's. ``retry_after``: seconds, of a throttled one."""
+
+    def __init__(self, failure: CallFailure, call: str, message: str, retry_after: float = 1.0) -> None:
+        super().__init__(f"{call}: {message}")
+        self.failure = failure
+        self.call = call
+        self.message = message
+        self.retry_after = retry_after
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """A whole list. It shows everything that had happened by ``at``, by the API server's clock."""
+
+    items: Sequence[Json]
+    at: Instant
+
+
+class Objects(Protocol):
+    """Objects of the cluster by path. Every call may raise ObjectsError; nothing is repeated."""
+
+    async def get(self, path: str) -> Json | None:
+        """One object; None where there is none of that name, nor that kind."""
+        ...
+
+    async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
+        """A whole list, as it is now."""
+        ...
+
+    async def create(self, path: str, body: Json, *, dry_run: bool = False) -> bool:
+        """Create an object in the collection at ``path``; False where one of that name exists."""
+        ...
+
+    async def keep_by(self, path: str, resource_version: str, finalizers: Sequence[str]) -> str | None:
+        """Set an object's finalizers; its new resourceVersion, or None where it has changed since or is gone."""
+        ...
+
+    async def delete(self, path: str, *, uid: str, resource_version: str = "") -> bool:
+        """Delete that object, if it is still the same (and unchanged); False where it is not, or is gone."""
+        ...
+
+
+# The node class of a pool: whether it is there and ready, or what to do about it.
+
+
+class NodeClasses:
+    """Finds node classes of any kind: a claim names their kind, and the API server knows its path."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._collections: dict[tuple[str, str], str] = {}
+
+    async def trouble(self, cloud: NodeClaims) -> str:
+        """Why nothing can be launched from the node class; empty where it is ready. Raises ObjectsError."""
+        named = f"{cloud.class_kind} {cloud.class_name!r}"
+        collection = await self._collection(cloud.class_group, cloud.class_kind)
+        if collection is None:
+            kind = f"{cloud.class_kind}.{cloud.class_group}"
+            return f"the cluster has no kind {kind}: correct spec.karpenter.nodeClassRef, or install Karpenter"
+        found = await self._objects.get(f"{collection}/{cloud.class_name}")
+        if found is None:
+            return f"{named} does not exist: correct spec.karpenter.nodeClassRef.name, or create it"
+        conditions = (found.get("status") or {}).get("conditions") or ()
+        ready = next((condition for condition in conditions if condition.get("type") == "Ready"), None)
+        if ready is None or ready.get("status") == "True":
+            return ""
+        return f"{named} is not ready ({ready.get('reason', '')}: {ready.get('message', '')}): correct it"
+
+    async def _collection(self, group: str, kind: str) -> str | None:
+        """The path of the kind's objects; None where the API server has no such kind."""
+        known = self._collections.get((group, kind))
+        if known is not None:
+            return known
+        described = await self._objects.get(f"/apis/{group}")
+        for version in (described or {}).get("versions") or ():
+            path = f"/apis/{version['groupVersion']}"
+            for resource in (await self._objects.get(path) or {}).get("resources") or ():
+                if resource.get("kind") == kind and "/" not in resource["name"]:
+                    self._collections[group, kind] = f"{path}/{resource['name']}"
+                    return self._collections[group, kind]
+        return None
+
 
 CLAIMS: Final = "/apis/karpenter.sh/v1/nodeclaims"
 INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
@@ -208,3 +324,56 @@ def _expires(created: Instant, span: str) -> Instant | None:
 
 def _whole(quantity: object) -> int:
     return int(quantity) if isinstance(quantity, str) and quantity.isdigit() else 0
+
+
+# The hardware of a pool's node: as its Nodes say, and until there is one as the pool's spec says.
+
+
+_NODES: Final = "/api/v1/nodes"
+_REPLICAS: Final = "nvidia.com/gpu.replicas"
+"""The label for how many places a GPU has; 1 on a node whose GPUs are not shared, 0 where it could not be read."""
+_COUNT: Final = "nvidia.com/gpu.count"
+
+
+@dataclass(frozen=True, slots=True)
+class Hardware:
+    """Type and number of the GPUs of a node; ``seen``: whether a Node says so."""
+
+    gpu_type: str
+    gpus: int
+    seen: bool
+
+    def offering(self, cloud: NodeClaims) -> Offering:
+        """One node of the pool."""
+        return Offering(self.gpu_type, self.gpus, cloud.instance_type, cloud.zone)
+
+
+async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
+    """As the Nodes of this instance type say, in whatever pool; else as declared; else as the table of accelerators
+    knows EC2's and Google Cloud's types; None where nobody says it."""
+    listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")
+    for node in listed.items:
+        seen = _of_node(node)
+        if seen is not None:
+            return seen
+    label, gpus = gpus_of(cloud.instance_type)
+    declared = Hardware(cloud.gpu_type or label, cloud.gpus or gpus, seen=False)
+    return declared if declared.gpu_type and declared.gpus else None
+
+
+def _of_node(node: Json) -> Hardware | None:
+    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery or AMD's node labeller.
+
+    None where it shows slices instead.
+
+    Where jobs share GPUs, the product may end with -SHARED, and the Node counts places: its label has the GPUs
+    (https://github.com/NVIDIA/k8s-device-plugin, internal/lm/resource.go).
+    """
+    labels = node["metadata"].get("labels") or {}
+    named = str(labels.get(GPU_TYPE_LABEL) or labels.get(AMD_TYPE_LABEL) or "")
+    gpu_type = named.removesuffix(SHARED_SUFFIX)
+    shared = str(labels.get(_REPLICAS) or "1") not in ("0", "1") or named != gpu_type
+    capacity = (node.get("status") or {}).get("capacity") or {}
+    gpus = str(labels.get(_COUNT, "") if shared else next((capacity[r] for r in GPU_RESOURCES if r in capacity), ""))
+    whole = gpu_type and not slice_profile(gpu_type)
+    return Hardware(gpu_type, int(gpus), seen=True) if whole and gpus.isdigit() and int(gpus) > 0 else None

@@ -9,19 +9,26 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Final, TypeVar
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+from math import inf
+from typing import Final, TypeAlias, TypeVar
 
 import aiohttp
 
+from charterer.api.metadata import connection_error
 from charterer.api.names import LABEL_POOL
 from charterer.clouds.karpenter import NodeClaims
-from charterer.domain.ids import InstanceId, OrderToken, PoolId
-from charterer.domain.order import Ask, Order, Refusal, Reply, Traits
-from charterer.domain.pool import Notice, Pool, Quote, Survey
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
+from charterer.domain.money import Price
+from charterer.domain.order import Ask, Order, Refusal, RefusalKind, Reply, Scope, Traits
+from charterer.domain.pool import CapacityType, Notice, Pool, Quote, Survey
+from charterer.domain.time import Instant, instant, seconds_between
+from charterer.gpu_types.accelerators import gpus_of
 from charterer.providers.errors import (
     Busy,
     CloudOutcomeUnknown,
@@ -31,17 +38,313 @@ from charterer.providers.errors import (
     NotFoundInCloud,
     ProviderError,
     Throttled,
+    Transient,
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.karpenter import errors, hardware, prices
-from charterer.providers.karpenter.claims import CLAIMS, Claim, ClaimStage, claim_for, claim_name
-from charterer.providers.karpenter.node_class import NodeClasses
-from charterer.providers.karpenter.objects import CallFailure, Objects, ObjectsError
-from charterer.providers.karpenter.preflight import findings
+from charterer.providers.karpenter import claims
+from charterer.providers.karpenter import claims as hardware
+from charterer.providers.karpenter.claims import (
+    CAPACITY,
+    CLAIMS,
+    CallFailure,
+    Claim,
+    ClaimStage,
+    NodeClasses,
+    Objects,
+    ObjectsError,
+    claim_for,
+    claim_name,
+)
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 
+# Why Karpenter did not launch a machine: codes and reasons, each classified once.
+#
+# Karpenter wraps what the cloud said: the code is a word in an Event's message (``InsufficientCapacityError``, for
+# which the claim is deleted at once), or the reason of the claim's condition Launched (Karpenter then tries for
+# five minutes). Sources: [KA] karpenter-provider-aws v1.15.1 pkg/errors/errors.go and pkg/providers/instance, [K]
+# sigs.k8s.io/karpenter v1.15.0 pkg/controllers/nodeclaim/lifecycle, [KZ] karpenter-provider-azure
+# pkg/providers/instance/offerings, [KG] karpenter-provider-gcp pkg/providers/instance.
+
+
 _log = logging.getLogger(__name__)
+
+_Meaning: TypeAlias = tuple[RefusalKind, Scope]
+
+_STOCK_OUT: Final = (RefusalKind.STOCK_OUT, Scope.ZONE)
+_INVALID: Final = (RefusalKind.INVALID_REQUEST, Scope.POOL)
+_UNAUTHORIZED: Final = (RefusalKind.UNAUTHORIZED, Scope.ACCOUNT)
+
+_CODES: Final[Mapping[str, _Meaning]] = {
+    # AWS: codes of CreateFleet that Karpenter takes for a lack of capacity. [KA]
+    "InsufficientInstanceCapacity": _STOCK_OUT,
+    "UnfulfillableCapacity": _STOCK_OUT,
+    "SpotMaxPriceTooLow": _STOCK_OUT,
+    "Unsupported": _STOCK_OUT,
+    "ReservationCapacityExceeded": (RefusalKind.STOCK_OUT, Scope.POOL),
+    "InvalidCapacityReservationState.Unavailable": (RefusalKind.STOCK_OUT, Scope.POOL),
+    "InsufficientFreeAddressesInSubnet": (RefusalKind.STOCK_OUT, Scope.SUBNET),
+    "VcpuLimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
+    "MaxSpotInstanceCountExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
+    "MaxFleetCountExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.ACCOUNT),
+    "AuthFailure.ServiceLinkedRoleCreationNotPermitted": _UNAUTHORIZED,
+    # Azure. [KZ]
+    "AllocationFailed": (RefusalKind.STOCK_OUT, Scope.REGION),
+    "ZonalAllocationFailed": _STOCK_OUT,
+    "OverconstrainedAllocationRequest": (RefusalKind.STOCK_OUT, Scope.REGION),
+    "OverconstrainedZonalAllocationRequest": _STOCK_OUT,
+    "SkuNotAvailable": (RefusalKind.STOCK_OUT, Scope.REGION),
+    "LowPriorityCores": (RefusalKind.QUOTA_EXCEEDED, Scope.CAPACITY_TYPE),
+    "Family Cores quota": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
+    "Total Regional Cores quota": (RefusalKind.QUOTA_EXCEEDED, Scope.REGION),
+    # Google. [KG]
+    "ZONE_RESOURCE_POOL_EXHAUSTED_WITH_DETAILS": _STOCK_OUT,
+    "ZONE_RESOURCE_POOL_EXHAUSTED": _STOCK_OUT,
+    "RESOURCE_POOL_EXHAUSTED": _STOCK_OUT,
+    "IP_SPACE_EXHAUSTED_WITH_DETAILS": (RefusalKind.STOCK_OUT, Scope.SUBNET),
+    "IP_SPACE_EXHAUSTED": (RefusalKind.STOCK_OUT, Scope.SUBNET),
+    "QUOTA_EXCEEDED": (RefusalKind.QUOTA_EXCEEDED, Scope.REGION),
+    # Karpenter itself: the node class does not exist; what was out of stock a moment ago is not tried again. [KA, K]
+    "resolving nodeclass": _INVALID,
+    "resolving node class": _INVALID,
+    "all requested instance types were unavailable": _STOCK_OUT,
+}
+"""Words of the message of an Event InsufficientCapacityError."""
+
+_REASONS: Final[Mapping[str, _Meaning]] = {
+    "Unauthorized": _UNAUTHORIZED,
+    "SpotSLRCreationFailed": _UNAUTHORIZED,
+    "AMIAuthorizationFailure": _UNAUTHORIZED,
+    "SecurityGroupSubnetVPCMismatch": _INVALID,
+    "InstanceProfileNameInvalid": _INVALID,
+    "LaunchTemplateNotFound": _INVALID,
+    "UserDataSizeLimitExceeded": _INVALID,
+    "InvalidAMIID": _INVALID,
+    "AMINotFound": _INVALID,
+    "FreeTierIneligible": _INVALID,
+    "NodeClassReadinessUnknown": _INVALID,
+    "InstanceTypeResolutionFailed": _INVALID,
+    "SubnetResolutionFailed": _INVALID,
+    "FleetQuotaExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.ACCOUNT),
+    "AccountPendingVerification": (RefusalKind.QUOTA_EXCEEDED, Scope.ACCOUNT),
+    "SpotQuotaExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.CAPACITY_TYPE),
+    "VCPULimitExceeded": (RefusalKind.QUOTA_EXCEEDED, Scope.FAMILY),
+    "InsufficientFreeAddressesInSubnet": (RefusalKind.STOCK_OUT, Scope.SUBNET),
+    "LaunchFailed": (RefusalKind.LAUNCH_FAILED, Scope.POOL),
+}
+"""Reasons of the condition Launched. [KA] ToReasonMessage, NewCreateError; [K] LaunchFailed."""
+
+PASSING: Final = frozenset({"RequestLimitExceeded", "InternalError"})
+"""Reasons of the condition Launched for which Karpenter's next try may well succeed. [KA]"""
+
+CAPACITY_EVENT: Final = "InsufficientCapacityError"
+
+_SEVEREST: Final = (
+    RefusalKind.UNAUTHORIZED,
+    RefusalKind.INVALID_REQUEST,
+    RefusalKind.QUOTA_EXCEEDED,
+    RefusalKind.STOCK_OUT,
+)
+"""One message may have several codes. The first of these kinds counts: a quota does not come back by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """The subject of a refusal, and when the cluster knew of it."""
+
+    pool: Pool
+    cloud: NodeClaims
+    order: OrderToken | None
+    at: Instant
+
+
+def of_event(message: str, about: About) -> Refusal:
+    """The refusal that an Event InsufficientCapacityError tells."""
+    found = {code: meaning for code, meaning in _CODES.items() if _contains(message, code)}
+    text = message.partition(" event: ")[2] or message
+    if not found:
+        return _refusal(_STOCK_OUT, CAPACITY_EVENT, text, about)
+    code = min(found, key=lambda code: (_SEVEREST.index(found[code][0]), message.index(code)))
+    return _refusal(found[code], code, text, about)
+
+
+def of_condition(reason: str, message: str, about: About) -> Refusal:
+    """The refusal that the condition Launched tells by this reason."""
+    meaning = (RefusalKind.LAUNCH_FAILED, Scope.POOL) if reason in PASSING else _REASONS.get(reason)
+    if meaning is None:
+        _log.error("GPUPool %s: no machine for a reason that is not known: %s: %s", about.pool.id, reason, message)
+        meaning = (RefusalKind.UNKNOWN_CODE, Scope.POOL)
+    return _refusal(meaning, reason, message, about)
+
+
+def invalid(code: str, message: str, about: About) -> Refusal:
+    """The refusal of what cannot be launched before somebody changes something."""
+    return _refusal(_INVALID, code, message, about)
+
+
+def unexplained(claim: str, about: About) -> Refusal:
+    """The refusal by a claim that is over without a machine, of which nothing says why."""
+    text = f"NodeClaim {claim} was deleted before it had a machine, and no Event says why"
+    return _refusal((RefusalKind.LAUNCH_FAILED, Scope.POOL), "NodeClaimDeleted", text, about)
+
+
+def _refusal(meaning: _Meaning, code: str, message: str, about: About) -> Refusal:
+    kind, scope = meaning
+    match scope:
+        case Scope.POOL:
+            where = str(about.pool.id)
+        case Scope.SUBNET:  # Karpenter does not say which
+            where = about.cloud.zone
+        case _:
+            where = about.cloud.way(about.pool.capacity_type).within(scope)
+    return Refusal(kind, scope, where, code, message, about.at, about.order)
+
+
+def _contains(message: str, code: str) -> bool:
+    return re.search(rf"(?<![A-Za-z_.]){re.escape(code)}(?![A-Za-z_])", message) is not None
+
+
+# Preflight: the reasons why a pool would get no nodes, found before the first dollar is spent.
+
+
+_TRIAL: Final = Order(OrderToken("cpreflight0"), RentalId("preflight"))
+
+
+async def findings(
+    pool: Pool,
+    cloud: NodeClaims,
+    objects: Objects,
+    classes: NodeClasses,
+    quote: Callable[[], Awaitable[Quote]],
+) -> Sequence[PreflightFinding]:
+    """One finding each for Karpenter and the rights, the node class, the GPUs and the price."""
+    return [
+        await _gpus(cloud, objects),
+        await _node_class(cloud, classes),
+        await _claim(pool, cloud, objects),
+        await _price(quote),
+    ]
+
+
+async def _gpus(cloud: NodeClaims, objects: Objects) -> PreflightFinding:
+    subject = f"GPUs of instance type {cloud.instance_type}"
+    try:
+        found = await claims.find(objects, cloud)
+    except ObjectsError as error:
+        return PreflightFinding(subject, False, str(error))
+    if found is None:
+        advice = "no Node says what they are: set spec.karpenter.gpuType and gpusPerNode"
+        return PreflightFinding(subject, False, advice)
+    text = f"{found.gpus} × {found.gpu_type}"
+    if not found.seen:
+        label, gpus = gpus_of(cloud.instance_type)
+        if gpus not in (0, found.gpus):
+            said = f"spec.karpenter says {text}, and by Charterer's table it has {gpus} × {label}: correct gpusPerNode"
+            return PreflightFinding(subject, False, said)
+        whose = "declared" if cloud.gpu_type and cloud.gpus else "Charterer's table says"
+        return PreflightFinding(subject, True, f"{text}, as {whose}: no Node of this type has been seen yet")
+    declared = (cloud.gpu_type or found.gpu_type, cloud.gpus or found.gpus)
+    if declared != (found.gpu_type, found.gpus):
+        said = f"{declared[1]} × {declared[0]}"
+        return PreflightFinding(subject, False, f"Nodes have {text}, and spec.karpenter says {said}: correct it")
+    return PreflightFinding(subject, True, f"{text}, as Nodes say")
+
+
+async def _node_class(cloud: NodeClaims, classes: NodeClasses) -> PreflightFinding:
+    subject = f"{cloud.class_kind} {cloud.class_name}"
+    try:
+        trouble = await classes.trouble(cloud)
+    except ObjectsError as error:
+        return PreflightFinding(subject, False, str(error))
+    return PreflightFinding(subject, not trouble, trouble or "ready")
+
+
+async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> PreflightFinding:
+    """Karpenter's CRD, the operator's rights and the pool's spec, by a NodeClaim in a dry run."""
+    subject = "a NodeClaim, in a dry run"
+    try:
+        await objects.create(CLAIMS, claim_for(pool, cloud, max(cloud.gpus, 1), _TRIAL), dry_run=True)
+    except ObjectsError as error:
+        advice = {
+            CallFailure.ABSENT: "; install Karpenter",
+            CallFailure.FORBIDDEN: "; set the chart's value karpenter.enabled",
+        }.get(error.failure, "")
+        return PreflightFinding(subject, False, f"{error}{advice}")
+    return PreflightFinding(subject, True, "accepted")
+
+
+async def _price(quote: Callable[[], Awaitable[Quote]]) -> PreflightFinding:
+    try:
+        found = await quote()
+    except ProviderError as error:
+        return PreflightFinding("price", False, error.said)
+    return PreflightFinding("price", True, f"{found.price} ({found.source})")
+
+
+# Prices from Karpenter's own metrics: it estimates each offering to choose the cheapest.
+
+
+METRIC: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
+_SECONDS: Final = 10.0
+_LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
+
+
+def declared(pool: Pool, cloud: NodeClaims) -> Quote | None:
+    """The price that the pool's spec says; None where it says none."""
+    price = pool.price_override
+    if price is None:
+        return None
+    return Quote(price, price, cloud.billing_minimum_seconds, "spec.price.hourly", pool.created)
+
+
+async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> Quote:
+    """Karpenter's estimate. A spot node never costs more than the same node on demand, where Karpenter knows that."""
+    call = f"GET {cloud.price_metrics}"
+    prices, as_of = await _read(session, pool, cloud)
+    price = prices.get(CAPACITY[pool.capacity_type])
+    if price is None:
+        message = (
+            f"{METRIC} has no price of instance type {cloud.instance_type!r} ({CAPACITY[pool.capacity_type]}) in zone "
+            f"{cloud.zone!r}: correct spec.karpenter.instanceType or zone, or set spec.price.hourly"
+        )
+        raise InvalidRequest(pool.id, call, "NoPrice", message)
+    worst = max(price, prices.get(CAPACITY[CapacityType.ON_DEMAND], price))
+    return Quote(price, worst, cloud.billing_minimum_seconds, "Karpenter's estimate", as_of)
+
+
+async def _read(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> tuple[dict[str, Price], Instant]:
+    """Prices by capacity type in the pool's zone, and the time of the answer."""
+    url = cloud.price_metrics
+    call = f"GET {url}"
+    try:
+        async with session.get(url, timeout=aiohttp.ClientTimeout(total=_SECONDS)) as answer:
+            if answer.status != 200:
+                raise UnknownCode(pool.id, call, f"HTTP {answer.status}", "is spec.karpenter.priceMetrics right?")
+            date = answer.headers.get("Date")
+            as_of = Instant(time.time_ns() // 1000) if date is None else instant(parsedate_to_datetime(date))
+            return _prices(await answer.text(), cloud), as_of
+    except (aiohttp.InvalidURL, ValueError) as error:
+        message = f"spec.karpenter.priceMetrics cannot be read: {error}"
+        raise InvalidRequest(pool.id, call, "NoMetrics", message) from error
+    except aiohttp.ClientConnectorError as error:
+        message = f"spec.karpenter.priceMetrics: {connection_error(error)}"
+        raise CloudUnreachable(pool.id, call, "NotConnected", message) from error
+    except (aiohttp.ClientError, TimeoutError) as error:
+        raise Transient(pool.id, call, "NoAnswer", str(error) or f"no answer within {_SECONDS:.0f} s") from error
+
+
+def _prices(text: str, cloud: NodeClaims) -> dict[str, Price]:
+    found: dict[str, Price] = {}
+    for line in text.splitlines():
+        if line.startswith(METRIC + "{"):
+            labels, _, value = line.removeprefix(METRIC).rpartition("} ")
+            named = dict(_LABEL.findall(labels))
+            if named.get("instance_type") == cloud.instance_type and named.get("zone") == cloud.zone:
+                dollars = float(value.split()[0])
+                if 0.0 < dollars < inf:  # what has no price is told as 0, NaN or +Inf
+                    found[named.get("capacity_type", "")] = Price.per_second(dollars / 3600)
+    return found
+
 
 T = TypeVar("T")
 
@@ -117,14 +420,14 @@ class KarpenterCloud:
         found = await self._hardware_of(pool, cloud)
         refusals, ordered = [], set()
         for claim in claims:
-            about = errors.About(pool, cloud, claim.order, at)
+            about = About(pool, cloud, claim.order, at)
             match claim.stage:
                 case ClaimStage.UNSEEN | ClaimStage.LAUNCHING if claim.order is not None:
                     ordered.add(claim.order)
                 case ClaimStage.FAILING if claim.order is not None:
                     ordered.add(claim.order)
-                    if claim.failure is not None and claim.failure[0] not in errors.PASSING:
-                        refusals.append(errors.of_condition(*claim.failure, about))
+                    if claim.failure is not None and claim.failure[0] not in PASSING:
+                        refusals.append(of_condition(*claim.failure, about))
                 case ClaimStage.UNSERVED if claim.order is not None:
                     refusal = await self._why(claim, about)
                     if refusal is None:
@@ -156,29 +459,27 @@ class KarpenterCloud:
         self._hardware[cloud] = found, self._clock()
         return found
 
-    async def _why(self, claim: Claim, about: errors.About) -> Refusal | None:
+    async def _why(self, claim: Claim, about: About) -> Refusal | None:
         """Why a claim is over without a machine; None while an Event that says so may still come."""
         uid = claim.meta.uid
         if uid not in self._refusals:
             refusal = await self._told_by_event(claim, about)
             if refusal is None and claim.failure is not None:
-                refusal = errors.of_condition(*claim.failure, about)
+                refusal = of_condition(*claim.failure, about)
             if refusal is None and (trouble := await self._classes.trouble(about.cloud)):
-                refusal = errors.invalid("NodeClassNotReady", trouble, about)
+                refusal = invalid("NodeClassNotReady", trouble, about)
             deleted = about.at if claim.meta.deleted is None else claim.meta.deleted
             if refusal is None and seconds_between(deleted, about.at) >= _EVENT_SECONDS:
-                refusal = errors.unexplained(claim.meta.name, about)
+                refusal = unexplained(claim.meta.name, about)
             if refusal is None:
                 return None
             self._refusals[uid] = refusal
         return self._refusals[uid]
 
-    async def _told_by_event(self, claim: Claim, about: errors.About) -> Refusal | None:
-        events = await self._objects.list(
-            _EVENTS, fields=f"regarding.uid={claim.meta.uid},reason={errors.CAPACITY_EVENT}"
-        )
+    async def _told_by_event(self, claim: Claim, about: About) -> Refusal | None:
+        events = await self._objects.list(_EVENTS, fields=f"regarding.uid={claim.meta.uid},reason={CAPACITY_EVENT}")
         message = next((str(event.get("note") or "") for event in events.items), None)
-        return None if message is None else errors.of_event(message, about)
+        return None if message is None else of_event(message, about)
 
     async def _release_told(self, over: Iterable[Claim]) -> None:
         """Let the claims go whose end surveys have shown for a while. One that cannot be let go now is so later."""
@@ -201,8 +502,8 @@ class KarpenterCloud:
         if cloud.price_metrics:
             if self._session is None:
                 self._session = aiohttp.ClientSession()
-            return await prices.estimated(self._session, pool, cloud)
-        quote = prices.declared(pool, cloud)
+            return await estimated(self._session, pool, cloud)
+        quote = declared(pool, cloud)
         if quote is None:
             message = "nobody says what a node costs: set spec.price.hourly, or spec.karpenter.priceMetrics"
             raise InvalidRequest(pool.id, "quote", "NoPrice", message)
@@ -222,10 +523,8 @@ class KarpenterCloud:
         cloud = _claims_of(pool)
         trouble = await self._or_raise(pool, self._classes.trouble(cloud))
         if trouble:
-            about = {order.token: errors.About(pool, cloud, order.token, self._asked) for order in ask.orders}
-            return Reply(
-                refused={token: errors.invalid("NodeClassNotReady", trouble, of) for token, of in about.items()}
-            )
+            about = {order.token: About(pool, cloud, order.token, self._asked) for order in ask.orders}
+            return Reply(refused={token: invalid("NodeClassNotReady", trouble, of) for token, of in about.items()})
         gpus = (await self._or_raise(pool, self._hardware_of(pool, cloud))).gpus
         room = asyncio.Semaphore(_AT_ONCE)
 
@@ -251,9 +550,9 @@ class KarpenterCloud:
         if found is None:
             return None  # it went away in this moment: the next ask creates it
         if found.order != order.token:
-            about = errors.About(pool, cloud, order.token, found.meta.created)
+            about = About(pool, cloud, order.token, found.meta.created)
             message = f"NodeClaim {found.meta.name} is not Charterer's: delete it or rename it"
-            return errors.invalid("NameTaken", message, about)
+            return invalid("NameTaken", message, about)
         if found.stage is ClaimStage.UNSERVED and await self._release(found) is not None:
             await self._objects.create(CLAIMS, body)
         return None

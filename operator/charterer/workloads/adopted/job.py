@@ -8,14 +8,15 @@ from typing import Any, Final
 from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
-from charterer.cluster.patches import pointer
+from charterer.cluster.kinds import pointer
 from charterer.cluster.paths import JOBS
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target
+from charterer.domain.target import Target
 from charterer.domain.time import Instant
-from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, wants_spot, when_given_up
-from charterer.workloads.adopted.labelled_kind import LabelledKind
+from charterer.workloads.adopted.asks import Elasticity, LabelledKind, asked, shadow_spec, wants_spot, when_given_up
 from charterer.workloads.adopted.noted import (
+    authors_parts,
+    authors_template,
     given_back,
     is_held,
     kept_running,
@@ -23,12 +24,8 @@ from charterer.workloads.adopted.noted import (
     note_original,
     original,
     placed_run,
-    refuse_other_owners,
-)
-from charterer.workloads.adopted.placed_template import (
-    authors_parts,
-    authors_template,
     placed_template,
+    refuse_other_owners,
     template_changes,
 )
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write

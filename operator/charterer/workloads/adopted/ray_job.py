@@ -16,14 +16,16 @@ from charterer.api.template import trainer_gpus
 from charterer.cluster.paths import Resource
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target
+from charterer.domain.target import Target
 from charterer.domain.time import Instant
 from charterer.sentences import names
-from charterer.workloads.adopted.asks import Elasticity, asked, shadow_spec, when_given_up
-from charterer.workloads.adopted.labelled_kind import LabelledKind
+from charterer.workloads.adopted.asks import Elasticity, LabelledKind, asked, shadow_spec, when_given_up
 from charterer.workloads.adopted.noted import (
     QUEUE_LABEL,
     asks_for_gpus,
+    authors_parts,
+    authors_template,
+    bare_again,
     given_back,
     is_held,
     kept_running,
@@ -31,14 +33,9 @@ from charterer.workloads.adopted.noted import (
     note_original,
     original,
     placed_run,
+    placed_template,
     refuse_other_owners,
     suspend_changes,
-)
-from charterer.workloads.adopted.placed_template import (
-    authors_parts,
-    authors_template,
-    bare_again,
-    placed_template,
     template_changes,
 )
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write

@@ -19,10 +19,10 @@ from typing import Any, Protocol
 
 from charterer.api.metadata import Raw
 from charterer.api.models.base import Json
-from charterer.cluster.patches import uid_test
+from charterer.cluster.kinds import uid_test
 from charterer.cluster.store import WatchedKind
 from charterer.domain.job import Allocation, Job
-from charterer.domain.jobs.target import Target
+from charterer.domain.target import Target
 from charterer.domain.time import Instant
 
 

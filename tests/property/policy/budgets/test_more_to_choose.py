@@ -2,7 +2,7 @@
 
 An hour of a job may cost γ at most, so what an amount buys is the least γ·time + dollars within it, and one thing more
 to choose never makes that more. Time may become longer only where γ binds afterwards, and each hour then saves more
-than γ. By default γ follows the dearest pool (``options.ceiling``): the law is for changes that leave it alone.
+than γ. By default γ follows the dearest pool (``options.menu``): the law is for changes that leave it alone.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl, PowerLaw, SpeedCurve
-from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
+from charterer.tools.frontier import Frontier
 from tests import lanes
 from tests.worlds import World
 

@@ -12,7 +12,7 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.profile import PowerLaw, SpeedCurve
 from charterer.policy.explain.alternatives import Alternative, Comparison, Rank, alternatives
-from charterer.policy.outlook.node_source import NodeSource
+from charterer.policy.outlook.outlook import NodeSource
 from charterer.policy.planner import plan, solve_budgets
 from charterer.policy.solve.phase_dp import key_of
 from tests import lanes

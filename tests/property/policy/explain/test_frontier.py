@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
-from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import solve_budgets
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.policy.solve.hull import BudgetFit
+from charterer.tools.frontier import Frontier
 from tests import lanes
 from tests.worlds import World
 

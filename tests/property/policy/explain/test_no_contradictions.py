@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.cli.plan.document import budget_state
 from charterer.domain.budget import Mode
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.profile import Amdahl
-from charterer.policy.explain.frontier import Frontier
 from charterer.policy.planner import plan, solve_budgets
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.policy.solve.hull import BudgetFit
+from charterer.tools.commands.plan.document import budget_state
+from charterer.tools.frontier import Frontier
 from tests import lanes
 from tests.worlds import World
 

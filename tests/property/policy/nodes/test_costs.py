@@ -13,14 +13,13 @@ from charterer.domain.billing import accrued
 from charterer.domain.billing import spent as defined
 from charterer.domain.ids import JobId
 from charterer.domain.money import Money, total
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy.budgets.inputs import plan_inputs
-from charterer.policy.jobs.committed_cost import ClassInProgress
+from charterer.policy.jobs.groups import ClassInProgress
 from charterer.policy.jobs.job_facts import JobFacts
-from charterer.policy.nodes.accrued_cost import spent
-from charterer.policy.nodes.rental_index import rental_index
+from charterer.policy.nodes.rentals import rental_index, spent
 from tests import lanes
 from tests.random_events import a_price_changes_under_way, a_rental_ends, a_rental_is_folded, is_carried_out, some_world
 from tests.worlds import World

@@ -8,10 +8,10 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from charterer.controller.clock import Reading, TrustedClock
+from charterer.controller.surveys import Reading, TrustedClock
 from charterer.domain.billing import accrued
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.jobs.job_cost import job_cost
+from charterer.domain.job_records import job_cost
 from charterer.domain.money import Money, Price, total
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import PriceSegment
@@ -19,7 +19,7 @@ from charterer.domain.profile import Amdahl
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant, after, seconds_between
 from charterer.policy import plan
-from charterer.policy.nodes.hard_limit import MARGIN_SECONDS
+from charterer.policy.nodes.limits import MARGIN_SECONDS
 from tests import lanes
 from tests.worlds import World
 

@@ -9,15 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in, spent
-from charterer.domain.budget import Budget, PastPeriod
+from charterer.domain.budget import NOTHING, Budget, PastPeriod
+from charterer.domain.budget_tree import budget_tree
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.period import period_bounds, period_end
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
-from charterer.domain.selector import NOTHING
-from charterer.domain.spending.budget_tree import budget_tree
-from charterer.domain.time import parse_instant
+from charterer.domain.time import parse_instant, period_bounds, period_end
 from charterer.policy import plan
 from tests import lanes
 from tests.property.policy.nodes.test_hard_limit import Slow

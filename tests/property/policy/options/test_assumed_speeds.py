@@ -8,12 +8,12 @@ from collections.abc import Mapping
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from charterer.cli.explain.assumed import assumed_speeds_sentence
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
 from charterer.gpu_types import RelativeSpeed, compute_part, data_sheet, relative_speeds, slice_speed
-from charterer.policy.options.assumed_speeds import assumed_speeds
 from charterer.policy.options.market import PoolOffer, pool_offer
+from charterer.policy.options.speeds import assumed_speeds
+from charterer.tools.commands.explain.document import assumed_speeds_sentence
 from tests import lanes
 from tests.worlds import World
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.domain.nodes.hazard import Hazard
-from charterer.estimate.nodes.hazard import events_per_hour
-from charterer.policy.options.interruptions import (
+from charterer.domain.pool import Hazard
+from charterer.estimate.hazard import events_per_hour
+from charterer.policy.options.market import (
     LONGEST_INTERVAL_SECONDS,
     NodeHazard,
     RunTimes,

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
-from charterer.policy.solve.allocation_program import NEAR, Allotment, Claimant, NodeRoom, Way, allocate, fits
+from charterer.policy.solve.linear_program import NEAR, Allotment, Claimant, NodeRoom, Way, allocate, fits
 from tests import lanes
 
 POOLS = (PoolId("a"), PoolId("b"))

@@ -16,9 +16,18 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.profile import Amdahl, PowerLaw
-from charterer.policy.options.speedup import throughput
-from charterer.policy.solve.exchange_rate import BudgetFit, Demand, Solution, rates_of_mixtures, solve, spend_rate
-from charterer.policy.solve.hull import Hull, corners, hull
+from charterer.policy.options.speeds import throughput
+from charterer.policy.solve.hull import (
+    BudgetFit,
+    Demand,
+    Hull,
+    Solution,
+    corners,
+    hull,
+    rates_of_mixtures,
+    solve,
+    spend_rate,
+)
 from tests import lanes
 
 Points = list[tuple[float, float]]

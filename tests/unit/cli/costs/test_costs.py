@@ -16,15 +16,13 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli.main import main
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
 from charterer.domain.billing import spent
-from charterer.domain.budget import Cause, Costs, DayCosts, PastPeriod
+from charterer.domain.budget import NOTHING, Cause, Costs, DayCosts, PastPeriod
+from charterer.domain.cost_row import CostRow
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money, total
-from charterer.domain.period import period_bounds
-from charterer.domain.selector import NOTHING
-from charterer.domain.spending.cost_row import CostRow
-from charterer.domain.time import Instant, after, parse_instant, seconds_between
+from charterer.domain.time import Instant, after, parse_instant, period_bounds, seconds_between
 from tests import factory
 from tests.factory.cost_rows import cost_row, payer
 from tests.unit.cli.worlds import charterer_over

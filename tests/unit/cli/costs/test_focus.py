@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from charterer.cli.costs.focus import COLUMNS, focus_csv
 from charterer.domain.budget import Cause
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Money, total
-from charterer.domain.spending.cost_row import CostRow
+from charterer.tools.commands.costs.document import COLUMNS, focus_csv
 from tests import awaited
 from tests.factory.cost_rows import MACHINE, cost_row, payer
 from tests.testbed import focus_validator

@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator
 from typing import Any
 
-from charterer.cli.dashboard.board import Board, encode
+from charterer.tools.commands.dashboard.documents import Board, encode
 from tests.patience import PATIENCE
 
 FOREVER = 3600.0

@@ -14,9 +14,9 @@ import click
 import pytest
 from click.testing import CliRunner
 
-from charterer.cli.dashboard.command import PageOptions, serve_page
-from charterer.cli.dashboard.documents import Parts
 from charterer.cli.main import main
+from charterer.tools.commands.dashboard.command import PageOptions, serve_page
+from charterer.tools.commands.dashboard.documents import Parts
 from tests.unit.cli.shared.test_cluster import kubeconfig
 
 OPTIONS = PageOptions(
@@ -84,7 +84,7 @@ async def test_without_a_screen_no_browser_is_opened(monkeypatch: pytest.MonkeyP
     opened: list[str] = []
     monkeypatch.setattr("webbrowser.open", opened.append)
     monkeypatch.setattr("sys.platform", "linux")
-    monkeypatch.setattr("charterer.cli.dashboard.command.read_on", ended)
+    monkeypatch.setattr("charterer.tools.commands.dashboard.command.read_on", ended)
     await serve_page(nothing, OPTIONS)
     assert opened == []
 

@@ -9,21 +9,20 @@ import click
 import pytest
 
 from charterer.api.decode import DecodedNamespace
-from charterer.cli.costs.command import CostQuestion, costs_answer
-from charterer.cli.costs.costs_json import costs_json
-from charterer.cli.dashboard.documents import PageQuestion, Sighting, cluster_parts, own_parts
-from charterer.cli.plan.plan_answer import PlanAnswer
-from charterer.cli.plan.plan_json import plan_json
-from charterer.cli.shared.own_jobs import OwnJobs, seen_job
-from charterer.cli.shared.plan_report import plan_report
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.offline import snapshot_of
-from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.group import Stretch
+from charterer.domain.budget import Selector
+from charterer.domain.job import Job, RunOutcome, RunRecord, Stretch
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
-from charterer.domain.selector import Selector
 from charterer.domain.time import after, format_instant, parse_instant
+from charterer.tools.commands.costs.command import CostQuestion, costs_answer
+from charterer.tools.commands.costs.document import costs_json
+from charterer.tools.commands.dashboard.documents import PageQuestion, Sighting, cluster_parts, own_parts
+from charterer.tools.commands.plan.answer import PlanAnswer
+from charterer.tools.commands.plan.plan_json import plan_json
+from charterer.tools.commands.shared.one_namespace import OwnJobs, seen_job
+from charterer.tools.commands.shared.plan_report import plan_report
 from tests import factory
 from tests.dashboard_worlds import busy_cluster
 from tests.factory.pools import POOL

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from charterer.cli.dashboard import server
+from charterer.tools.commands.dashboard import command
 
 ROOT = Path(__file__).parents[4]
 STATIC = ROOT / "operator/charterer/cli/dashboard/static"
@@ -32,7 +32,7 @@ def test_the_notice_names_what_is_vendored() -> None:
 
 
 def test_every_file_is_served_and_every_served_file_is_there() -> None:
-    assert {path.name for path in STATIC.iterdir()} == set(server._TYPES)
+    assert {path.name for path in STATIC.iterdir()} == set(command._TYPES)
 
 
 @pytest.mark.parametrize("name", OWN)

@@ -10,12 +10,19 @@ from typing import Any
 
 import pytest
 
-from charterer.cli.dashboard.board import Board, encode
-from charterer.cli.dashboard.documents import PageQuestion, Parts, Sighting, cluster_parts, own_parts
-from charterer.cli.dashboard.server import PageServer
-from charterer.cli.shared.own_jobs import OwnJobs, seen_job
 from charterer.domain.ids import JobId
 from charterer.domain.time import parse_instant
+from charterer.tools.commands.dashboard.command import PageServer
+from charterer.tools.commands.dashboard.documents import (
+    Board,
+    PageQuestion,
+    Parts,
+    Sighting,
+    cluster_parts,
+    encode,
+    own_parts,
+)
+from charterer.tools.commands.shared.one_namespace import OwnJobs, seen_job
 from tests.browser import Browser
 from tests.dashboard_worlds import busy_cluster
 from tests.unit.cli.shared.test_own_jobs import raw

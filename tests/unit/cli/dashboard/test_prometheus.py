@@ -10,7 +10,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from charterer.cli.dashboard.prometheus import PrometheusHistory
+from charterer.tools.commands.dashboard.documents import PrometheusHistory
 
 Start = Callable[[Any], Any]
 

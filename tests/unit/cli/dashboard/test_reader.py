@@ -8,9 +8,8 @@ import json
 import click
 import pytest
 
-from charterer.cli.dashboard.board import Board
-from charterer.cli.dashboard.documents import Parts
-from charterer.cli.dashboard.reader import LEAST_SECONDS, pause_seconds, read_on
+from charterer.tools.commands.dashboard.command import LEAST_SECONDS, pause_seconds, read_on
+from charterer.tools.commands.dashboard.documents import Board, Parts
 from tests.patience import PATIENCE
 
 

@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 import aiohttp
 import pytest
 
-from charterer.cli.dashboard.board import Board, encode
-from charterer.cli.dashboard.server import MOST_CLIENTS, PageServer
+from charterer.tools.commands.dashboard.command import MOST_CLIENTS, PageServer
+from charterer.tools.commands.dashboard.documents import Board, encode
 from tests.patience import PATIENCE
 
 

@@ -9,29 +9,27 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob_status import JobState, TrainingJobView
+from charterer.api.names import ConditionType
 from charterer.api.words.jobs import REASONS
-from charterer.cli.doctor.checks import Right
-from charterer.cli.doctor.command import DoctorReading, doctor_document, examine, read_for_doctor
-from charterer.cli.doctor.finding import Finding
-from charterer.cli.doctor.own_checks import JobTally, OwnReading
 from charterer.cli.main import main
-from charterer.cli.shared.leader import LeaderSeen
-from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.store import ObjectKey
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.job import Allocation, Placement
-from charterer.domain.jobs.target import Target, TargetRef
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.snapshot import OperatorLimits
+from charterer.domain.target import Target, TargetRef
 from charterer.domain.time import Instant
-from charterer.report.document import Paragraph, Tone
-from charterer.report.text import TextRenderer
+from charterer.tools.commands.doctor.checks import Finding, JobTally, OwnReading, Right
+from charterer.tools.commands.doctor.command import DoctorReading, doctor_document, examine, read_for_doctor
+from charterer.tools.commands.shared.leader import LeaderSeen
+from charterer.tools.commands.shared.one_namespace import OwnJob, OwnJobs
+from charterer.tools.documents.document import Paragraph, Tone
+from charterer.tools.documents.html import TextRenderer
 from tests import factory as make
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
@@ -314,7 +312,7 @@ def test_an_empty_cluster_is_told_what_it_lacks() -> None:
 
 
 def ran(monkeypatch: pytest.MonkeyPatch, reading: DoctorReading, *arguments: str) -> Result:
-    monkeypatch.setattr("charterer.cli.doctor.command.read_with", lambda cluster, reader: reading)
+    monkeypatch.setattr("charterer.tools.commands.doctor.command.read_with", lambda cluster, reader: reading)
     return CliRunner().invoke(main, ["doctor", *arguments])
 
 

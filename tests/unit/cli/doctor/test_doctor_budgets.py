@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.api.decode import DecodedNamespace
-from charterer.cli.doctor.command import DoctorReading, examine
 from charterer.cluster.store import ObjectKey
+from charterer.domain.budget import NOTHING, Selector
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO
-from charterer.domain.selector import NOTHING, Selector
 from charterer.domain.time import after
+from charterer.tools.commands.doctor.command import DoctorReading, examine
 from tests.unit.cli.doctor.test_doctor import healthy, raw, wrong
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World

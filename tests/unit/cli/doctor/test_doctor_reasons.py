@@ -9,20 +9,19 @@ from typing import Any
 import pytest
 
 from charterer.api.words.jobs import REASONS
-from charterer.cli.doctor.own_checks import check_own_jobs
-from charterer.cli.shared.own_jobs import OwnJob, OwnJobs
 from charterer.controller.status.jobs import job_view
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId, RentalId
-from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.doubt import Doubt
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.job import Doubt, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode
+from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import OperatorLimits, Snapshot, Stop
 from charterer.domain.time import Instant, after
 from charterer.incremental import Memo
 from charterer.policy.set_aside import plan_around
+from charterer.tools.commands.doctor.checks import check_own_jobs
+from charterer.tools.commands.shared.one_namespace import OwnJob, OwnJobs
 from tests.worlds import NAMESPACE, World, one_job_runs
 
 TRAIN = JobId("train")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from charterer.api.names import KUEUE_CHECK, KUEUE_CONTROLLER
-from charterer.cli.doctor.command import examine
-from charterer.cli.shared.adopted_objects import Queues
 from charterer.cluster.client import RawObject
+from charterer.tools.commands.doctor.command import examine
+from charterer.tools.commands.shared.adopted_objects import Queues
 from tests.unit.cli.doctor.test_doctor import healthy, wrong
 
 

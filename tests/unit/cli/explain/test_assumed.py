@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.cli.explain.assumed import assumed_speeds_sentence
 from charterer.gpu_types import RelativeSpeed, relative_speeds
+from charterer.tools.commands.explain.document import assumed_speeds_sentence
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
 

@@ -9,19 +9,17 @@ from dataclasses import replace
 import pytest
 
 from charterer.api.models.trainingjob import ToldBottleneck
-from charterer.cli.shared.cluster import ClusterReading
+from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import JobId, Rate
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
-from charterer.domain.nodes.hazard import Hazard
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import CapacityType, Hazard
 from charterer.domain.profile import Amdahl, FailedWidth, PowerLaw, SpeedCurve, ThroughputTable
-from charterer.domain.reports.progress import Progress
-from charterer.domain.selector import Selector
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
 from charterer.policy.planner import plan
+from charterer.tools.commands.shared.cluster import ClusterReading
 from tests.unit.cli.worlds import charterer_over, seen_of
 from tests.worlds import NAMESPACE, World
 
@@ -385,7 +383,7 @@ def test_what_the_operator_found_to_hold_the_run_up_is_told(monkeypatch: pytest.
     told = ToldBottleneck("SlowWorker", "SlowerThanPeers", "pod 1 is slow: $4.00 an hour")
     held_up = replace(seen, jobs={key: replace(seen.jobs[key], held_up=(told,))})
     monkeypatch.setattr(
-        "charterer.cli.explain.command.read", lambda cluster: ClusterReading(held_up, world.now, NAMESPACE)
+        "charterer.tools.commands.explain.command.read", lambda cluster: ClusterReading(held_up, world.now, NAMESPACE)
     )
     assert "SlowWorker: pod 1 is slow: $4.00 an hour." in charterer("explain", "tj/sft-run").stdout
     answer = json.loads(charterer("explain", "tj/sft-run", "-o", "json").stdout)

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.cli.explain.regrouping import regrouping_sentence
-from charterer.domain.job import Job, ResizePolicy
-from charterer.domain.jobs.group import first_group
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.job import Job, ResizePolicy, first_group
+from charterer.domain.pod import PodPhase
+from charterer.tools.commands.explain.document import regrouping_sentence
 from tests.factory import allocation, at, job, pod, run
 from tests.scenarios.policy.test_in_place import TRAIN, training, widening
 from tests.unit.cli.worlds import charterer_over

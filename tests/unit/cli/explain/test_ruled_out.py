@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.budget import Selector
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
-from charterer.domain.selector import Selector
 from charterer.policy.planner import plan
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from charterer.cli.explain.sessions import sessions_sentence
-from charterer.domain.jobs.interactive import Interactive, Usage
+from charterer.domain.interactive import Interactive, Usage
 from charterer.domain.money import Money
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
+from charterer.tools.commands.explain.document import sessions_sentence
 from tests.factory import allocation, at, job
 
 

@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from charterer.api.models.compared_option import ComparedOption
-from charterer.cli.shared.own_jobs import compared_json, in_words
+from charterer.api.models.trainingjob_status import ComparedOption
 from charterer.domain.ids import JobId
 from charterer.domain.profile import SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
+from charterer.tools.commands.shared.one_namespace import compared_json, in_words
 from tests.scenarios.policy.pairs import come, world_of_pairs
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World

@@ -8,8 +8,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import ResizePolicy, Variant
 from charterer.domain.profile import ThroughputTable
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
+from charterer.domain.budget import NOTHING, Currency, Selector
 from charterer.domain.ids import BudgetId
-from charterer.domain.selector import NOTHING, Selector
-from charterer.domain.spending.currency import Currency
 from charterer.domain.time import moment
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from charterer.cli.plan.money_table import note, telling
 from charterer.domain.ids import Rate
 from charterer.domain.money import Money
-from charterer.policy.explain.frontier import FACTORS, FrontierPoint
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.policy.solve.hull import BudgetFit
+from charterer.tools.commands.plan.difference import note, telling
+from charterer.tools.frontier import FACTORS, FrontierPoint
 
 
 def points(small: int, over: int) -> list[FrontierPoint]:

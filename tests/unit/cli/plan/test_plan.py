@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 import yaml
 
-from charterer.cli.shared.formatting import mixed
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import PoolId
@@ -21,6 +20,7 @@ from charterer.domain.plan import PathVerdict, Stage
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
+from charterer.tools.commands.shared.output import mixed
 from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World
@@ -361,7 +361,7 @@ def test_without_matplotlib_it_is_said_how_to_get_it_before_anything_else(
     def find_spec(name: str) -> ModuleSpec | None:
         return None
 
-    monkeypatch.setattr("charterer.report.pictures.find_spec", find_spec)
+    monkeypatch.setattr("charterer.tools.documents.pictures.find_spec", find_spec)
     result = charterer_over(busy(), monkeypatch)("plan", "--html", str(tmp_path / "plan.html"))
     assert result.exit_code == 1
     assert result.stderr == "Error: pictures need matplotlib: pip install matplotlib\n"

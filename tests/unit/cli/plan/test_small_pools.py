@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.cli.plan.document import pool_in_words
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Price
@@ -16,6 +15,7 @@ from charterer.domain.plan import Limit, PoolVerdict
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.snapshot import OperatorLimits
 from charterer.domain.time import after, parse_instant, seconds_between
+from charterer.tools.commands.plan.document import pool_in_words
 from tests import factory as make
 from tests.unit.cli.worlds import charterer_over
 from tests.worlds import World

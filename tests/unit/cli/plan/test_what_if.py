@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from charterer.domain.money import Price
-from charterer.domain.nodes.waits import LaunchHistory
+from charterer.domain.pool import LaunchHistory
 from charterer.domain.profile import Amdahl
 from tests.unit.cli.plan.test_plan import JOB, steady
 from tests.unit.cli.worlds import charterer_over

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.cli.shared.what_ifs.manifest_files import ManifestSource
-from charterer.cli.shared.what_ifs.what_if import apply_objects
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.ids import PoolSetId
-from charterer.domain.nodes.pool_set import PoolSet
+from charterer.domain.pool_set import PoolSet
+from charterer.tools.commands.shared.what_if import ManifestSource, apply_objects
 from tests.unit.cli.plan.test_plan import steady
 from tests.unit.cli.worlds import charterer_over, seen_of
 from tests.worlds import NAMESPACE, World

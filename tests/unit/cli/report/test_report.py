@@ -10,7 +10,7 @@ import pytest
 
 from charterer.domain.budget import Mode
 from charterer.domain.profile import ThroughputTable
-from charterer.simulate.engine.world import PlannerError
+from charterer.tools.simulator.engine.world import PlannerError
 from tests.unit.cli.histories import observed
 from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import charterer_over
@@ -75,7 +75,7 @@ def test_a_simulation_that_fails_is_no_number(monkeypatch: pytest.MonkeyPatch) -
     def fail(*arguments: object) -> object:
         raise PlannerError("at 7 s: no rest")
 
-    monkeypatch.setattr("charterer.cli.report.estimate._simulated", fail)
+    monkeypatch.setattr("charterer.tools.commands.report._simulated", fail)
     world = month()
     shown = charterer_over(world, monkeypatch, others=observed(world, JOBS))("report")
     assert "No number: the simulation failed (at 7 s: no rest); report it." in shown.stdout

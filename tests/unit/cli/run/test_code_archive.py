@@ -13,9 +13,7 @@ from random import Random
 import click
 import pytest
 
-from charterer.cli.run.code_archive import MOST_BYTES, archive_of
-from charterer.cli.run.manifest import UNPACK
-from charterer.cli.run.secret_names import secret_files
+from charterer.tools.commands.run.manifest import MOST_BYTES, UNPACK, archive_of, secret_files
 from tests.unit.cli.run.repository import git, repository, write
 
 

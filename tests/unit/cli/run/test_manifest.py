@@ -14,12 +14,10 @@ import pytest
 import yaml
 
 from charterer.api import decode
-from charterer.cli.run.git import GitSource
-from charterer.cli.run.manifest import SubmittedJob, Volume, as_yaml, manifests, owned_by
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
+from charterer.tools.commands.run.manifest import GitSource, SubmittedJob, Volume, as_yaml, manifests, owned_by
 from tests.unit.api import values
 from tests.unit.cli.run.repository import git, repository, write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.cli.run.submit import next_line, too_wide
+from charterer.tools.commands.run.command import next_line, too_wide
 from tests.worlds import World
 
 

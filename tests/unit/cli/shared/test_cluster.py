@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import pytest
 
-from charterer.cli.shared.cluster import ClusterOptions, read
+from charterer.tools.commands.shared.cluster import ClusterOptions, read
 
 _KUBECONFIG = """
 apiVersion: v1

@@ -8,16 +8,15 @@ from typing import Any
 import pytest
 
 from charterer.api.node_demands import node_demands
-from charterer.cli.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
 from charterer.controller.snapshot.offline import OtherJobs
 from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import ClassId
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.finish import FinishKind
+from charterer.domain.job import FinishKind, ResizePolicy
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
-from charterer.simulate.history.history import PastJob
+from charterer.tools.commands.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
+from charterer.tools.simulator.history.history import PastJob
 from tests.unit.cli.histories import HOUR, ended, foreign, halfway, worker
 from tests.worlds import NAMESPACE, World
 

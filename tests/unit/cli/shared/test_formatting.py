@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.cli.shared.formatting import percent
+from charterer.tools.commands.shared.output import percent
 
 
 @pytest.mark.parametrize(

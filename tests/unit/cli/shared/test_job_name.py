@@ -8,9 +8,9 @@ from typing import Any
 import click
 import pytest
 
-from charterer.cli.shared.job_name import JobName, job_name, record_of
 from charterer.cluster.client import Listing, RawObject
 from charterer.cluster.errors import NotFound
+from charterer.tools.commands.shared.one_namespace import JobName, job_name, record_of
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from click import ClickException
 
-from charterer.cli.shared.leader import LeaderSeen, as_operated, find_leader, leader_if_known
 from charterer.cluster.client import Listing
 from charterer.cluster.errors import Forbidden
 from charterer.domain.money import Price
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits
 from charterer.domain.time import after, format_instant
+from charterer.tools.commands.shared.leader import LeaderSeen, as_operated, find_leader, leader_if_known
 from tests.unit.controller.snapshot.test_offers import STATE
 from tests.worlds import MID_MONTH
 

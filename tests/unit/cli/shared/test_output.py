@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from charterer.cli.shared.output import announce_when_slow, emit, screen_width, wants_colour
-from charterer.report.document import Document, Paragraph, Tone
+from charterer.tools.commands.shared.output import announce_when_slow, emit, screen_width, wants_colour
+from charterer.tools.documents.document import Document, Paragraph, Tone
 from tests.patience import PATIENCE
 
 
@@ -66,7 +66,7 @@ def test_a_pipe_gets_whole_lines_without_colour(monkeypatch: pytest.MonkeyPatch)
 def test_what_is_being_done_is_shown_only_when_it_takes_long_and_somebody_looks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("charterer.cli.shared.output._ANNOUNCE_AFTER_SECONDS", 0.01)
+    monkeypatch.setattr("charterer.tools.commands.shared.output._ANNOUNCE_AFTER_SECONDS", 0.01)
     monkeypatch.setattr("sys.stderr", screen := Terminal())
     with announce_when_slow("reading"):
         assert screen.written.wait(PATIENCE)

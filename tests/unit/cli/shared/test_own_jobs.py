@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli.main import main
-from charterer.cli.shared import own_jobs
-from charterer.cli.shared.cluster import ClusterOptions, ClusterReading, MayNotRead
-from charterer.cli.shared.own_jobs import OwnJobs
 from charterer.domain.time import parse_instant
+from charterer.tools.commands.shared import one_namespace
+from charterer.tools.commands.shared.cluster import ClusterOptions, ClusterReading, MayNotRead
+from charterer.tools.commands.shared.one_namespace import OwnJobs
 
 NOW = parse_instant("2026-06-15T08:00:12Z")
 CHOSEN = {
@@ -105,7 +105,7 @@ def run(monkeypatch: pytest.MonkeyPatch, jobs: list[dict[str, Any]], *arguments:
     def read(cluster: ClusterOptions) -> ClusterReading:
         raise MayNotRead("nodes is forbidden")
 
-    seen = OwnJobs("vision", [own_jobs.seen_job(job) for job in jobs], NOW)
+    seen = OwnJobs("vision", [one_namespace.seen_job(job) for job in jobs], NOW)
     for command, reader in (("explain", "own_job"), ("plan", "own_jobs")):
         monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)
         monkeypatch.setattr(f"charterer.cli.{command}.command.{reader}", lambda *_: seen)
@@ -219,4 +219,4 @@ def test_what_needs_the_whole_cluster_is_refused_with_the_right_that_is_missing(
 
 def test_a_status_of_another_version_is_one_clear_line() -> None:
     with pytest.raises(click.ClickException, match=r"TrainingJob vision/mine: status\.state: .* use the version"):
-        own_jobs.seen_job(running(state="Dreaming"))
+        one_namespace.seen_job(running(state="Dreaming"))

@@ -9,7 +9,7 @@ from multiprocessing import active_children
 
 import pytest
 
-from charterer.cli.shared.processes import Interrupted, Tell, side_by_side
+from charterer.tools.commands.shared.processes import Interrupted, Tell, side_by_side
 
 
 def _number(tell: Tell) -> int:
@@ -80,7 +80,7 @@ def test_without_a_terminal_a_line_says_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     times = iter([0.0, *(60.0 * minute for minute in range(1, 9))])
-    monkeypatch.setattr("charterer.cli.shared.processes.time.monotonic", lambda: next(times))
+    monkeypatch.setattr("charterer.tools.commands.shared.processes.time.monotonic", lambda: next(times))
     side_by_side([_number, _number], processes=1)
     first = capsys.readouterr().err.splitlines()[0]
     assert first == "simulating: 25%, 0 of 2 done, about 3 min left"

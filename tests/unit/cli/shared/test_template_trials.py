@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from charterer.api.decode import DecodedJob
-from charterer.cli.shared.cluster import ClusterOptions, ClusterReading
-from charterer.cli.shared.template_trials import with_trials
 from charterer.cluster.errors import Forbidden, NotFound
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.tools.commands.shared.cluster import ClusterOptions, ClusterReading
+from charterer.tools.commands.shared.plan_report import with_trials
 from tests.unit.cli.dry_runs import MAY_NOT, MISSPELT, REFUSED, DryRuns
 from tests.unit.cli.worlds import Charterer, charterer_over, seen_of
 from tests.worlds import NAMESPACE, World

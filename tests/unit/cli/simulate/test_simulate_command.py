@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from charterer.cli import main
-from charterer.cli.simulate.simulation_input import monthly_budget
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
-from charterer.simulate.history.history import PastJob
+from charterer.tools.commands.simulate import monthly_budget
+from charterer.tools.simulator.history.history import PastJob
 from tests.unit.cli.pages import Page
 from tests.worlds import World
 

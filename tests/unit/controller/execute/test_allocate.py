@@ -10,8 +10,8 @@ from charterer.controller.execute import ExecutionContext
 from charterer.controller.execute.run_steps import allocate
 from charterer.domain.job import Allocation, Job, ResizePolicy
 from charterer.domain.plan import Allocate, ReasonCode
-from charterer.domain.reasons import facts_of_jobs as of
-from charterer.policy.jobs.predicates import reason
+from charterer.domain.reasons import jobs as of
+from charterer.policy.jobs.job_facts import reason
 from tests import factory
 
 SUSPENDED = reason(ReasonCode.SUSPENDED, of.JobSuspended(queued=False))

@@ -12,8 +12,7 @@ import pytest
 from charterer.cluster import kinds
 from charterer.cluster.errors import AlreadyExists
 from charterer.cluster.store import ObjectKey
-from charterer.controller.execute.context import ExecutionContext
-from charterer.controller.execute.decided import DecidedObjects, Stale
+from charterer.controller.execute.context import DecidedObjects, ExecutionContext, Stale
 from charterer.controller.execute.rental_steps import adopt, ask_cloud, record_orphan
 from charterer.domain.ids import InstanceId, PoolId, RentalId
 from charterer.domain.money import ZERO
@@ -21,7 +20,7 @@ from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Gang, Rental, RentalPhase
 from charterer.domain.steps import Adopt, AskCloud, RecordOrphan
-from charterer.lifecycle.pool_records.inventory import order_token
+from charterer.lifecycle.pool import order_token
 from tests import factory as make
 
 ASKED, LATER = make.rental("a100-1"), make.rental("a100-2")

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.cluster.errors import Conflict
-from charterer.controller.execute.balance_writer import BalanceWriter, Change
-from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.context import BalanceWriter, Change, Stale
 from charterer.domain.budget import Balance, Budget
 from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.money import Money

@@ -14,7 +14,7 @@ from charterer.domain.order import Ask, Order, RefusalKind, Reply
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.steps import AskCloud, Cool
 from charterer.lifecycle import next_steps
-from charterer.lifecycle.pool_records.inventory import order_token
+from charterer.lifecycle.pool import order_token
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import (
     CloudOutcomeUnknown,

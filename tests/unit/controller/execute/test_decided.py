@@ -8,12 +8,11 @@ from typing import Any, cast
 
 import pytest
 
-from charterer.controller.execute.decided import DecidedObjects, Stale
+from charterer.controller.execute.context import DecidedObjects, Stale
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
-from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind, Findings
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Bottleneck, BottleneckKind, Findings, Progress
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import World
 

@@ -10,8 +10,7 @@ from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, NotFound
 from charterer.cluster.store import ObjectKey, Store
-from charterer.controller.execute.decided import Stale
-from charterer.controller.execute.object_writer import ObjectWriter
+from charterer.controller.execute.context import ObjectWriter, Stale
 from charterer.controller.outcome import ActionOutcome
 from charterer.workloads import ALL_KINDS, INDEXED_JOB
 from tests.unit.api import values

@@ -10,9 +10,8 @@ import pytest
 
 from charterer.controller.execute.context import ExecutionContext
 from charterer.controller.execute.rental_steps import cool, record_offer, reopen
-from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.order import RefusalKind, cool_down
-from charterer.domain.pool import Pool
+from charterer.domain.pool import NO_LAUNCHES, NodeStart, Pool
 from charterer.domain.steps import Cool, RecordOffer, Reopen
 from tests import factory as make
 

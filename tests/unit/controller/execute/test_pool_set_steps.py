@@ -14,9 +14,8 @@ from charterer.api import decode
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, NotFound
 from charterer.cluster.store import Store
-from charterer.controller.execute.context import ExecutionContext
+from charterer.controller.execute.context import ExecutionContext, ObjectWriter
 from charterer.controller.execute.executor import ClusterExecutor
-from charterer.controller.execute.object_writer import ObjectWriter
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.domain.ids import PoolId, PoolSetId
 from charterer.domain.steps import CreatePool, DeletePool, EditPool, Step

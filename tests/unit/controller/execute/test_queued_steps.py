@@ -13,8 +13,8 @@ from charterer.cluster.errors import ApiError, Conflict, Forbidden, OutcomeUnkno
 from charterer.controller.execute import ExecutionContext, ObjectWriter, Stale
 from charterer.controller.execute.target_steps import adopt, edit, start
 from charterer.controller.outcome import Held
-from charterer.domain.jobs.target import TargetRef
 from charterer.domain.steps import AdoptTarget, EditJob
+from charterer.domain.target import TargetRef
 from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, OWNER
 from tests.factory import T0, allocation, job
 from tests.unit.workloads.json_patches import Raw

@@ -10,16 +10,14 @@ from typing import cast
 import pytest
 
 from charterer.cluster.errors import Conflict
-from charterer.controller.execute.context import ExecutionContext
-from charterer.controller.execute.cost_writer import CostWriter
-from charterer.controller.execute.decided import Stale
+from charterer.controller.execute.context import CostWriter, ExecutionContext, Stale
 from charterer.controller.execute.rental_steps import record_costs
 from charterer.controller.outcome import ActionOutcome, Held
-from charterer.cost_record.files import CostRecord
+from charterer.cost_record import CostRecord
+from charterer.domain.cost_row import CostRecording, RecordedCost
 from charterer.domain.ids import RentalId
 from charterer.domain.money import Money
 from charterer.domain.rental import Rental
-from charterer.domain.spending.use import CostRecording, RecordedCost
 from charterer.domain.steps import RecordCosts, RecordedPart
 from tests import factory as make
 from tests.factory.cost_rows import cost_row

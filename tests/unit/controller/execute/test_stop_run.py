@@ -13,11 +13,11 @@ from charterer.controller.execute import ExecutionContext, Stale
 from charterer.controller.execute.run_steps import stop_orphan, stop_run
 from charterer.controller.execute.target_steps import let_go
 from charterer.domain.job import Run
-from charterer.domain.jobs.pod import PodPhase
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import Orphan
 from charterer.domain.steps import LetGo, StopOrphan, StopRun
-from charterer.workloads.indexed_job import INDEXED_JOB
+from charterer.domain.target import Target, TargetRef
+from charterer.workloads.workload import INDEXED_JOB
 from tests.factory import TEAM, at, job, pod, run
 
 PODS = (pod(0), pod(1), pod(2, deleting=True), pod(3, phase=PodPhase.SUCCEEDED))

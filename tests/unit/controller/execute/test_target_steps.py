@@ -14,8 +14,8 @@ from charterer.controller.execute.run_steps import give_back
 from charterer.controller.execute.target_steps import adopt, edit
 from charterer.controller.outcome import Held
 from charterer.domain.ids import NodeName, RentalId
-from charterer.domain.jobs.target import TargetRef
 from charterer.domain.steps import AdoptTarget, Cordon, EditJob, GiveBack
+from charterer.domain.target import TargetRef
 from charterer.workloads.adopted.job import ADOPTED_JOB
 from tests.factory import job
 from tests.unit.workloads.json_patches import Raw, applied

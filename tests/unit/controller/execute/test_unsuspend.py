@@ -10,7 +10,7 @@ import pytest
 from charterer.controller.execute import ExecutionContext, Stale
 from charterer.controller.execute.run_steps import unsuspend
 from charterer.domain.steps import Unsuspend
-from charterer.workloads.indexed_job import INDEXED_JOB
+from charterer.workloads.workload import INDEXED_JOB
 from tests.factory import job, run
 
 RUNS = tuple(run(number, suspended=True) for number in (1, 2, 3))

@@ -8,13 +8,13 @@ from typing import Any
 from charterer.api import decode
 from charterer.api.models import learned_record
 from charterer.api.models.base import dump
+from charterer.api.models.machine_state import PackedStatistics, packed
 from charterer.api.models.speedupprofile import SpeedupProfileRecord
-from charterer.api.models.statistics.machine_state import PackedStatistics, packed
-from charterer.controller.learning.digest import digest
+from charterer.controller.learning.profile_writer import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.profile import Profile
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.server.progress import ProgressReport
 from tests.worlds import World
 

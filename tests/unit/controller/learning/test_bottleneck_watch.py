@@ -8,9 +8,9 @@ import pytest
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.job import Allocation
-from charterer.domain.reports.bottleneck import BottleneckKind, Findings
+from charterer.domain.reports import BottleneckKind, Findings
 from charterer.domain.time import after
-from charterer.estimate.bottlenecks.persistent import FOUND, WINDOW
+from charterer.estimate.bottlenecks import FOUND, WINDOW
 from charterer.server.progress import ProgressReport
 from tests.unit.controller.learning.classroom import Classroom
 

@@ -6,12 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.controller.learning.digest import digest
+from charterer.controller.learning.profile_writer import digest
 from charterer.domain.profile import CurveSource, Profile, ThroughputTable
-from charterer.policy.options.market import market, pool_offer
+from charterer.policy.options.market import MenuKey, market, pool_offer
 from charterer.policy.options.menu import build_menu
-from charterer.policy.options.menu_key import MenuKey
-from charterer.policy.options.speedup import throughput
+from charterer.policy.options.speeds import throughput
 from charterer.policy.planner import plan
 from tests.unit.controller.learning.classroom import CLASS, Classroom, step_seconds
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.controller.learning.jobs_on_nodes import JobsOnNodes
+from charterer.controller.learning.report_collector import JobsOnNodes
 from charterer.domain.ids import ClassId
 from charterer.domain.job import Job
 from charterer.domain.pool import Offering
 from charterer.domain.profile import SpeedCurve, ThroughputTable
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.gpu_types import slice_type
 from charterer.policy import plan

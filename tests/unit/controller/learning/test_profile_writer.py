@@ -14,7 +14,7 @@ from charterer.cluster.errors import AlreadyExists, Forbidden, NotFound
 from charterer.cluster.events import Recorder
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.learning.profile_writer import ProfileWriter, WriteIntervals
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind
 from charterer.domain.time import after
 from tests.unit.controller.learning.classroom import CLASS, Classroom
 

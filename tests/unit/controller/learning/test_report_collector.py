@@ -12,12 +12,10 @@ from hypothesis import strategies as st
 
 from charterer.controller.learning import report_collector
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import Placement, ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.jobs.group import TrainingGroup
+from charterer.domain.job import Finish, FinishKind, Placement, ResizePolicy, RunOutcome, RunRecord, TrainingGroup
 from charterer.domain.profile import CurveSource, ModelFacts, ThroughputTable
 from charterer.domain.time import after
-from charterer.policy.options.speedup import reference_throughput
+from charterer.policy.options.speeds import reference_throughput
 from charterer.policy.planner import plan
 from charterer.server.progress import ProgressReport
 from tests import lanes

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.controller.learning.digest import digest
+from charterer.controller.learning.profile_writer import digest
 from charterer.domain.ids import ClassId, JobId
-from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import RunOutcome, RunRecord, Variant
 from charterer.domain.time import after
 from tests.unit.controller.learning.classroom import CLASS, Classroom
 

@@ -8,7 +8,7 @@ from charterer.api.decode import DecodedJob, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.runs import PodController, candidates, placed_by_deleted, targets_by_job
 from charterer.domain.ids import JobId
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.target import Target, TargetRef
 from tests.factory import T0, job, pod
 
 REF = TargetRef("batch/v1", "Job", "sft", "object-1")

@@ -8,9 +8,8 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import RentalId
 from charterer.domain.money import Price
-from charterer.domain.nodes.commitment import Commitment
 from charterer.domain.plan import ReasonCode, Release
-from charterer.domain.pool import PriceSegment, Quote
+from charterer.domain.pool import Commitment, PriceSegment, Quote
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.policy import plan

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.controller.snapshot.pools.correlated_pools import with_correlated_launches
+from charterer.controller.snapshot.pools import with_correlated_launches
 from charterer.domain.ids import PoolId
-from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
-from charterer.domain.pool import CapacityType, Pool
-from charterer.estimate.nodes.waits import expected_wait, with_refusal, with_start
+from charterer.domain.pool import NO_LAUNCHES, CapacityType, NodeStart, Pool
+from charterer.estimate.waits import expected_wait, with_refusal, with_start
 from tests import factory as make
 from tests.unit.controller.snapshot.test_refusal_scope import aws
 

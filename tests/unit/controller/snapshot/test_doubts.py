@@ -9,11 +9,11 @@ import pytest
 
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
+from charterer.domain.budget import Selector
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId, RentalId
 from charterer.domain.job import Allocation, Placement
 from charterer.domain.plan import Allocate, Release
-from charterer.domain.selector import Selector
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import LabelNode, RecordRun, Unsuspend
 from charterer.domain.time import after

@@ -8,13 +8,12 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from charterer.controller.snapshot.job_work import total_work
+from charterer.controller.snapshot.jobs import total_work
 from charterer.domain.ids import ClassId
-from charterer.domain.job import Job, RunOutcome, RunRecord
-from charterer.domain.jobs.job_cost import job_cost, resized, with_allocation
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import Job, RunOutcome, RunRecord, Variant
+from charterer.domain.job_records import job_cost, resized, with_allocation
 from charterer.domain.profile import Phase, Profile, SpeedCurve, ThroughputTable
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
 from charterer.policy.jobs.job_facts import told_to_stop
 from tests.worlds import World

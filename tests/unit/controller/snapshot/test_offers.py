@@ -11,13 +11,11 @@ from charterer.api import decode
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.snapshot.pools.offers import at_terms_of
+from charterer.controller.snapshot.pools import at_terms_of
 from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.commitment import Commitment
-from charterer.domain.nodes.demands import NO_TRAITS, NodeTraits
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import CapacityType, Offering, Pool, Quote
+from charterer.domain.node_demands import NO_TRAITS, NodeTraits
+from charterer.domain.pool import CapacityType, Commitment, Offering, Partition, Pool, Quote
 from charterer.domain.time import after, format_minute
 from tests.factory import POOL, at, pool, survey
 from tests.unit.api import values

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.cluster.store import ObjectKey
-from charterer.controller.snapshot.paid_prices import Recorded, paid, recorded_segments
+from charterer.controller.snapshot.observe import Recorded, paid, recorded_segments
 from charterer.domain.billing import cost
 from charterer.domain.money import Price
 from charterer.domain.pool import InstanceState, Pool, PriceSegment, Quote

@@ -8,9 +8,8 @@ from charterer.api.decode import DecodedNamespace
 from charterer.api.models.base import MESSAGE_LIMIT
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.payers import overlaps_of, pay_nowhere, payers_of
-from charterer.domain.budget import Budget, Mode
+from charterer.domain.budget import Budget, Mode, Selector
 from charterer.domain.ids import BudgetId
-from charterer.domain.selector import Selector
 from tests import factory
 
 TEAM = ("team", "vision")

@@ -10,7 +10,7 @@ from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
 from charterer.domain.ids import ClassId
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import Variant
 from charterer.domain.profile import Amdahl, ThroughputTable
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World

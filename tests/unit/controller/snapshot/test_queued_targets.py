@@ -8,7 +8,7 @@ from typing import Any
 from charterer.api.decode import DecodedJob, JobPod
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.runs import candidates, pods_of, run_of, targets_by_job
-from charterer.domain.jobs.target import Target, TargetRef
+from charterer.domain.target import Target, TargetRef
 from tests import factory
 
 JOB = factory.job()

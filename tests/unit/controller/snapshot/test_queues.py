@@ -14,8 +14,8 @@ from charterer.controller.snapshot.observe import observe
 from charterer.domain.budget import Mode
 from charterer.domain.plan import ReasonCode
 from charterer.domain.snapshot import Snapshot
-from charterer.policy.jobs.predicates import not_wanted
-from charterer.workloads.adopted.kueue_status import decode_workload
+from charterer.policy.jobs.job_facts import not_wanted
+from charterer.workloads.adopted.kueue_workload import decode_workload
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB, QUEUED_RAY_JOBS
 from tests import factory
 from tests.contract.adopted_objects import ray_job

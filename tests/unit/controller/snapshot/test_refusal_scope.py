@@ -12,14 +12,14 @@ from charterer.clouds.fake import FakeGroup
 from charterer.clouds.karpenter import NodeClaims
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.snapshot.pools.refusal_scope import with_refusals_in_scope
+from charterer.controller.snapshot.pools import with_refusals_in_scope
 from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import CoolDown, RefusalKind, Scope, cool_down
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.rental import Rental
-from charterer.providers.aws.errors import refusal
+from charterer.providers.aws.calls import refusal
 from charterer.providers.codes import LaunchError
-from charterer.providers.karpenter.errors import About, of_event
+from charterer.providers.karpenter.provider import About, of_event
 from tests import factory as make
 from tests.unit.controller.snapshot.test_offers import STATE
 

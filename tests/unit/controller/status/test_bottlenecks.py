@@ -7,13 +7,11 @@ from dataclasses import replace
 import pytest
 
 from charterer.api.models.base import BOTTLENECKS, Condition
+from charterer.controller.status.events import transitions
 from charterer.controller.status.publisher import viewed_objects
-from charterer.controller.status.transitions import transitions
 from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.finish import Finish, FinishKind
-from charterer.domain.reports.bottleneck import Bottleneck, BottleneckKind
-from charterer.domain.reports.progress import Progress
+from charterer.domain.job import Finish, FinishKind, ResizePolicy
+from charterer.domain.reports import Bottleneck, BottleneckKind, Progress
 from charterer.policy.planner import plan
 from tests.worlds import World
 

@@ -8,9 +8,9 @@ from typing import Any
 
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
+from charterer.domain.budget import NOTHING
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
-from charterer.domain.selector import NOTHING
 from charterer.policy.planner import plan
 from tests.worlds import World
 

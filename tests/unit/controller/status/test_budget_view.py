@@ -11,12 +11,10 @@ import pytest
 
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
-from charterer.domain.budget import Mode
+from charterer.domain.budget import EVERYTHING, Currency, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
-from charterer.domain.selector import EVERYTHING, Selector
-from charterer.domain.spending.currency import Currency
 from charterer.domain.time import moment
 from charterer.policy.planner import plan
 from tests.worlds import NAMESPACE, World

@@ -10,9 +10,8 @@ import pytest
 
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
-from charterer.domain.budget import Mode
+from charterer.domain.budget import Mode, Selector
 from charterer.domain.ids import PoolId
-from charterer.domain.selector import Selector
 from charterer.policy.planner import plan
 from tests.worlds import World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.api.condition_types import ConditionType
+from charterer.api.names import ConditionType
 from charterer.controller.status.conditions import condition
 from tests.factory.times import T0
 

@@ -9,12 +9,11 @@ import pytest
 from charterer.api.manifests import EventSubject
 from charterer.cluster.events import Recorder
 from charterer.controller.status.events import Events
-from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.finish import IN_DOUBT, Finish, FinishKind
+from charterer.domain.job import IN_DOUBT, Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Reason, ReasonCode, Release
 from charterer.domain.pool import Pool, Quote
-from charterer.domain.reasons.facts_of_nodes import PoolClosed
+from charterer.domain.reasons.nodes import PoolClosed
 from charterer.domain.steps import OpenPeriod, RecordOffer, RecordRun, RunWarning, SetFinalizer
 from charterer.domain.time import Instant, after
 from tests import factory as make

@@ -10,7 +10,7 @@ import pytest
 from charterer.api.models.base import Condition
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.ids import JobId
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import Instant, after, moment

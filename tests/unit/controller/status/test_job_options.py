@@ -7,17 +7,15 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.api.models.compared_option import OPTIONS_SHOWN
-from charterer.api.models.trainingjob_status import TrainingJobView
-from charterer.controller.status import job_options
-from charterer.controller.status.job_options import NO_OPTIONS, JobOptions, ShownOptions
+from charterer.api.models.trainingjob_status import OPTIONS_SHOWN, TrainingJobView
+from charterer.controller.status import jobs as job_options
+from charterer.controller.status.jobs import NO_OPTIONS, JobOptions, ShownOptions
 from charterer.controller.status.publisher import viewed_objects
+from charterer.domain.budget import Selector
 from charterer.domain.ids import JobId, PoolId, Rate
-from charterer.domain.job import Job
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind, Job
 from charterer.domain.money import Money
 from charterer.domain.profile import ThroughputTable
-from charterer.domain.selector import Selector
 from charterer.incremental import Memo
 from charterer.policy.explain.alternatives import Comparison, Rank, alternatives
 from charterer.policy.planner import SolvedPlan, solved_plan

@@ -8,14 +8,13 @@ import pytest
 
 from charterer.api.models.trainingjob_status import JobState
 from charterer.controller.status.jobs import job_state, job_view
-from charterer.domain.job import Job, Run
-from charterer.domain.jobs.finish import CANNOT_START, IN_DOUBT, Finish, FinishKind
-from charterer.domain.jobs.interactive import Interactive
-from charterer.domain.jobs.pod import PodPhase
+from charterer.domain.interactive import Interactive
+from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, Run
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
-from charterer.domain.reasons.facts_of_offers import NoPool
-from charterer.domain.reports.progress import Progress
+from charterer.domain.pod import PodPhase
+from charterer.domain.reasons.options import NoPool
+from charterer.domain.reports import Progress
 from tests.factory import allocation, at, job, pod, run, snapshot
 
 

@@ -9,20 +9,19 @@ from typing import Any, cast
 import pytest
 
 from charterer.api.manifests import EventSubject
-from charterer.cli.doctor.adoption import check_adoption
 from charterer.cluster.events import Recorder
 from charterer.controller.snapshot.runs import adoption_problems
 from charterer.controller.status.events import Events
 from charterer.domain.budget import Mode
-from charterer.domain.jobs.target import Target
 from charterer.domain.snapshot import AdoptionCandidate, Snapshot
 from charterer.domain.steps import AdoptTarget, StopRun
-from charterer.lifecycle.runs.adopted import adopt_step
+from charterer.domain.target import Target
+from charterer.lifecycle.adopted import adopt_step
 from charterer.lifecycle.view import LifecycleView
+from charterer.tools.commands.doctor.checks import check_adoption
 from charterer.workloads import TargetKind
-from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET
+from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET, ADOPTED_TRAIN_JOB
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
-from charterer.workloads.adopted.train_job import ADOPTED_TRAIN_JOB
 from tests import factory as make
 from tests.contract.adopted_objects import job_set, ray_job, replicated_job, train_job
 

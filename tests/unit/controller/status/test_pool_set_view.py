@@ -11,13 +11,11 @@ from charterer.api.models.gpupool import PoolState
 from charterer.api.models.gpupoolset import GPUPoolSetStatus
 from charterer.cluster.events import Recorder
 from charterer.controller.outcome import ActionOutcome
-from charterer.controller.status.events import Events
-from charterer.controller.status.pool_sets import FailedPoolSteps, pool_set_view
-from charterer.controller.status.publisher import viewed_pool_sets
-from charterer.controller.status.transitions import transitions
+from charterer.controller.status.events import Events, transitions
+from charterer.controller.status.publisher import FailedPoolSteps, pool_set_view, viewed_pool_sets
 from charterer.domain.ids import PoolId, PoolSetId
-from charterer.domain.nodes.pool_set import DeclaredPool, PoolSet
 from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.pool_set import DeclaredPool, PoolSet
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import CreatePool, DeletePool, EditPool

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.controller.status.budgets_and_pools import budget_view, pool_view
+from charterer.controller.status.budgets_and_pools import Tally, budget_view, pool_view
 from charterer.controller.status.publisher import viewed_objects
-from charterer.controller.status.tally import Tally
+from charterer.domain.budget import Selector
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.partition import Partition
-from charterer.domain.pool import CapacityType, Offering, Pool, Quote
+from charterer.domain.pool import CapacityType, Offering, Partition, Pool, Quote
 from charterer.domain.rental import RentalPhase
-from charterer.domain.selector import Selector
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import after, moment
 from charterer.policy.planner import plan

@@ -10,7 +10,7 @@ import pytest
 from charterer.api.manifests import EventSubject
 from charterer.cluster.client import Client
 from charterer.cluster.events import Recorder
-from charterer.controller.status.transitions import TransitionEvents, transitions
+from charterer.controller.status.events import TransitionEvents, transitions
 
 Told = list[tuple[str, str, bool]]
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import InvalidObjectView
+from charterer.api.names import ConditionType
 from charterer.cluster.client import Client
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.cluster.store import ObjectKey, Store, WatchedKind

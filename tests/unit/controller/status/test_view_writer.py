@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
-from charterer.api.condition_types import ConditionType
 from charterer.api.models.base import InvalidObjectView
-from charterer.api.models.compared_option import ComparedOption
-from charterer.api.models.trainingjob_status import TrainingJobView
+from charterer.api.models.trainingjob_status import ComparedOption, TrainingJobView
+from charterer.api.names import ConditionType
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import Conflict, Invalid, TooManyRequests, Unreachable

@@ -10,10 +10,18 @@ import pytest
 
 from charterer.domain.money import Money
 from charterer.domain.time import parse_instant
-from charterer.ledger.reconciliation.bill_line import BillLine, Charge, LineKind, OurTags, Picos, picos
-from charterer.ledger.reconciliation.causes import DifferenceCause as Why
-from charterer.ledger.reconciliation.comparison import Difference, compare
-from charterer.ledger.reconciliation.ledger_side import ledger_side
+from charterer.tools.reconciliation import (
+    BillLine,
+    Charge,
+    Difference,
+    LineKind,
+    OurTags,
+    Picos,
+    compare,
+    ledger_side,
+    picos,
+)
+from charterer.tools.reconciliation import DifferenceCause as Why
 from tests.factory.cost_rows import MACHINE, cost_row
 
 START, END = parse_instant("2026-11-03T10:00:00Z"), parse_instant("2026-11-03T11:00:00Z")

@@ -8,13 +8,22 @@ from typing import Any
 
 import pytest
 
+from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Money
-from charterer.domain.spending.cost_row import CostRow
 from charterer.domain.time import Instant, parse_instant
-from charterer.ledger.reconciliation.bill_line import BillLine, Charge, LineKind, OurTags
-from charterer.ledger.reconciliation.causes import DifferenceCause as Why
-from charterer.ledger.reconciliation.comparison import Difference, Grouping, compare, grouped
-from charterer.ledger.reconciliation.ledger_side import ledger_side, merged
+from charterer.tools.reconciliation import (
+    BillLine,
+    Charge,
+    Difference,
+    Grouping,
+    LineKind,
+    OurTags,
+    compare,
+    grouped,
+    ledger_side,
+    merged,
+)
+from charterer.tools.reconciliation import DifferenceCause as Why
 from tests.factory.cost_rows import MACHINE, cost_row
 from tests.unit.ledger.reconciliation.test_causes import NOVEMBER, amount, line
 

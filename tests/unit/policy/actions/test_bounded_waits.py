@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from charterer.domain.ids import JobId
 from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.pod import PodPhase
 from charterer.domain.plan import Allocate, Release
+from charterer.domain.pod import PodPhase
 from charterer.domain.time import after
 from charterer.policy.planner import plan
 from tests.worlds import World, one_job_runs

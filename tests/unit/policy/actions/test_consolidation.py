@@ -13,12 +13,10 @@ from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId, NodeName, PoolId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.money import Money
-from charterer.domain.nodes.waits import NodeStart
-from charterer.domain.period import QuietHours
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Release, Rent
-from charterer.domain.pool import CapacityType, Notice, Pool
-from charterer.domain.time import after
-from charterer.estimate.nodes.waits import with_start
+from charterer.domain.pool import CapacityType, NodeStart, Notice, Pool
+from charterer.domain.time import QuietHours, after
+from charterer.estimate.waits import with_start
 from charterer.policy.planner import plan
 from tests.worlds import World
 

@@ -11,13 +11,13 @@ import pytest
 from charterer.domain.ids import JobId, PoolId, Rate
 from charterer.domain.job import RunOutcome, RunRecord
 from charterer.domain.money import Price
-from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
+from charterer.domain.pool import NodeStart
 from charterer.domain.profile import PowerLaw
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after, seconds_between
-from charterer.estimate.nodes.waits import with_start
+from charterer.estimate.waits import with_start
 from charterer.policy.explain.alternatives import Comparison, Rank, alternatives
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World

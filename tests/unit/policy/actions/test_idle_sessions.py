@@ -8,16 +8,16 @@ from math import inf
 import pytest
 
 from charterer.domain.ids import JobId, RentalId
+from charterer.domain.interactive import Interactive, Usage
 from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.interactive import Interactive, Usage
 from charterer.domain.money import Price
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import Instant, after
 from charterer.policy import plan
-from charterer.policy.jobs.hold_time import hold_seconds
+from charterer.policy.actions.running_jobs import hold_seconds
 from tests.scenarios.policy.stories import placed, rents
 from tests.worlds import World
 

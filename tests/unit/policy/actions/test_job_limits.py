@@ -13,11 +13,10 @@ from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.money import Money
-from charterer.domain.period import QuietHours
 from charterer.domain.plan import Allocate, Plan, ReasonCode
 from charterer.domain.profile import Amdahl
-from charterer.domain.reports.progress import Progress
-from charterer.domain.time import after, seconds_between
+from charterer.domain.reports import Progress
+from charterer.domain.time import QuietHours, after, seconds_between
 from charterer.policy.planner import plan, solve_budgets
 from tests import lanes
 from tests.worlds import World

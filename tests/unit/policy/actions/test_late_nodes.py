@@ -8,13 +8,13 @@ import pytest
 
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate
 from charterer.domain.money import Price
-from charterer.domain.nodes.waits import NodeStart
 from charterer.domain.order import CoolDown, cool_down
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
+from charterer.domain.pool import NodeStart
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
-from charterer.estimate.nodes.waits import with_refusal, with_start
+from charterer.estimate.waits import with_refusal, with_start
 from charterer.policy.planner import plan, solve_budgets
 from tests import factory
 from tests.worlds import World

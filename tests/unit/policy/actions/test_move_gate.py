@@ -13,7 +13,7 @@ from charterer.domain.plan import Plan
 from charterer.domain.profile import CurveSource, Origin, Phase, PowerLaw, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
+from charterer.policy.jobs.groups import TRIAL_SECONDS
 from charterer.policy.planner import solve_budgets
 from tests.property.policy.test_rest import TWO, still_world
 from tests.scenarios.policy.stories import placed

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.policy.actions.admission.room_prices import used
-from charterer.policy.actions.admission.room_to_come import HeldRoom, RoomToCome
-from charterer.policy.nodes.pool_quota import PoolRoom
+from charterer.policy.actions.admission.room_waits import HeldRoom, RoomToCome, used
+from charterer.policy.nodes.pool_room import PoolRoom
 from tests import lanes
 
 POOL = PoolId("a100")

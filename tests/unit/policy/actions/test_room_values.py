@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
-from charterer.policy.actions.admission.room_values import Charges, RoomCandidate, values_of_ways
+from charterer.policy.actions.admission.room_waits import Charges, RoomCandidate, values_of_ways
 from charterer.policy.options.option_value import Projection
 from tests.factory import job
 

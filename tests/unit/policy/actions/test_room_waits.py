@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import BudgetId, JobId, PoolId, Rate, RentalId
+from charterer.domain.interactive import Interactive
 from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.interactive import Interactive
 from charterer.domain.plan import Plan, ReasonCode
 from charterer.domain.profile import Amdahl, Phase, SpeedCurve, ThroughputTable
 from charterer.domain.rental import RentalPhase
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after, seconds_between
 from charterer.policy.explain.alternatives import Comparison, Rank, alternatives
-from charterer.policy.outlook.node_source import NodeSource
+from charterer.policy.outlook.outlook import NodeSource
 from charterer.policy.planner import plan, solve_budgets
 from tests.scenarios.policy.stories import placed, why
 from tests.worlds import World

@@ -10,10 +10,9 @@ from charterer.domain.budget import MoveLimits
 from charterer.domain.ids import JobId, Rate
 from charterer.domain.job import Allocation, Placement, ResizePolicy, RunOutcome, RunRecord, SpotPolicy
 from charterer.domain.money import Money
-from charterer.domain.nodes.hazard import Hazard
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Plan, ReasonCode, Rent
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import CapacityType, Hazard
 from charterer.domain.profile import ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.planner import plan

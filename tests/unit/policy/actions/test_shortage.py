@@ -16,8 +16,7 @@ from charterer.domain.snapshot import Stop
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, allocate
-from charterer.policy.solve.linear_program import SolverGaveUp
+from charterer.policy.solve.linear_program import Allotment, Claimant, NodeRoom, SolverGaveUp, allocate
 from tests.factory import cooled
 from tests.scenarios.policy.stories import placed, why
 from tests.worlds import World

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from charterer.domain.ids import Rate
 from charterer.domain.plan import Release
 from charterer.domain.profile import PowerLaw
-from charterer.policy.actions.warm_nodes import ExpectedArrivals, _warm_groups
+from charterer.policy.actions.release_idle import ExpectedArrivals, _warm_groups
 from charterer.policy.planner import plan
 from tests.worlds import World
 

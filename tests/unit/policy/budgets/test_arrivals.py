@@ -15,8 +15,8 @@ from charterer.domain.ids import ClassId
 from charterer.domain.money import Money
 from charterer.domain.steps import CountedJob
 from charterer.domain.time import Instant, after, seconds_between
-from charterer.ledger.class_history import learn
-from charterer.policy.budgets.arrivals import Arrivals, Came, SeenJobs, expected_arrivals
+from charterer.ledger.balance import learn
+from charterer.policy.budgets.demand import Arrivals, Came, SeenJobs, expected_arrivals
 from tests.worlds import MID_MONTH
 
 DAY, MONTH = 86_400.0, 30 * 86_400.0

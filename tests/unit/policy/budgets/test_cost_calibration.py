@@ -12,13 +12,13 @@ from charterer.domain.budget import Cause, ClassHistory, Costs
 from charterer.domain.ids import ClassId, JobId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.profile import Amdahl
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
 from charterer.incremental import Memo
 from charterer.policy import plan
-from charterer.policy.budgets.cost_calibration import calibrate, cost_factor, usual_squared_cv
+from charterer.policy.budgets.assignment import calibrate, cost_factor, usual_squared_cv
 from charterer.policy.budgets.inputs import plan_inputs
-from charterer.policy.jobs.committed_cost import NOTHING, ClassInProgress, CommittedCost
+from charterer.policy.jobs.groups import NOTHING, ClassInProgress, CommittedCost
 from tests.worlds import MID_MONTH, World
 
 AS_PREDICTED = ClassHistory(10.0, 1_000.0, 1_000.0, 1_000.0, MID_MONTH, MID_MONTH)

@@ -12,7 +12,7 @@ from charterer.domain.plan import BudgetVerdict, Plan, ReasonCode
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.time import after
 from charterer.policy import plan
-from charterer.policy.budgets.arrivals import seen_lately
+from charterer.policy.budgets.demand import seen_lately
 from charterer.policy.planner import solve_budgets
 from tests.lanes import repeats
 from tests.worlds import MID_MONTH, NAMESPACE, World

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 
 from charterer.domain.budget import Balance, Budget, ClassHistory
 from charterer.domain.ids import BudgetId, PoolId
-from charterer.domain.jobs.finish import Finish, FinishKind
+from charterer.domain.job import Finish, FinishKind
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import after
 from charterer.incremental import Memo
-from charterer.policy.actions.admission.queue_order import by_dollars, by_value, next_in_queue
+from charterer.policy.actions.admission.queue import by_dollars, by_value, next_in_queue
 from charterer.policy.budgets.demand import BudgetLoad, GroupDemand, budget_load
 from charterer.policy.budgets.inputs import plan_inputs
-from charterer.policy.jobs.group_key import GroupKey
 from charterer.policy.jobs.groups import JobGroup
+from charterer.policy.jobs.job_facts import GroupKey
 from charterer.policy.options.menu import Menus
 from tests.worlds import MID_MONTH, World
 

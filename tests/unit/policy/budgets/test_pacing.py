@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from charterer.domain.money import Money
 from charterer.domain.time import after, parse_instant
-from charterer.policy.budgets.pacing import (
+from charterer.policy.budgets.forecast import (
     CARRIED_HORIZON_SECONDS,
     LEAST_HORIZON_SECONDS,
     PacingState,

@@ -7,8 +7,8 @@ import pytest
 from charterer.domain.plan import ReasonCode
 from charterer.domain.profile import Amdahl
 from charterer.domain.reasons.phrases import format_duration
-from charterer.policy.budgets import reasons
-from charterer.policy.jobs.group_key import menu_key
+from charterer.policy.budgets import solution
+from charterer.policy.jobs.job_facts import menu_key
 from charterer.policy.options.menu import Menus
 from charterer.policy.options.option_value import JobPosition, OptionValues
 from tests.worlds import World
@@ -24,12 +24,12 @@ def test_a_choice_is_explained_with_its_numbers() -> None:
     hull = menus.hull(key, 36_000.0, 1.0, None)
     values = OptionValues(menus.menu(key), 0.001)
     (narrow,), (wide,) = hull.paths
-    reason = reasons.choice(narrow, values, 1.0, JobPosition(36_000.0), feasible=True)
+    reason = solution.choice(narrow, values, 1.0, JobPosition(36_000.0), feasible=True)
     assert reason.message == (
         "4 GPUs on a100: 3.2 h for $26.00; 8 GPUs on a100 would save 68 min for $8.00, $7.11 per hour saved, "
         "and the budget pays up to $3.60"
     )
-    wider = reasons.choice(wide, values, 1.0, JobPosition(36_000.0), feasible=True)
+    wider = solution.choice(wide, values, 1.0, JobPosition(36_000.0), feasible=True)
     assert (wider.code, wider.instead_of) == (ReasonCode.BUDGET_OPTIMAL, narrow)
     assert wider.seconds == pytest.approx(4050.0)
     assert wider.money.dollars == pytest.approx(8.0)

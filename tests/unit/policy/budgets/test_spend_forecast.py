@@ -13,14 +13,12 @@ from charterer.domain.budget import ClassHistory
 from charterer.domain.ids import BudgetId
 from charterer.domain.job import ResizePolicy
 from charterer.domain.money import Money
-from charterer.domain.period import period_bounds
 from charterer.domain.plan import ForecastVerdict
 from charterer.domain.profile import Amdahl
-from charterer.domain.reports.progress import Progress
-from charterer.domain.time import after, seconds_between
+from charterer.domain.reports import Progress
+from charterer.domain.time import after, period_bounds, seconds_between
 from charterer.policy import plan
-from charterer.policy.budgets.pacing import PacingState
-from charterer.policy.budgets.spend_forecast import CompoundPoisson, JobStream, SpendBounds, forecast, remembered
+from charterer.policy.budgets.forecast import CompoundPoisson, JobStream, PacingState, SpendBounds, forecast, remembered
 from charterer.policy.planner import solve_budgets
 from tests.bench import budgets
 from tests.worlds import MID_MONTH, World

@@ -8,16 +8,14 @@ from math import inf
 import pytest
 
 from charterer.domain.ids import PoolId, Rate
-from charterer.domain.job import ResizePolicy, SpotPolicy
-from charterer.domain.jobs.widths import Widths
-from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.option import Option
 from charterer.domain.plan import Allocate, Rent
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import CapacityType, Hazard
 from charterer.domain.profile import Amdahl, PowerLaw, ThroughputTable
 from charterer.domain.time import after, seconds_between
 from charterer.policy.budgets.deadline import deadline_need
-from charterer.policy.jobs.group_key import menu_key
+from charterer.policy.jobs.job_facts import menu_key
 from charterer.policy.options.menu import Menu, Menus
 from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.planner import plan

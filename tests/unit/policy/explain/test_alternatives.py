@@ -12,12 +12,11 @@ from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Rent
 from charterer.domain.profile import Amdahl, ThroughputTable
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.snapshot import OperatorLimits, Stop
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.alternatives import Alternatives, Comparison, Rank, alternatives
-from charterer.policy.explain.speed_evidence import Basis, basis
-from charterer.policy.outlook.node_source import NodeSource
+from charterer.policy.explain.alternatives import Alternatives, Basis, Comparison, Rank, alternatives, basis
+from charterer.policy.outlook.outlook import NodeSource
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 

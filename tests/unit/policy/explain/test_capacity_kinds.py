@@ -7,16 +7,23 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId, PoolId
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import SpotPolicy, Variant
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, SpeedCurve, ThroughputTable
 from charterer.gpu_types import slice_type
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.capacity_kinds import SHARED, SLICES, SPOT, VARIANTS, WithoutKind, without_each_kind
-from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.planner import solve_budgets
+from charterer.tools.frontier import (
+    SHARED,
+    SLICES,
+    SPOT,
+    VARIANTS,
+    Frontier,
+    WithoutKind,
+    mean_seconds,
+    without_each_kind,
+)
 from tests.worlds import World
 
 

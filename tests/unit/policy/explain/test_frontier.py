@@ -8,9 +8,9 @@ from charterer.domain.ids import Rate
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.policy.budgets.solution import BudgetSolution
-from charterer.policy.explain.frontier import Frontier, mean_seconds
 from charterer.policy.planner import solve_budgets
-from charterer.policy.solve.exchange_rate import BudgetFit
+from charterer.policy.solve.hull import BudgetFit
+from charterer.tools.frontier import Frontier, mean_seconds
 from tests.worlds import World
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import JobId
-from charterer.domain.nodes.demands import NodeDemands, Requirement
+from charterer.domain.node_demands import NodeDemands, Requirement
 from charterer.policy import plan
 from charterer.policy.explain.ruled_out import nodes_not_fitting, ruled_out
 from charterer.policy.planner import solve_budgets

@@ -7,11 +7,11 @@ from math import inf
 
 import pytest
 
+from charterer.domain.interactive import Interactive
 from charterer.domain.job import Job
-from charterer.domain.jobs.interactive import Interactive
-from charterer.domain.reports.progress import Progress
+from charterer.domain.reports import Progress
 from charterer.domain.time import after
-from charterer.policy.jobs.run_ends import seconds_left
+from charterer.policy.jobs.groups import seconds_left
 from tests.worlds import World
 
 HOUR = 3600.0

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.ids import RentalId
-from charterer.policy.nodes.capacity import NodesByFreeGpus
+from charterer.policy.nodes.placement import NodesByFreeGpus
 
 
 @given(st.lists(st.integers(0, 8), max_size=12), st.integers(1, 8))

@@ -11,7 +11,7 @@ from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
-from charterer.policy.nodes.hard_limit import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
+from charterer.policy.nodes.limits import MARGIN_SECONDS, START_BOUND_FACTOR, Purse, exposure, reserve
 from tests.worlds import World
 
 DOLLAR_A_SECOND = Price.parse("3600")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.ids import NodeName, RentalId
-from charterer.domain.jobs.pod import PodPhase
-from charterer.policy.nodes.holdings import held_by
+from charterer.domain.pod import PodPhase
+from charterer.policy.nodes.rentals import held_by
 from tests.factory import job, pod, run
 from tests.worlds import World
 

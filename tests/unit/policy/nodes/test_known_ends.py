@@ -12,7 +12,7 @@ from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import LAST, Instant, after
-from charterer.policy.nodes.known_ends import USEFUL_SECONDS
+from charterer.policy.nodes.rentals import USEFUL_SECONDS
 from charterer.policy.planner import plan
 from tests.worlds import World
 

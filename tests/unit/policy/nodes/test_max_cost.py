@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from charterer.domain.money import Price
-from charterer.policy.nodes.hard_limit import LOOK_AHEAD_SECONDS, MARGIN_SECONDS
-from charterer.policy.nodes.max_cost import stop_cost
+from charterer.policy.nodes.limits import LOOK_AHEAD_SECONDS, MARGIN_SECONDS, stop_cost
 from tests.factory import allocation, job
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from charterer.domain.ids import JobId, PoolId
 from charterer.domain.job import ResizePolicy
-from charterer.domain.nodes.demands import NodeDemands, NodeTaint, NodeTraits, Requirement, Toleration
+from charterer.domain.node_demands import NodeDemands, NodeTaint, NodeTraits, Requirement, Toleration
 from charterer.domain.plan import Allocate, ReasonCode, Rent
 from charterer.policy import plan
 from tests.worlds import World

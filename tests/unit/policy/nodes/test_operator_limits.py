@@ -10,8 +10,8 @@ from charterer.domain.money import Price
 from charterer.domain.plan import Limit, Plan, Reason, ReasonCode, Release, Rent
 from charterer.domain.snapshot import OperatorLimits, Stop
 from charterer.incremental import Memo
-from charterer.policy.nodes.pool_size import pool_sizes
-from charterer.policy.nodes.rental_index import rental_index
+from charterer.policy.nodes.pool_room import pool_sizes
+from charterer.policy.nodes.rentals import rental_index
 from charterer.policy.planner import plan
 from tests.worlds import World
 

@@ -8,8 +8,7 @@ from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
-from charterer.policy.nodes.capacity import FreeNodes
-from charterer.policy.nodes.placement import PoolAllocator
+from charterer.policy.nodes.placement import FreeNodes, PoolAllocator
 
 
 def option(gpus: int, speed: float, price: str = "3600", pool: str = "a") -> Option:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.policy.nodes.run_down import NodeOffer, RunDown, StandingNode, StandingNodes, WaitingJob
+from charterer.policy.nodes.pool_room import NodeOffer, RunDown, StandingNode, StandingNodes, WaitingJob
 
 OFFER = NodeOffer(size=8, price=2.0, start=100.0, most=10)
 MONTH = 1e6

@@ -8,8 +8,7 @@ import pytest
 
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import after
-from charterer.policy.nodes.accrued_cost import StartUps
-from charterer.policy.nodes.rental_index import pool_rentals
+from charterer.policy.nodes.rentals import StartUps, pool_rentals
 from tests.worlds import World
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from charterer.domain.pool import CapacityType
 from charterer.gpu_types import RelativeSpeed, data_sheet, relative_speeds, slice_type
-from charterer.policy.options.assumed_speeds import assumed_speeds
 from charterer.policy.options.market import pool_offer
-from charterer.providers.gcp.price_table import TABLE
+from charterer.policy.options.speeds import assumed_speeds
+from charterer.providers.gcp.prices import TABLE
 from tests.worlds import World
 
 T4, A100, NEW = "Tesla-T4", "NVIDIA-A100-SXM4-80GB", "NVIDIA-R300"

@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
-from charterer.domain.nodes.hazard import NOTHING_COUNTED
-from charterer.domain.nodes.waits import NO_LAUNCHES, NodeStart
 from charterer.domain.option import Option
+from charterer.domain.pool import NO_LAUNCHES, NOTHING_COUNTED, NodeStart
 from charterer.domain.profile import Amdahl, SpeedCurve
-from charterer.estimate.nodes.waits import with_start
-from charterer.policy.options.ceiling import default_ceiling
+from charterer.estimate.waits import with_start
+from charterer.policy.options.menu import default_ceiling
 from charterer.policy.planner import plan, solve_budgets
 from tests import lanes
 from tests.worlds import World

@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.profile import ModelFacts, PowerLaw
-from charterer.policy.options.checkpoint_time import checkpoint_seconds
-from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS
+from charterer.policy.options.market import DEFAULT_CHECKPOINT_SECONDS
+from charterer.policy.options.sources import checkpoint_seconds
 from tests.worlds import World
 
 

@@ -8,15 +8,14 @@ import pytest
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, ClassId, JobId
-from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import RunOutcome, RunRecord, Widths
 from charterer.domain.plan import Allocate
 from charterer.domain.profile import CurveSource, FailedWidth, Origin, Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
 from charterer.policy.explain.alternatives import Comparison, alternatives
-from charterer.policy.jobs.exploration_budget import TRIAL_SECONDS
-from charterer.policy.options.optimism import exploration_candidates, optimistic_speed
+from charterer.policy.jobs.groups import TRIAL_SECONDS
 from charterer.policy.options.sources import curves_of
+from charterer.policy.options.speeds import exploration_candidates, optimistic_speed
 from charterer.policy.planner import plan, solve_budgets
 from tests.worlds import World
 

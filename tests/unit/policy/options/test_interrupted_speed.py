@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from charterer.policy.options.interruptions import LEAST_KEPT, NodeHazard, RunTimes, interruptions
+from charterer.policy.options.market import LEAST_KEPT, NodeHazard, RunTimes, interruptions
 
 
 def test_an_option_that_is_interrupted_all_the_time_has_a_speed_all_the_same() -> None:

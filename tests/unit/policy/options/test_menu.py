@@ -8,17 +8,14 @@ from itertools import pairwise
 import pytest
 
 from charterer.domain.ids import ClassId
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
-from charterer.domain.nodes.hazard import Hazard
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.option import MOST_PODS
-from charterer.domain.pool import CapacityType
+from charterer.domain.pool import CapacityType, Hazard
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
-from charterer.policy.options.market import market, pool_offer
+from charterer.policy.options.market import MenuKey, market, pool_offer
 from charterer.policy.options.menu import Menu, build_menu
-from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.sources import offered_widths
-from charterer.policy.options.speedup import speed, throughput
+from charterer.policy.options.speeds import speed, throughput
 from tests.worlds import World
 
 TABLE = ThroughputTable(((8, 400.0), (16, 700.0), (32, 1000.0)))

@@ -7,17 +7,15 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.ids import ClassId, JobId, PoolId
-from charterer.domain.job import Job, ResizePolicy, RunOutcome, RunRecord
-from charterer.domain.jobs.variant import Variant
+from charterer.domain.job import Job, ResizePolicy, RunOutcome, RunRecord, Variant
 from charterer.domain.option import Option
 from charterer.domain.profile import CurveSource, Origin, Phase, Profile, SpeedCurve, ThroughputTable
 from charterer.domain.time import after
-from charterer.policy.jobs.trying_jobs import trying_jobs
-from charterer.policy.options.market import market, pool_offer
+from charterer.policy.jobs.groups import trying_jobs
+from charterer.policy.options.market import MenuKey, market, pool_offer
 from charterer.policy.options.menu import Menu, build_menu
-from charterer.policy.options.menu_key import MenuKey
 from charterer.policy.options.option_value import in_place
-from charterer.policy.options.variants import ClassKnowledge, paced
+from charterer.policy.options.speeds import ClassKnowledge, paced
 from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable
 from tests.worlds import World
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.policy.solve.bisection import bisect
+from charterer.policy.solve.hull import bisect
 
 
 @pytest.mark.parametrize("ends", [(1e-3, 1e3), (1e3, 1e-3), (0.0, 1e3)])

@@ -11,8 +11,8 @@ from charterer.domain.ids import OrderToken, PoolId
 from charterer.domain.order import Refusal, RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.providers.aws import errors
-from charterer.providers.aws.errors import CODES, call_error, refusal
+from charterer.providers.aws import calls
+from charterer.providers.aws.calls import CODES, call_error, refusal
 from charterer.providers.aws.permissions import Call
 from charterer.providers.codes import LaunchError, LaunchRefused
 from charterer.providers.errors import (
@@ -107,7 +107,7 @@ def test_a_validation_error_about_the_minimum_size_is_told_as_such() -> None:
 
 
 def test_every_code_says_who_documents_it() -> None:
-    lines = Path(errors.__file__).read_text().splitlines()
+    lines = Path(calls.__file__).read_text().splitlines()
     rows = [line for line in lines if line.startswith('    "') and line.rstrip().split("#")[0].rstrip().endswith(",")]
     assert len(rows) >= len(CODES)
     assert [row for row in rows if not any(source in row for source in ("KA", "SP", "PC", "# D", "# M", ", D"))] == []
@@ -119,6 +119,6 @@ def test_every_error_that_the_models_document_for_our_calls_is_known() -> None:
     for call in Call:
         operation = session.get_service_model(call.service).operation_model(call.operation)
         codes = {shape.error_code or shape.name for shape in operation.error_shapes}
-        if missing := {code for code in codes if errors.meaning_of(code) is None}:
+        if missing := {code for code in codes if calls.meaning_of(code) is None}:
             unknown[call.full_name] = missing
     assert unknown == {}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits
-from charterer.providers.aws.node_tags import node_template
-from charterer.providers.node_template import NO_TEMPLATE
+from charterer.domain.node_demands import NodeTaint, NodeTraits
+from charterer.providers.aws.group import node_template
+from charterer.providers.provider import NO_TEMPLATE
 
 TEMPLATE = "k8s.io/cluster-autoscaler/node-template"
 MIXED = {"InstancesDistribution": {"OnDemandPercentageAboveBaseCapacity": 0}}

@@ -11,7 +11,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.domain.time import Instant
-from charterer.providers.azure.errors import CODES, Place, call_error, launch_error, meaning_of, refusal
+from charterer.providers.azure.calls import CODES, Place, call_error, launch_error, meaning_of, refusal
 from charterer.providers.codes import CodeMeaning, LaunchError, LaunchRefused
 from charterer.providers.errors import (
     Busy,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits
-from charterer.providers.azure.node_tags import template_of_pool, template_of_set
+from charterer.domain.node_demands import NodeTaint, NodeTraits
+from charterer.providers.azure.scale_sets import template_of_pool, template_of_set
 
 TEMPLATE = "k8s.io_cluster-autoscaler_node-template"
 

@@ -9,9 +9,8 @@ from typing import Any, cast
 from charterer.domain.ids import InstanceId
 from charterer.domain.pool import Pool
 from charterer.domain.time import after
-from charterer.providers.azure.groups import Group, GroupState
-from charterer.providers.azure.listing import LAG_SECONDS, ListedVm
-from charterer.providers.azure.scaling import Scaling
+from charterer.providers.azure.listing import LAG_SECONDS, Group, GroupState, ListedVm
+from charterer.providers.azure.scale_sets import Scaling
 from tests.factory import T0, pool
 
 RUNS = ListedVm(InstanceId("vm-1"), "/vm-1", "1", "vm-1", "", "Succeeded", "running", T0, None)

@@ -23,8 +23,8 @@ from charterer.providers.errors import (
     Transient,
     UnknownCode,
 )
-from charterer.providers.gcp import errors
-from charterer.providers.gcp.errors import CODES, Lack, SdkError, call_error, refusal
+from charterer.providers.gcp import calls
+from charterer.providers.gcp.calls import CODES, Lack, SdkError, call_error, refusal
 
 POOL, AT, TOKEN = PoolId("a"), Instant(5), OrderToken("c1")
 PLACE = ("a3-highgpu-8g", "us-east4-b", "my-project")
@@ -120,7 +120,7 @@ def test_how_long_to_wait_is_what_google_says() -> None:
 
 
 def test_every_code_says_who_documents_it() -> None:
-    lines = Path(errors.__file__).read_text().splitlines()
+    lines = Path(calls.__file__).read_text().splitlines()
     rows = [line for line in lines if line.startswith('    "') and line.rstrip().split("#")[0].rstrip().endswith(",")]
     assert len(rows) >= len(CODES)
     assert [row for row in rows if not any(source in row for source in ("CA", "KG", "SP", "# D", "# M"))] == []

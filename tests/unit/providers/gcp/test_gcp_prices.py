@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from charterer.clouds.gce_gpus import quota_family
+from charterer.clouds.gcp import quota_family
 from charterer.gpu_types.accelerators import QUOTAS
-from charterer.providers.gcp.price_table import TABLE, table_of
-from charterer.providers.gcp.prices import read_table
+from charterer.providers.gcp.prices import TABLE, read_table, table_of
 from tests.facts import google_prices
 
 NOTICE = Path(__file__).parents[4] / "NOTICE"

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from charterer.domain.nodes.demands import NodeTaint, NodeTraits
-from charterer.providers.gcp.kube_env import KubeEnv, kube_env
+from charterer.domain.node_demands import NodeTaint, NodeTraits
+from charterer.providers.gcp.template import KubeEnv, kube_env
 
 GKE = """\
 ALLOCATE_NODE_CIDRS: "true"

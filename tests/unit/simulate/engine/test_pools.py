@@ -9,22 +9,21 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import BudgetId, PoolId, RentalId
-from charterer.domain.job import SpotPolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after
 from charterer.policy.planner import plan
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.model.ground_truth import application_from_speeds, joined
-from charterer.simulate.model.lifetimes import exponential
-from charterer.simulate.model.node_market import NodeMarket, PoolModel
-from charterer.simulate.model.scenario import JobTerms, Scenario
-from charterer.simulate.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
-from charterer.simulate.policy_registry import PolicyChoice, simulate_scenario
+from charterer.tools.simulator.engine.world import Policy
+from charterer.tools.simulator.model.ground_truth import application_from_speeds, joined
+from charterer.tools.simulator.model.node_market import NodeMarket, PoolModel
+from charterer.tools.simulator.model.pools_file import exponential
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario
+from charterer.tools.simulator.policies.baselines import FixedFleet, QueueOrder, RequestedWidth, UtilisationAutoscaler
+from charterer.tools.simulator.policy_registry import PolicyChoice, simulate_scenario
 from tests.unit.simulate.scenarios import HALVES, NODE, budget, run, scenario
 
 BEGIN = Instant(0)

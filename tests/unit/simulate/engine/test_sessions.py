@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
+from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Price
-from charterer.simulate.model.ground_truth import application_from_speeds
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms
-from charterer.simulate.model.sim_session import Cell, Notebook
-from charterer.simulate.model.workload import Submission
+from charterer.tools.simulator.model.ground_truth import application_from_speeds
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms
+from charterer.tools.simulator.model.workload import Cell, Notebook, Submission
 from tests.unit.simulate.scenarios import run, scenario
 
 POOL = PoolModel("a100", 1, Price.parse("3.60"), start_seconds=100.0)

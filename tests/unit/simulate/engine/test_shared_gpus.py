@@ -9,8 +9,8 @@ import pytest
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Money
 from charterer.domain.pool import CapacityType
-from charterer.simulate.engine.world import PlannerError
-from charterer.simulate.model.pair_table import PairMember, PairTable
+from charterer.tools.simulator.engine.world import PlannerError
+from charterer.tools.simulator.model.pairs import PairMember, PairTable
 from tests.unit.simulate.scenarios import run
 from tests.unit.simulate.shared_jobs import MPS, POOL, JobSpec, Puts, by_name, ends, pairs, shared_scenario, simulate
 

@@ -12,16 +12,15 @@ from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
-from charterer.domain.reasons.facts_of_nodes import AnyDemand
+from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.time import Instant
-from charterer.simulate.engine.clock import Clock
-from charterer.simulate.engine.policy import Policy
-from charterer.simulate.engine.world import PlannerError, World
-from charterer.simulate.model.ground_truth import application_from_speeds
-from charterer.simulate.model.scenario import class_of
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.policies.baselines import FixedFleet, QueueOrder
+from charterer.tools.simulator.engine.shared_gpus import Clock
+from charterer.tools.simulator.engine.world import PlannerError, Policy, World
+from charterer.tools.simulator.model.ground_truth import application_from_speeds
+from charterer.tools.simulator.model.scenario import class_of
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.policies.baselines import FixedFleet, QueueOrder
 from tests.unit.simulate.scenarios import HALVES, NODE, START, run, scenario
 
 WHY = Reason(ReasonCode.DEMAND, 0.0, ZERO, AnyDemand(ZERO))

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.simulate.history.history import History
-from charterer.simulate.history.published import delimiter_of, seconds
-from charterer.simulate.history.trace import is_trace, read_history
-from charterer.simulate.model.workload import BadRow
+from charterer.tools.simulator.history.history import History
+from charterer.tools.simulator.history.trace import delimiter_of, is_trace, read_history, seconds
+from charterer.tools.simulator.model.workload import BadRow
 from tests.unit.simulate.histories import POOL
 
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from charterer.simulate.history.savings import LEAST_JOBS, LowerEnvelope, SavingsReplay, next_rates, savings
+from charterer.tools.simulator.history.savings import LEAST_JOBS, LowerEnvelope, SavingsReplay, next_rates, savings
 from tests.lanes import repeats
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 
 from charterer.domain.job import ResizePolicy, SpotPolicy
 from charterer.domain.money import Price
-from charterer.simulate.history.history import History
-from charterer.simulate.history.trace import is_trace, read_history, write_history
-from charterer.simulate.model.workload import BadRow
+from charterer.tools.simulator.history.history import History
+from charterer.tools.simulator.history.trace import is_trace, read_history, write_history
+from charterer.tools.simulator.model.workload import BadRow
 from tests import lanes
 from tests.unit.simulate.histories import POOL, curve, histories
 

@@ -9,19 +9,18 @@ from dataclasses import dataclass, replace
 import pytest
 
 from charterer.domain.ids import ClassId, Rate
-from charterer.domain.job import ResizePolicy
-from charterer.domain.jobs.widths import Widths
-from charterer.estimate.goodput import configurations
+from charterer.domain.job import ResizePolicy, Widths
+from charterer.estimate.learner import configurations
 from charterer.estimate.observation import split
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.simulate.knowledge.learned_knowledge import LearnedKnowledge, ReportModel
-from charterer.simulate.model.ground_truth import Application, TrainerMeasurement
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.model.scenario import JobTerms, Scenario, class_of
-from charterer.simulate.model.sim_job import SimJob
-from charterer.simulate.model.workload import Submission
-from charterer.simulate.simulation import Simulation
+from charterer.tools.simulator.knowledge import LearnedKnowledge, ReportModel
+from charterer.tools.simulator.model.ground_truth import Application, TrainerMeasurement
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of
+from charterer.tools.simulator.model.sim_job import SimJob
+from charterer.tools.simulator.model.workload import Submission
+from charterer.tools.simulator.simulation import Simulation
 from tests.unit.estimate.trainers import WIDTHS, Trainer, shape
 from tests.unit.simulate.scenarios import NODE, START, budget, run
 

@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from charterer.simulate.model.lifetimes import Lifetimes, exponential, measured, uniform
+from charterer.tools.simulator.model.pools_file import Lifetimes, exponential, measured, uniform
 
 DRAWS = range(1, 4001)
 

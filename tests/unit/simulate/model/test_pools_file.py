@@ -8,10 +8,9 @@ import pytest
 
 from charterer.domain.money import Price
 from charterer.domain.pool import CapacityType
-from charterer.simulate.model.lifetimes import Lifetimes
-from charterer.simulate.model.node_market import PoolModel
-from charterer.simulate.model.pools_file import read_lifetimes, read_pools
-from charterer.simulate.model.workload import BadRow, read_speeds
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pools_file import Lifetimes, read_lifetimes, read_pools
+from charterer.tools.simulator.model.workload import BadRow, read_speeds
 
 DEFAULT = PoolModel("pool", 8, Price.parse("16"), start_seconds=120.0, max_nodes=1000)
 LIFETIMES = "lifetime_seconds,censored\n3600,0\n7200,1\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from charterer.simulate.model.workload import BadRow, Submission, read_workload
+from charterer.tools.simulator.model.workload import BadRow, Submission, read_workload
 
 HEADER = "name,time,application,num_replicas,batch_size"
 APPLICATIONS = ("bert", "cifar10")

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from charterer.simulate.model.pair_table import PairMember, PairTable
-from charterer.simulate.model.result import SimulationResult
-from charterer.simulate.policies.sharing_queue import Pairing
-from charterer.simulate.policy_registry import PolicyChoice, simulate_scenario
+from charterer.tools.simulator.model.pairs import PairMember, PairTable
+from charterer.tools.simulator.model.result import SimulationResult
+from charterer.tools.simulator.policies.queues import Pairing
+from charterer.tools.simulator.policy_registry import PolicyChoice, simulate_scenario
 from tests.unit.simulate.shared_jobs import MPS, POOL, JobSpec, by_name, ends, pairs, shared_scenario
 
 

@@ -2,35 +2,412 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from math import inf
+from typing import TypeVar
 
 from charterer.domain.budget import Mode
-from charterer.domain.ids import JobId, RentalId
-from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome
-from charterer.domain.money import ZERO, Money
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Job, Placement, ResizePolicy, RunOutcome, SpotPolicy, Widths
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.node_demands import NodeOffers, misfits
+from charterer.domain.offered_node import taken
 from charterer.domain.option import Option
-from charterer.domain.plan import Reason, ReasonCode
-from charterer.domain.reasons.facts import Both, Wanted
-from charterer.domain.reasons.facts_of_options import HadNow, RestartedAtOnce, RunsMeanwhile, WholeNode
-from charterer.domain.reasons.facts_of_waits import StartsAbout, WaitsForNodes, WouldBeRented
+from charterer.domain.plan import ArrivalsBasis, Reason, ReasonCode
+from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.reasons import options as offers_of
+from charterer.domain.reasons import waits as of
+from charterer.domain.reasons.fact import Both, Fact, Wanted
+from charterer.domain.reasons.options import HadNow, RestartedAtOnce, RunsMeanwhile, WholeNode
+from charterer.domain.reasons.waits import (
+    CostsTooMuch,
+    OthersWaitForMoney,
+    SpendsTooMuch,
+    StartsAbout,
+    WaitsForNodes,
+    WouldBeRented,
+)
 from charterer.domain.time import after
-from charterer.policy.actions.admission.commitments import Commitments
-from charterer.policy.actions.admission.no_option import no_option
-from charterer.policy.actions.admission.path_mixing import in_order, ranked_options
-from charterer.policy.actions.admission.refusals import Refusals
+from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.actions.admission.shortage import allot_room
-from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_allotment import RoomAllotment, RoomWait
-from charterer.policy.budgets import reasons
-from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.jobs.job_facts import last_option, next_run
-from charterer.policy.nodes.max_cost import affordable, too_dear
-from charterer.policy.options.interruptions import DEFAULT_CHECKPOINT_SECONDS, goes_on
-from charterer.policy.options.option_value import Projection
+from charterer.policy.actions.budget_plan import BudgetPlan, RoomAllotment, RoomWait
+from charterer.policy.budgets import solution
+from charterer.policy.budgets.assignment import AssignedPath, GroupAssignment, draw_path
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.jobs.job_facts import GroupKey, last_option, next_run, reason
+from charterer.policy.nodes.limits import affordable, reserve, too_dear
+from charterer.policy.nodes.pool_room import RunDown
+from charterer.policy.options.market import DEFAULT_CHECKPOINT_SECONDS, goes_on, left_out
+from charterer.policy.options.option_value import OptionValues, Projection
 from charterer.policy.outlook.whole_nodes import Preference
 from charterer.policy.solve.phase_dp import OptionKey, key_of
+
+# The dollars that a budget may still commit to jobs that wait, while one plan is made.
+#
+# Nodes are billed as a whole. So a job is asked what it adds to their cost until they can be given back
+# (``nodes.pool_room``): nothing on GPUs of a node that stands for others anyway, a whole node where it has one to
+# itself.
+
+
+class Commitments:
+    """The money of one plan: asked and counted job by job, in the order of the queue.
+
+    ``_rate``: dollars a second of the jobs let in so far and of all that run. ``_expected``: whether one of them is of
+    a class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in.
+    """
+
+    def __init__(self, plan: BudgetPlan) -> None:
+        running = plan.jobs.running
+        self._plan = plan
+        self._solution = plan.solution
+        self._in_sight = plan.in_sight()
+        self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
+        self._expected = any(self._is_expected(kept.group.key) for kept in running)
+        self._refused = False
+
+    def affords(self, job: Job, option: Option) -> bool:
+        """Whether the budget can still pay for it, and no job before it in the queue was refused.
+
+        While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
+        costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
+        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Jobs of
+        classes without a known rate do not count for that: the first of a class with one starts beside them.
+        Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
+        makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
+        A job that adds nothing to the cost of nodes begins in any case: nobody pays for it.
+        """
+        if self._solution.feasible:
+            return True
+        expected = self._is_expected(self._solution.key(job))
+        if not expected and self._costs_nothing(job, option):
+            return True
+        if self._refused:
+            return False
+        if not expected and self._cost(job, option) <= self._left:
+            return True
+        first = self._rate == 0 or (expected and not self._expected)
+        allowed = self._solution.allowed
+        price = option.price.dollars_per_second * (1.0 if self._plan.placer.must_rent(job, option) else 0.5)
+        return allowed > 0 and (first or self._rate + price <= allowed)
+
+    def use(self, job: Job, option: Option) -> None:
+        """Count what nodes cost that the job has now, or that are kept or rented for it."""
+        self._rate += option.price.dollars_per_second
+        self._expected |= self._is_expected(self._solution.key(job))
+        nodes = None if self._solution.feasible else self._nodes.get(option.pool)
+        if nodes is not None:
+            nodes.add(self._in_sight.waiting_job(job, option))
+
+    def refuse(self, job: Job, option: Option) -> Fact:
+        """Refuse a job of the queue: nobody behind it gets what the first cannot have.
+
+        The dollars that the job needs, and what the budget has for it; or that others come first.
+        """
+        if self._refused:
+            return OthersWaitForMoney()
+        self._refused = True
+        if not self._is_expected(self._solution.key(job)):
+            return CostsTooMuch(Money.of(self._cost(job, option)), Money.of(max(self._left, 0.0)))
+        used, allowed = Price.per_second(self._rate), Price.per_second(max(self._solution.allowed, 0.0))
+        return SpendsTooMuch(option.price, used, allowed)
+
+    def _is_expected(self, group: GroupKey) -> bool:
+        """Whether the arrival rate of the group's class is known, and no assumption."""
+        assignment = self._solution.assignments.get(group)
+        return assignment is not None and assignment.group.basis is not ArrivalsBasis.ASSUMED
+
+    @cached_property
+    def _nodes(self) -> Mapping[PoolId, RunDown]:
+        """The nodes with the jobs that run and those let in so far; without those that are paid for in any case."""
+        return self._in_sight.running([(kept.group, kept.runners) for kept in self._plan.jobs.running])
+
+    @property
+    def _left(self) -> float:
+        """Dollars that may still be committed."""
+        return self._solution.committable - sum([nodes.dollars for nodes in self._nodes.values()])
+
+    def _costs_nothing(self, job: Job, option: Option) -> bool:
+        """Whether the job adds nothing to what nodes cost: it finds GPUs that are there for long enough."""
+        nodes = self._nodes.get(option.pool)
+        if nodes is not None and option.takes // self._plan.placer.nodes(option) > nodes.most_free:
+            return False
+        return not self._cost(job, option)
+
+    def _cost(self, job: Job, option: Option) -> float:
+        """Dollars that the job adds to what nodes cost on that option."""
+        nodes = self._nodes.get(option.pool)
+        return 0.0 if nodes is None else nodes.adds(self._in_sight.waiting_job(job, option))
+
+
+# In which order waiting jobs are offered GPUs.
+#
+# When the budget is feasible, jobs only wait for nodes to boot or for a full pool: ready GPUs go where they end the
+# most weighted waiting for each dollar a second they are worth, weight ÷ price (a greedy knapsack over what is
+# ready). When even the cheapest options exceed the budget, jobs queue for money, and weight ÷ remaining dollars is
+# the order that minimises the mean weighted completion time (Smith's rule in dollars; by work it is 30 % slower).
+# Ties go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
+
+
+QueueItem = TypeVar("QueueItem", bound=Hashable)
+
+QueueKey = tuple[float, int, str]
+
+
+def by_value(job: Job, weight: float, wanted: Option) -> QueueKey:
+    """Sort key (ascending) while the budget is feasible."""
+    price = wanted.price.micros_per_hour
+    return (-weight / price if price else float("-inf"), job.created, job.id)
+
+
+def by_dollars(job: Job, weight: float, cost: float) -> QueueKey:
+    """Sort key (ascending) while the budget is too small; ``cost`` is what the job still costs, in dollars."""
+    return (-weight / cost if cost else float("-inf"), job.created, job.id)
+
+
+def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
+    """The path that the next job of a mixing class takes, given how many took each: the one most behind its fraction.
+
+    A credit counter: after any number of jobs each of two paths is within half a job of its fraction. Ties go to the
+    first.
+    """
+    jobs = sum(taken.get(part, 0) for part in parts) + 1
+    return max(parts, key=lambda part: parts[part] * jobs - taken.get(part, 0))
+
+
+# The path that each waiting job of a mixing class takes, and the queue.
+
+
+class PathMixer:
+    """Which of a mixing class's paths each job takes: by a credit counter, once per job.
+
+    Each turn counts anew from the jobs in sight: a job counts for the path whose first option it has or had.
+    Paths with the same first option cannot be told apart that way: among them the job's uid decides.
+    """
+
+    def __init__(self, solution: BudgetSolution) -> None:
+        self._solution = solution
+        self._taken: dict[GroupKey, Counter[OptionKey]] = {}
+
+    def values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
+        """The option values of a waiting job; asked once for each new one, in order of creation."""
+        if not assignment.mixes:
+            return assignment.values
+        by_first_option = _by_first_option(assignment)
+        if len(by_first_option) == 1:
+            return assignment.drawn_values(job)
+        before = last_option(job)
+        first_option = None if before is None else key_of(before)
+        if first_option is None:
+            counter = self._counter(job, assignment, by_first_option)
+            first_option = next_in_queue(
+                {first: sum(assigned.fraction for assigned in paths) for first, paths in by_first_option.items()},
+                counter,
+            )
+            counter[first_option] += 1
+        paths = by_first_option.get(first_option)
+        return assignment.values if paths is None else draw_path(job, paths).values
+
+    def _counter(
+        self, job: Job, assignment: GroupAssignment, by_first_option: Container[OptionKey]
+    ) -> Counter[OptionKey]:
+        """How many of the job's group took each path by its first option; counted when asked for."""
+        key = self._solution.key(job)
+        if key not in self._taken:
+            alike = [last_option(facts.job) for facts in self._solution.groups[key].members]
+            had = [key_of(option) for option in alike if option is not None]
+            self._taken[key] = Counter(first for first in had if first in by_first_option)
+        return self._taken[key]
+
+
+def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[AssignedPath]]:
+    """The assigned paths by the first option of their paths."""
+    by_first_option: dict[OptionKey, list[AssignedPath]] = {}
+    for assigned in assignment.assigned_paths:
+        by_first_option.setdefault(key_of(assigned.path[0]), []).append(assigned)
+    return by_first_option
+
+
+def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Projection]]:
+    """Each waiting job's options, best first; jobs whose menu is empty are left out."""
+    mixer = PathMixer(solution)
+    found: dict[JobId, Sequence[Projection]] = {}
+    for job in jobs:
+        assignment = solution.assignment(job)
+        if assignment is not None:
+            own = solution.deadline_values(job)
+            values = mixer.values(job, assignment) if own is None else own
+            found[job.id] = values.entering(assignment.position(job))
+    return found
+
+
+def in_order(jobs: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]], solution: BudgetSolution) -> list[Job]:
+    """The queue: jobs with an option, in the order in which they are offered GPUs."""
+
+    def key(job: Job) -> QueueKey:
+        best, weight = ranked[job.id][0], solution.queue_weight(job)
+        return by_value(job, weight, best.option) if solution.feasible else by_dollars(job, weight, best.dollars)
+
+    return sorted((job for job in jobs if job.id in ranked), key=key)
+
+
+# Why a job waits, or does not have the option that is best for it.
+
+
+_BLOCKED: dict[ReasonCode, Fact] = {
+    ReasonCode.STOPPED: of.RentsNothing(),
+    ReasonCode.POOL_COOLING: of.PoolCools(),
+    ReasonCode.RENTAL_UNREADABLE: of.RentalUnreadable(),
+    ReasonCode.BUDGET_DELETED: of.BudgetEnds(),
+    ReasonCode.CLOCK_BEHIND: of.ClockBehind(),
+    ReasonCode.POOL_DELETED: of.PoolEnds(),
+    ReasonCode.NOT_ASKED_YET: of.CloudSilent(),
+}
+
+
+class Refusals:
+    """The refusals of one plan. ``allotment``: of room where there is too little of it."""
+
+    def __init__(self, plan: BudgetPlan, allotment: RoomAllotment | None) -> None:
+        self._plan = plan
+        self._allotment = allotment
+
+    def why_not(self, block: ReasonCode, job: Job, option: Option) -> Fact:
+        """Why no node can be had for the option, with the numbers of the limit that forbids it."""
+        limit = self._limit(block, job, option)
+        if limit is not None:
+            return limit
+        if block is ReasonCode.POOL_COOLING and (wait := self._plan.placer.launch_wait(job, option)) is not None:
+            return Both(_BLOCKED[block], solution.late(option.pool, wait))
+        full = block is ReasonCode.POOL_FULL
+        why = self._full(option) if full else _BLOCKED.get(block, of.NoNodeNow())
+        if self._allotment is None or block not in (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING):
+            return why
+        return self._allotment.about(option.pool, why)
+
+    def _limit(self, block: ReasonCode, job: Job, option: Option) -> Fact | None:
+        """The limit that forbids a node; None where it is none."""
+        purse, pool = self._plan.placer.purse, self._plan.snapshot.pools[option.pool]
+        worst = pool.quote.worst if pool.quote is not None else Price(0)
+        if block is ReasonCode.HOURLY_LIMIT and (least := purse.tightest_hourly) is not None:
+            limit = least.max_hourly
+            assert limit is not None
+            if worst > limit:
+                return of.AboveHourlyLimit(worst, limit, least.parent)
+            return of.HourlyLimitUsed(worst, least.hourly, limit, least.parent)
+        if block is ReasonCode.HARD_LIMIT and (tightest := purse.tightest) is not None:
+            needed = reserve(pool, job.grace_seconds) if pool.quote is not None else ZERO
+            left = max(tightest.slack or ZERO, ZERO)
+            return of.HardLimitUsed(needed, left, tightest.hard_limit, tightest.parent)
+        if block is ReasonCode.PARENT_UNKNOWN:
+            return self._plan.solution.inputs.tree.faults.get(self._plan.solution.budget.id)
+        return self._plan.placer.operator_limit(option) if block is ReasonCode.OPERATOR_LIMIT else None
+
+    def room_is_made(self, job: Job, option: Option) -> Fact:
+        """Who makes room for a job that gets some of it: by name in its namespace, since its owner reads this."""
+        allotment, jobs = self._allotment, self._plan.snapshot.jobs
+        narrowed = [jobs[name] for name in (() if allotment is None else allotment.narrowed)]
+        near = [f"{each.namespace}/{each.name}" for each in narrowed if each.namespace == job.namespace]
+        return of.RoomIsMade(self._full(option), tuple(near), len(narrowed) - len(near))
+
+    def passed_over(self, job: Job, option: Option, wanted: Option) -> Fact | None:
+        """That a pool which would be better gives its nodes too late for the job; None where that is not why."""
+        if self._allotment is not None and option is not wanted:
+            return self._allotment.about(wanted.pool, of.BetterAlone(wanted))
+        wait = None if wanted.pool == option.pool else self._plan.placer.launch_wait(job, wanted)
+        return None if wait is None else solution.late(wanted.pool, wait)
+
+    def _full(self, option: Option) -> of.PoolFull:
+        """That the pool may have no more nodes, or that what is free on them is not in one piece."""
+        pool = self._plan.snapshot.pools[option.pool]
+        free = sum(gpus for gpus in self._plan.placer.free_nodes(option.pool).ready.free.values() if gpus > 0)
+        return of.PoolFull(pool.id, pool.max_nodes, pool.max_by_group, free if free >= option.takes else None)
+
+
+# Why no pool has what a job asks for.
+
+
+_TOLD = 3
+"""Pools whose trouble is told, or who else pays: a cloud's words may be long."""
+
+
+def no_option(plan: BudgetPlan, job: Job) -> Reason:
+    """The reason of a job that no pool of its budget fits: ``NotAskedYet`` while a pool's cloud may still offer it."""
+    snapshot, budget = plan.snapshot, plan.solution.budget
+    pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
+    paid = tuple(
+        [
+            (name, pool.committed.budget)
+            for name, pool in snapshot.pools.items()
+            if pool.committed is not None and name not in pools and budget.pool_selector.matches(pool.labels)
+        ]
+    )
+    paid_by_others = offers_of.PaidByOthers(paid[:_TOLD]) if paid else None
+    told = paid_by_others or others
+    if told is not None and not pools:
+        return reason(ReasonCode.NO_OPTION, told)
+    unknown = {name: pool for name, pool in pools.items() if not (_is_known(pool) or pool.closed_because)}
+    asked = [name for name, pool in unknown.items() if name not in snapshot.surveys and not pool.trouble]
+    if asked:
+        return reason(ReasonCode.NOT_ASKED_YET, of.NotAskedYet(tuple(asked)))
+    why = reason(ReasonCode.NO_OPTION, _why(job, pools, plan.solution.inputs.offers))
+    for name, pool in sorted(unknown.items())[:_TOLD]:
+        why = why.with_note(offers_of.PoolTrouble(name, pool.trouble))
+    return why.with_note(others).with_note(paid_by_others)
+
+
+def _is_known(pool: Pool) -> bool:
+    return pool.offering is not None and pool.quote is not None
+
+
+def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
+    """The request of the job, and the offers of pools that its budget may rent."""
+    asked = offers_of.Request(job.widths.min, job.widths.max, tuple(job.gpu_types))
+    offers = [
+        (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
+        for pool in pools.values()
+        if pool.offering is not None and pool.quote is not None and not pool.deleting
+    ]
+    of_type = [offer for offer in offers if names_type(job.gpu_types, offer[0])]
+    fitting = [offer for offer in of_type if takes_part(offer[0], job.widths.slices, job.widths.shared_mib)]
+    if not pools:
+        return offers_of.NoPool()
+    if not offers:
+        return offers_of.NoKnownPool(asked)
+    if of_type and not fitting:
+        return offers_of.OnlySlices(asked, tuple(sorted({slice_profile(gpu_type) for gpu_type, _, _ in of_type})))
+    if not fitting:
+        return offers_of.OtherGpuTypes(asked, tuple(sorted({gpu_type for gpu_type, _, _ in offers})))
+    if job.spot is not SpotPolicy.ALLOWED:
+        fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
+    if not fitting:
+        return offers_of.OnlySpot(asked)
+    lacking = {pool.id: misfits(job.demands, nodes.nodes[pool.id]) for _, _, pool in fitting}
+    fitting = [offer for offer in fitting if not lacking[offer[2].id]]
+    if not fitting:
+        nearest = min(sorted(lacking), key=lambda name: len(lacking[name]))
+        return offers_of.NodesDoNotFit(asked, nearest, lacking[nearest], len(lacking) - 1)
+    gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
+    if job.widths.each:
+        limits = dict(nodes.limits(job.demands, job.widths.each))
+        return _pods_do_not_fit(job.widths, [pool for _, _, pool in fitting], limits)
+    if most < job.widths.min:
+        return offers_of.PoolsTooSmall(asked, pool.id, most, gpu_type)
+    return offers_of.NothingFits(asked)
+
+
+def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Fact:
+    """That the fewest pods of an object need more nodes of each pool than there may be, or larger ones."""
+    found = []
+    for pool in pools:
+        takes = taken(widths.min, pool.gpus_per_node, widths.each, limits.get(pool.id))
+        needed = None if takes is None else pool.nodes(takes)
+        pods = widths.min // widths.each
+        found.append(offers_of.PodsDoNotFit(pool.id, pods, widths.each, pool.gpus_per_node, needed, pool.max_nodes))
+    return min(found, key=lambda one: (one.nodes is None, (one.nodes or 0) - one.most, -one.size, one.pool))
+
 
 _LIMITS = (ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT)
 _FULL = (ReasonCode.POOL_FULL, ReasonCode.POOL_COOLING)
@@ -137,7 +514,7 @@ class Admission:
                 code = ReasonCode.POOL_COOLING if cooling else ReasonCode.POOL_FULL
                 told = self._refusals
                 refused = told.why_not(code, job, best) if option is None else told.room_is_made(job, best)
-                self._plan.decided.judge(job, best, reasons.waiting(code, best, refused))
+                self._plan.decided.judge(job, best, solution.waiting(code, best, refused))
                 decided.add(job.id)
         return decided
 
@@ -181,7 +558,7 @@ class Admission:
             if cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
             if not self._money.affords(job, option):
-                why = reasons.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
+                why = solution.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
                 self._plan.decided.judge(job, option, why)
                 return
             block = self._try(job, option, assignment, wanted)
@@ -200,7 +577,7 @@ class Admission:
         if wait is not None and blocks.get(key_of(wait.option)) in _FULL:
             wanted = wait.option
         block = blocks[key_of(wanted)]
-        why = reasons.waiting(block, wanted, self._refusals.why_not(block, job, wanted))
+        why = solution.waiting(block, wanted, self._refusals.why_not(block, job, wanted))
         if wait is not None and wanted is wait.option:
             self._plan.decided.wait(job, wanted, why.with_note(self._starts_about(wait)), wait.seconds)
         else:
@@ -225,7 +602,7 @@ class Admission:
         if self._runs_meanwhile(job, option, claim.nodes, assignment):
             return None
         self._plan.decided.awaited[job.id] = claim.nodes
-        why = reasons.waiting(ReasonCode.WAITING_FOR_NODE, option, self._waits_for(claim.nodes))
+        why = solution.waiting(ReasonCode.WAITING_FOR_NODE, option, self._waits_for(claim.nodes))
         why = why.with_note(self._refusals.passed_over(job, option, wanted)).with_note(self._whole_node(job, option))
         self._plan.decided.judge(job, option, why)
         return None
@@ -275,7 +652,7 @@ class Admission:
     ) -> None:
         """Give the job its place, and say why it has that option. ``wanted``: as in ``_try``."""
         feasible = self._solution.feasible
-        why = reasons.choice(
+        why = solution.choice(
             option, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
         )
         why = self._solution.with_deadline_note(job, why).with_note(self._refusals.passed_over(job, option, wanted))

@@ -17,20 +17,275 @@ with a target does not wait where that makes it late.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import NamedTuple
 
-from charterer.domain.ids import JobId, PoolId
-from charterer.policy.actions.admission.room_prices import room_prices
-from charterer.policy.actions.admission.room_to_come import HeldRoom, RoomToCome
-from charterer.policy.actions.admission.room_values import LEAST, RoomCandidate
-from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_allotment import RoomWait
+from charterer.domain.ids import JobId, PoolId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.option import Option
+from charterer.policy.actions.budget_plan import BudgetPlan, RoomWait
+from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.jobs.groups import seconds_left
 from charterer.policy.jobs.job_facts import waited_seconds
-from charterer.policy.jobs.run_ends import seconds_left
-from charterer.policy.nodes.pool_quota import PoolRoom
-from charterer.policy.options.option_value import Projection
+from charterer.policy.nodes.pool_room import PoolRoom, pool_sizes
+from charterer.policy.nodes.rentals import HeldGpus
+from charterer.policy.options.option_value import JobPosition, Projection
+
+# What a GPU-second of a pool is worth to the jobs that are expected to come there.
+#
+# A job that waits for GPUs of a pool takes them from jobs that come later. Let jobs for which the pool is best come
+# λ_i a second, be there for a_i seconds with u_i GPU-seconds, and lose d_i dollars, time included, on the next best
+# pool. With room for c of them, places are in use for the fraction P of the time (Erlang's loss formula), and a
+# GPU-second is worth
+#
+# P·Σ λ_i·d_i / Σ λ_i·u_i P = A·(1 − B)/c A = Σ λ_i·a_i B = (A^c/c!) / Σ_{k≤c} A^k/k!
+#
+# Without it all would wait until waiting is as bad as the next best pool, and nobody would gain by the good one.
+
+
+_NOBODY = 1e-9
+"""A chance to find no place that is as good as none."""
+
+
+@dataclass(slots=True)
+class _Coming:
+    """The sums over the jobs that come to a pool: Σ λ·d, Σ λ·u and Σ λ·a."""
+
+    lost: float = 0.0
+    gpus: float = 0.0
+    jobs: float = 0.0
+
+
+def room_prices(solution: BudgetSolution) -> Mapping[PoolId, float]:
+    """Dollars, time included, of a GPU-second of the pools to which jobs are counted on to come."""
+    coming: dict[PoolId, _Coming] = {}
+    for assignment in solution.assignments.values():
+        if assignment.group.foreseen:
+            _add(assignment, coming)
+    if not coming:
+        return {}
+    sizes = pool_sizes(solution.inputs.snapshot, solution.inputs.rentals)
+    return {
+        pool: used(sums.jobs, max(int(sizes[pool].gpus * sums.jobs / sums.gpus), 1)) * sums.lost / sums.gpus
+        for pool, sums in coming.items()
+        if pool in sizes and sums.gpus
+    }
+
+
+def used(offered: float, places: int) -> float:
+    """The fraction of the time for which a place is in use, if who finds none goes elsewhere (Erlang's loss formula).
+
+    ``offered``: how many would be in use if there were places for all.
+    """
+    turned_away = 1.0
+    for place in range(1, places + 1):
+        turned_away = offered * turned_away / (place + offered * turned_away)
+        if turned_away < _NOBODY:
+            break
+    return offered * (1.0 - turned_away) / places
+
+
+def _add(assignment: GroupAssignment, coming: dict[PoolId, _Coming]) -> None:
+    """Add a group's jobs to come to the pool that is best for them.
+
+    They lose no more than their life there, because where no other pool is as good they wait.
+    """
+    rate, values = assignment.group.foreseen, assignment.values
+    ends = values.entering(JobPosition(assignment.group.work))
+    best = ends[0]
+    other = min([end.total_cost for end in ends if end.option.pool != best.option.pool], default=inf)
+    sums = coming.setdefault(best.option.pool, _Coming())
+    sums.lost += rate * min(other - best.total_cost, values.worth * best.seconds)
+    sums.gpus += rate * best.option.takes * best.seconds
+    sums.jobs += rate * best.seconds
+
+
+# When the GPUs of some pools come free, and for which of them no job waits yet.
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRoom:
+    """GPUs of one node that a run holds, and the seconds until they come free."""
+
+    pool: PoolId
+    rental: RentalId
+    gpus: int
+    seconds: float
+
+
+class RoomToCome:
+    """The GPUs of each node, by the seconds until each of them is free: 0 now, infinite where no end is in sight."""
+
+    def __init__(self, rooms: Mapping[PoolId, PoolRoom], held: Iterable[HeldRoom]) -> None:
+        self._rooms = rooms
+        self._held: dict[PoolId, list[HeldRoom]] = {}
+        for run in held:
+            self._held.setdefault(run.pool, []).append(run)
+        self._pools: dict[PoolId, _PoolNodes] = {}
+
+    def wait(self, option: Option) -> float:
+        """Seconds until the option's GPUs are free together; infinite where that is not in sight."""
+        part, count = self._shape(option)
+        soonest = self._nodes(option.pool).soonest(part)
+        return soonest[count - 1].seconds if len(soonest) >= count else inf
+
+    def take(self, option: Option, seconds: float) -> None:
+        """Give the option's GPUs away for so many seconds as soon as they are free."""
+        (part, count), nodes, until = self._shape(option), self._nodes(option.pool), self.wait(option) + seconds
+        for free in list(nodes.soonest(part)[:count]):
+            nodes.take(free.rental, part, until)
+
+    def _shape(self, option: Option) -> tuple[int, int]:
+        """GPUs of each node, and nodes."""
+        size = self._rooms[option.pool].size
+        return min(option.takes, size), max(option.takes // size, 1)
+
+    def _nodes(self, pool: PoolId) -> _PoolNodes:
+        if pool not in self._pools:
+            self._pools[pool] = _PoolNodes(self._rooms[pool].free, self._held.get(pool, ()))
+        return self._pools[pool]
+
+
+class _FreeNode(NamedTuple):
+    """A node by when it has some GPUs free together. Of those that have them as soon, the one is first that is wholly
+    free last: ``all_free``, negative seconds until then.
+    """
+
+    seconds: float
+    all_free: float
+    rental: RentalId
+
+
+class _PoolNodes:
+    """One pool's nodes. ``_free``: the seconds until each GPU of a node is free; ``_soonest``: the nodes, by GPUs."""
+
+    def __init__(self, free: Mapping[RentalId, int], held: Iterable[HeldRoom]) -> None:
+        self._free = {name: [0.0] * gpus for name, gpus in free.items()}
+        self._soonest: dict[int, list[_FreeNode]] = {}
+        for run in held:
+            self._free[run.rental] += [run.seconds] * run.gpus
+        for node in self._free.values():
+            node.sort()
+
+    def soonest(self, part: int) -> Sequence[_FreeNode]:
+        """The nodes in the order in which they have so many GPUs free; without those that never have."""
+        if part not in self._soonest:
+            enough = [name for name, node in self._free.items() if len(node) >= part]
+            self._soonest[part] = sorted([self._key(name, part) for name in enough])
+        return self._soonest[part]
+
+    def take(self, rental: RentalId, part: int, until: float) -> None:
+        """Give the GPUs of the node that are free first away."""
+        before = {gpus: self._key(rental, gpus) for gpus in self._soonest if len(self._free[rental]) >= gpus}
+        self._free[rental] = sorted([*self._free[rental][part:], *[until] * part])
+        for gpus, key in before.items():
+            order = self._soonest[gpus]
+            del order[bisect_left(order, key)]
+            insort(order, self._key(rental, gpus))
+
+    def _key(self, rental: RentalId, part: int) -> _FreeNode:
+        node = self._free[rental]
+        return _FreeNode(node[part - 1], -node[-1], rental)
+
+
+# What the options of jobs that share a full pool are worth to them, in dollars a second (docs/theory/policy.md).
+#
+# ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G dollars for a GPU-second; u: GPU-seconds needed, G: GPUs R_jo =
+# ρ_j·g_o·a_o dollars of its room C_jo = w·θ·a_o + m_o + R_jo what the job still costs on o L_jo = C_jo − min_o C_jo
+# what it costs more than the best v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j dollars a second on o,
+# beside waiting
+#
+# T is the wait for its best option, or its life on that if shorter: a job that begins on o either stays there for
+# life, or moves after T for M dollars. One that is never resized stays. A running job loses L/a, until others have
+# left.
+
+
+LEAST = 1.0
+"""Least seconds that a job counts to have left: a second of one that is nearly over would be worth any price."""
+
+
+@dataclass(frozen=True, slots=True)
+class RoomCandidate:
+    """A job and its projections, the best first; of a running one, the first is to stay on ``held``.
+
+    ``restarts``: seconds without training that each option of a running job begins with. ``wait``: of one that waits,
+    seconds until there would be room for the best option.
+    """
+
+    job: Job
+    worth: float
+    projections: Sequence[Projection]
+    held: HeldGpus | None = None
+    restarts: Sequence[float] = ()
+    wait: float = inf
+
+    @property
+    def index(self) -> float:
+        """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
+        return self.worth / (self.projections[0].option.takes * max(self.projections[0].seconds, LEAST))
+
+
+class Charges:
+    """The price of a GPU-second for a job whose pool others wait for: the later in Smith's order, the less."""
+
+    def __init__(self, waiting: Sequence[RoomCandidate], gpus: Mapping[PoolId, int]) -> None:
+        self._gpus = gpus
+        self._indices: dict[PoolId, list[float]] = {}
+        self._worths: dict[PoolId, list[float]] = {}
+        for candidate in sorted(waiting, key=lambda one: (one.index, one.job.id)):
+            pool = candidate.projections[0].option.pool
+            worths = self._worths.setdefault(pool, [0.0])
+            worths.append(worths[-1] + candidate.worth)
+            self._indices.setdefault(pool, []).append(candidate.index)
+
+    def of(self, candidate: RoomCandidate) -> Mapping[PoolId, float]:
+        """Dollars for a GPU-second that the candidate takes from those behind, by pool that any of them wants."""
+        index = candidate.index
+        return {
+            pool: worths[bisect_left(self._indices[pool], index)] / max(self._gpus[pool], 1)
+            for pool, worths in self._worths.items()
+        }
+
+
+def values_of_ways(
+    candidate: RoomCandidate, charges: Charges, moves: Sequence[float], wanted_for: float
+) -> Sequence[float]:
+    """The values of the candidate's options, in their order.
+
+    ``moves``: M, by option; ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room is
+    likely to be made wider again after that: two restarts, in which its time passes and its GPUs are billed and not
+    there for others.
+    """
+    projections = candidate.projections
+    price = charges.of(candidate)
+    room = [
+        price.get(projection.option.pool, 0.0) * projection.option.takes * projection.seconds
+        for projection in projections
+    ]
+    costs = [
+        candidate.worth * projection.seconds + projection.dollars + dollars
+        for projection, dollars in zip(projections, room, strict=True)
+    ]
+    least, seconds = min(costs), [max(projection.seconds, LEAST) for projection in projections]
+    losses = [(cost - least) / took for cost, took in zip(costs, seconds, strict=True)]
+    if candidate.held is None:
+        wait = max(candidate.wait, LEAST)
+        losses = [
+            min(loss * took, loss * wait + move) / wait for loss, took, move in zip(losses, seconds, moves, strict=True)
+        ]
+    values = [
+        candidate.worth + dollars / took - loss for dollars, took, loss in zip(room, seconds, losses, strict=True)
+    ]
+    if candidate.held is None:
+        return values
+    lost = [2.0 * restart / wanted_for * least / seconds[0] for restart in candidate.restarts]
+    # a loss that lasts longer is no smaller: what costs the job more is worth no more
+    most = [inf if cost <= costs[0] else values[0] for cost in costs]
+    return [min(value, bound) - less for value, bound, less in zip(values, most, lost, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,19 +20,15 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.plan import PoolVerdict
-from charterer.policy.actions.admission.room_values import LEAST, Charges, RoomCandidate, values_of_ways
-from charterer.policy.actions.admission.room_waits import waits_for_room
-from charterer.policy.actions.budget_plan import BudgetPlan
-from charterer.policy.actions.room_allotment import RoomAllotment, RoomWait
+from charterer.policy.actions.admission.room_waits import LEAST, Charges, RoomCandidate, values_of_ways, waits_for_room
+from charterer.policy.actions.budget_plan import BudgetPlan, RoomAllotment, RoomWait
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.jobs.predicates import must_move
-from charterer.policy.nodes.hard_limit import reserve
-from charterer.policy.nodes.holdings import by_rental, held_by
-from charterer.policy.nodes.pool_quota import PoolRoom
-from charterer.policy.nodes.pool_size import pool_sizes
+from charterer.policy.jobs.job_facts import must_move
+from charterer.policy.nodes.limits import reserve
+from charterer.policy.nodes.pool_room import PoolRoom, pool_sizes
+from charterer.policy.nodes.rentals import by_rental, held_by
 from charterer.policy.options.option_value import Projection
-from charterer.policy.solve.allocation_program import Allotment, Claimant, NodeRoom, Way, allocate, fits
-from charterer.policy.solve.linear_program import SolverGaveUp
+from charterer.policy.solve.linear_program import Allotment, Claimant, NodeRoom, SolverGaveUp, Way, allocate, fits
 from charterer.policy.solve.phase_dp import key_of
 
 _WORK = 8_000

@@ -1,1 +1,0 @@
-"""Where the nodes of a pool come from: a model for each cloud."""

@@ -1,0 +1,310 @@
+"""The opaque field of a status, with the statistics that only Charterer reads: of budgets, classes and pools."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import logging
+import zlib
+from abc import abstractmethod
+from dataclasses import replace
+from typing import Annotated, ClassVar, Final, Self, TypeVar
+
+from pydantic import Field, ValidationError
+
+from charterer.api.models.base import ApiModel, Time, dump_json
+from charterer.domain.budget import ClassHistory
+from charterer.domain.pool import (
+    BAND_ENDS,
+    NO_LAUNCHES,
+    NOTHING_COUNTED,
+    SLOTS,
+    Hazard,
+    LaunchHistory,
+    NodeLifetimes,
+    Pool,
+)
+from charterer.domain.time import Instant
+from charterer.estimate.waits import availability
+
+# The opaque field of a status: statistics that only Charterer reads, compressed, versioned and bounded in bytes.
+
+
+MACHINE_STATE_BYTES: Final = 262_144
+"""Most bytes of ``data``, which is ASCII: a sixth of what etcd takes of one object."""
+_UNPACKED_BYTES: Final = 16_777_216
+"""Most bytes of the JSON in ``data``: data that grows to more was not written by Charterer."""
+
+
+class MachineContent(ApiModel):
+    """The content of a machine state. A change of meaning takes a new version."""
+
+    VERSION: ClassVar[int] = 1
+
+    @abstractmethod
+    def smaller(self) -> Self | None:
+        """The content without its oldest or least informative part; None when nothing is left to leave out."""
+
+
+_C = TypeVar("_C", bound=MachineContent)
+
+
+class PackedStatistics(ApiModel):
+    """Statistics that only Charterer reads. If this is deleted, they are learned anew."""
+
+    version: Annotated[int, Field(ge=1, le=1_000_000)]
+    """Version of the format of data."""
+    data: Annotated[str, Field(max_length=MACHINE_STATE_BYTES)]
+    """JSON, compressed with zlib and encoded in base64."""
+
+    @classmethod
+    def unpacked(cls, state: PackedStatistics | None, content: type[_C]) -> _C | None:
+        """The content of a state; None of no state. ValueError names the field that cannot be read, and why."""
+        if state is None:
+            return None
+        if state.version != content.VERSION:
+            raise ValueError(
+                f"status.machineState.version: this operator reads version {content.VERSION}, not {state.version}"
+            )
+        try:
+            inflate = zlib.decompressobj()
+            text = inflate.decompress(base64.b64decode(state.data, validate=True), _UNPACKED_BYTES)
+            if not inflate.eof:
+                raise ValueError(f"it is cut off, or longer than {_UNPACKED_BYTES} bytes")
+            return content.model_validate_json(text)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(step) for step in first["loc"])
+            raise ValueError(f"status.machineState.data: {where}: {first['msg']}") from error
+        except (binascii.Error, zlib.error, ValueError) as error:
+            raise ValueError(f"status.machineState.data: {error}") from error
+
+
+def packed(content: _C) -> tuple[PackedStatistics | None, _C | None]:
+    """The content as a state, made smaller until it fits, and what was packed; both None when nothing is left."""
+    kept: _C | None = content
+    while kept is not None:
+        data = base64.b64encode(zlib.compress(dump_json(kept).encode(), 9)).decode()
+        if len(data) <= MACHINE_STATE_BYTES:
+            return PackedStatistics(version=content.VERSION, data=data), kept
+        kept = kept.smaller()
+    return None, None
+
+
+# GPUBudget.status.machineState: what finished jobs cost against what was predicted, beyond what people read of it.
+
+
+_DROPPED_AT_ONCE: Final = 8
+"""Divisor of the number of entries: an eighth is left out at a time, so that few tries find what fits."""
+
+_Dollars = Annotated[float, Field(ge=0)]
+
+
+class ClassCostStatistics(ApiModel):
+    """The part of ``domain.budget.ClassHistory`` that ``status.classes`` does not show."""
+
+    squares: _Dollars
+    since: Time
+    at: Time
+    arrivals: _Dollars = 0.0
+    recent_arrivals: _Dollars = 0.0
+
+    @classmethod
+    def from_domain(cls, history: ClassHistory) -> Self:
+        """The statistics as they are recorded."""
+        return cls.copy_of(history)
+
+
+class BudgetStatistics(MachineContent):
+    """``classes``: by name of the class. ``counted``: finished jobs in the sums after ``status.countedThrough``, by uid
+    when they finished.
+    """
+
+    classes: dict[str, ClassCostStatistics] = Field(default_factory=dict)
+    counted: dict[str, Time] = Field(default_factory=dict)
+
+    def smaller(self) -> Self | None:
+        """Without the eighth of the counted jobs that finished first; then of the classes that finished first."""
+        if self.counted:
+            oldest = sorted(self.counted, key=lambda uid: (self.counted[uid], uid))
+            kept = oldest[max(1, len(oldest) // _DROPPED_AT_ONCE) :]
+            return self.model_copy(update={"counted": {uid: self.counted[uid] for uid in sorted(kept)}})
+        if self.classes:
+            stalest = sorted(self.classes, key=lambda name: (self.classes[name].at, name))
+            kept = stalest[max(1, len(stalest) // _DROPPED_AT_ONCE) :]
+            return self.model_copy(update={"classes": {name: self.classes[name] for name in sorted(kept)}})
+        return None
+
+
+# Counts of a pool's nodes: a summary for people in GPUPool.status, all of them in its machineState.
+
+
+_log = logging.getLogger(__name__)
+_BANDS: Final = len(BAND_ENDS)
+_Sum = Annotated[float, Field(ge=0, le=1e12)]
+_ByBand = Annotated[tuple[_Sum, ...], Field(min_length=_BANDS, max_length=_BANDS)]
+_Week = Annotated[tuple[_Sum, ...], Field(min_length=SLOTS, max_length=SLOTS)]
+_Hour = Annotated[int, Field(ge=-1, le=10_000_000)]
+_DIGITS: Final = 4
+"""Digits of hours that are recorded: a ten-thousandth of an hour's answer decides nothing."""
+
+# --- machineState -----------------------------------------------------------------------------------------------------
+
+
+class LifetimeStatistics(ApiModel):
+    """``domain.pool.NodeLifetimes`` of a pool from which a node has ended."""
+
+    deaths: _ByBand
+    hours: _ByBand
+    events: _Sum
+    shared: _Sum
+    joint: _Sum
+    announced: _Sum
+    at: Time
+    recent: tuple[Time, ...]
+    counted: tuple[str, ...]
+    ordinal: Annotated[int, Field(ge=0)] = 0
+
+    @classmethod
+    def from_domain(cls, lifetimes: NodeLifetimes) -> Self | None:
+        """The statistics as they are recorded; None where nothing was counted."""
+        return None if lifetimes.at is None else cls.copy_of(lifetimes)
+
+    def to_domain(self) -> NodeLifetimes:
+        """The statistics as they were recorded."""
+        return NodeLifetimes(**dict(self))
+
+
+class LaunchStatistics(ApiModel):
+    """``domain.pool.LaunchHistory``."""
+
+    given: _Week
+    refused: _Week
+    last_given: _Hour
+    last_refused: _Hour
+    starts: _Sum
+    logs: _Sum
+    squares: _Sum
+    queued: _Sum
+    through: Time | None = None
+    at: Time
+
+    @classmethod
+    def from_domain(cls, launches: LaunchHistory) -> Self | None:
+        """The statistics as they are recorded; None where nothing was counted."""
+        if launches.at is None:
+            return None
+        given, refused = (
+            tuple([round(hours, _DIGITS) for hours in week]) for week in (launches.given, launches.refused)
+        )
+        return cls.copy_of(replace(launches, given=given, refused=refused))
+
+    def to_domain(self) -> LaunchHistory:
+        """The statistics as they were recorded."""
+        return LaunchHistory(**dict(self))
+
+
+class PoolStatistics(MachineContent):
+    """Each part by itself: None where nothing was counted."""
+
+    lifetimes: LifetimeStatistics | None = None
+    answers: LaunchStatistics | None = None
+
+    @classmethod
+    def from_domain(cls, lifetimes: NodeLifetimes, launches: LaunchHistory) -> Self | None:
+        """All parts; None where nothing was counted."""
+        parts = cls(lifetimes=LifetimeStatistics.from_domain(lifetimes), answers=LaunchStatistics.from_domain(launches))
+        return None if parts == cls() else parts
+
+    @property
+    def known_lifetimes(self) -> NodeLifetimes:
+        """Counts of the nodes that have ended."""
+        return NOTHING_COUNTED if self.lifetimes is None else self.lifetimes.to_domain()
+
+    @property
+    def known_launches(self) -> LaunchHistory:
+        """Counts of refusals and starts."""
+        return NO_LAUNCHES if self.answers is None else self.answers.to_domain()
+
+    def smaller(self) -> Self | None:
+        """Without the half of the counted rentals that ended first; all else is bounded."""
+        if self.lifetimes is None or not self.lifetimes.counted:
+            return None
+        kept = self.lifetimes.counted[len(self.lifetimes.counted) // 2 + 1 :]
+        return self.model_copy(update={"lifetimes": self.lifetimes.model_copy(update={"counted": kept})})
+
+
+def packed_statistics(lifetimes: NodeLifetimes, launches: LaunchHistory) -> PackedStatistics | None:
+    """The field that remembers them; None where nothing was counted."""
+    statistics = PoolStatistics.from_domain(lifetimes, launches)
+    return None if statistics is None else packed(statistics)[0]
+
+
+def recorded_statistics(state: PackedStatistics | None) -> PoolStatistics:
+    """The counts in the field; empty ones where it cannot be read, so that all is learned anew."""
+    try:
+        return PackedStatistics.unpacked(state, PoolStatistics) or PoolStatistics()
+    except ValueError as error:
+        _log.warning("what was counted of a GPUPool's nodes is learned anew: %s", error)
+        return PoolStatistics()
+
+
+# --- for people -------------------------------------------------------------------------------------------------------
+
+
+class LaunchesStatus(ApiModel):
+    """The pool's refusals and starts, summed up."""
+
+    available_percent: Annotated[int, Field(ge=0, le=100)]
+    """Chance that a node can be had in this hour of the week, in percent."""
+    start_seconds: Annotated[int, Field(ge=0)]
+    """Expected seconds from a node's launch until it is ready for pods."""
+    hours_seen: Annotated[int, Field(ge=0)]
+    """Hours in which nodes were asked for. Older ones count for less: half after four weeks."""
+    starts_seen: Annotated[int, Field(ge=0)]
+    """Nodes whose start was seen. Older ones count for less: half after four weeks."""
+
+    @classmethod
+    def from_domain(cls, pool: Pool, now: Instant) -> Self:
+        """As of this hour."""
+        return cls(
+            available_percent=round(100.0 * availability(pool.known_launches, now)),
+            start_seconds=round(pool.likely_start_seconds),
+            hours_seen=round(pool.known_launches.hours),
+            starts_seen=round(pool.launches.starts),
+        )
+
+
+class InterruptionsStatus(ApiModel):
+    """How often the cloud takes back a node of the pool."""
+
+    per_node_hour: Annotated[float, Field(ge=0)]
+    """Expected interruptions of a node in an hour."""
+    low: Annotated[float, Field(ge=0)]
+    """Lower end of the 90 % interval of perNodeHour."""
+    high: Annotated[float, Field(ge=0)]
+    """Upper end of it."""
+    seen: Annotated[float, Field(ge=0)]
+    """Number of nodes that were taken back. Older ones count for less: half after a month."""
+    node_hours: Annotated[float, Field(ge=0)]
+    """Node-hours in which that was."""
+    first_half_hour: Annotated[float, Field(ge=0)]
+    """Expected interruptions an hour of a node in its first half hour."""
+    after_four_hours: Annotated[float, Field(ge=0)]
+    """The same of a node that is older than four hours."""
+    together: Annotated[float, Field(ge=0, le=1)]
+    """Fraction of the interruptions that take the pool's other nodes too."""
+
+    @classmethod
+    def from_domain(cls, hazard: Hazard) -> Self:
+        """As people read it."""
+        return cls(
+            per_node_hour=round(hazard.overall, 4),
+            low=round(hazard.low, 4),
+            high=round(hazard.high, 4),
+            seen=round(hazard.deaths, 1),
+            node_hours=round(hazard.node_hours, 1),
+            first_half_hour=round(hazard.rates[0], 3),
+            after_four_hours=round(hazard.rates[-1], 4),
+            together=round(hazard.joint, 2),
+        )

@@ -1,1 +1,0 @@
-"""The statistics that only Charterer reads, as statuses keep them (``machineState``)."""

@@ -1,1 +1,0 @@
-"""``charterer bill``: clouds' bills beside the record of costs, as a table, CSV or JSON."""

@@ -1,1 +1,0 @@
-"""``charterer costs``: who spent what, in tables, CSV, JSON and FOCUS."""

@@ -1,1 +1,0 @@
-"""``charterer dashboard``: a live page on the loopback address, of the documents that other commands print as JSON."""

@@ -1,1 +1,0 @@
-"""``charterer doctor``: is the operator alive, and what keeps it from its work."""

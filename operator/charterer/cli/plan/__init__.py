@@ -1,1 +1,0 @@
-"""``charterer plan``: the command, its what-ifs, and its answer as a document and as JSON."""

@@ -1,1 +1,0 @@
-"""``charterer run``: a TrainingJob of a command line."""

@@ -1,1 +1,0 @@
-"""Files that a person names."""

@@ -1,1 +1,0 @@
-"""Reads the files in which clouds export their bills. Only this package imports DuckDB (the extra ``bill``)."""

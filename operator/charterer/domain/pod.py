@@ -1,0 +1,103 @@
+"""A pod of a run, and the names of runs and of their Kubernetes objects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from charterer.domain.ids import NodeName
+from charterer.domain.time import Instant, seconds_between
+
+# The names of runs and of their Kubernetes objects.
+
+
+RUN_LABEL_PREFIX = "run.charterer.dev/"
+"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
+
+
+def run_name(job_name: str, run: int) -> str:
+    """The name of a run and of its Kubernetes object; its pods are ``<run name>-<index>``."""
+    return f"{job_name}-r{run}"
+
+
+def job_of_run(name: str, run: int) -> str:
+    """The name of the TrainingJob whose run of that number has this name."""
+    return name.removesuffix(f"-r{run}")
+
+
+def run_number(name: str, job_name: str | None = None) -> int | None:
+    """The number of the run of this name (of the job ``job_name``, if given); None where it is no run's name."""
+    job, separator, digits = name.rpartition("-r")
+    if not separator or not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
+        return None
+    number = int(digits)
+    return number if run_name(job if job_name is None else job_name, number) == name else None
+
+
+# A pod of a run.
+
+
+_KILLED = 137
+"""The exit code after SIGKILL."""
+_CLOCK_SKEW_SECONDS = 2
+"""Seconds by which the clocks of the kubelet and of the API server may differ."""
+
+
+class PodPhase(StrEnum):
+    """A pod's status.phase."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    UNKNOWN = "Unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    """A pod of a run.
+
+    ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
+    not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
+    ``must_end_by``: when its grace period is over, once it is being deleted; ``told_to_end``: when that was asked for.
+    ``hopeless``: it can never start as it is. ``refused``: its kubelet ended it before any container of it began.
+    """
+
+    name: str
+    uid: str
+    run: int
+    index: int
+    gpus: int
+    node: NodeName | None
+    phase: PodPhase
+    ready: bool
+    deleting: bool
+    disrupted: bool
+    exit_code: int | None
+    finished: Instant | None
+    message: str
+    allocation: str
+    resource_version: str
+    trouble: str = ""
+    must_end_by: Instant | None = None
+    told_to_end: Instant | None = None
+    hopeless: bool = False
+    refused: bool = False
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still hold its GPUs: it has not finished, as far as is known."""
+        return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
+
+    @property
+    def killed_after_grace(self) -> bool:
+        """Whether the kubelet ended it by force, because it was told to end and had not when its time was over."""
+        if self.exit_code != _KILLED or self.must_end_by is None or self.finished is None:
+            return False
+        early = seconds_between(self.finished, self.must_end_by)
+        return early <= _CLOCK_SKEW_SECONDS and not self.message.startswith("OOMKilled")
+
+    @property
+    def proves_completion(self) -> bool:
+        """Whether it succeeded undisturbed; a pod that was made to stop may exit with 0 before its work is done."""
+        return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted

@@ -1,0 +1,486 @@
+"""What is known of a job that waits, and of a budget whose parents are not all known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from charterer.domain.budget import Selector
+from charterer.domain.ids import BudgetId, PoolId, RentalId
+from charterer.domain.money import Money, Price
+from charterer.domain.option import Option
+from charterer.domain.order import CoolDown
+from charterer.domain.pool import ExpectedWait
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.phrases import all_nodes, format_duration, name, of_parent
+from charterer.domain.time import Instant, format_minute, format_second
+from charterer.sentences import count, is_or_are, names
+
+# What is known of a budget whose parents are not all known.
+
+
+@dataclass(frozen=True, slots=True)
+class ParentMissing(Fact):
+    """``budget`` names a parent that is not there or cannot be read: its limits are not known."""
+
+    budget: BudgetId
+    parent: BudgetId
+
+    def sentence(self) -> str:
+        return (
+            f"spec.parent of GPUBudget {self.budget} is {self.parent}, which does not exist or "
+            "cannot be read, so that its "
+            "limits are not known: nothing new is rented"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ParentsInCircle(Fact):
+    """Each of these budgets is the parent of the one before, and the first that of the last."""
+
+    budgets: tuple[BudgetId, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"spec.parent of GPUBudgets goes in a circle ({' below '.join([*self.budgets, self.budgets[0]])}), so that "
+            "nothing new is rented: correct one of them"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RelativeUnreadable(Fact):
+    """A budget cannot be read. It may have the same parents, and nobody knows what it spent."""
+
+    budget: BudgetId
+
+    def sentence(self) -> str:
+        return (
+            f"GPUBudget {self.budget} cannot be read, and may count against the same limits of a "
+            "parent: nothing new is "
+            "rented until it is corrected"
+        )
+
+
+# What is known of a job that waits: what it waits for, and what no pool or no budget gives it.
+
+
+_NAMED = 5
+"""Pools, and labels of one pool, that are named at most."""
+_OR_WAIT = "raise it, or wait until others are given back"
+
+# --- its nodes come ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForNodes(Fact):
+    """It waits until these nodes can take it."""
+
+    nodes: tuple[RentalId, ...]
+
+    def sentence(self) -> str:
+        return f"it waits until {names(self.nodes)} can take it"
+
+
+@dataclass(frozen=True, slots=True)
+class WouldBeRented(Fact):
+    """Its budget only observes, and would rent ``nodes`` nodes for it."""
+
+    nodes: int
+
+    def sentence(self) -> str:
+        return f"{count(self.nodes, 'node')} would be rented for it"
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForOldNode(Fact):
+    """A node that is in use is expected to be left in ``seconds``.
+
+    A new one would cost ``bill`` while it starts, which takes ``start`` seconds. It is rented at ``until``.
+    """
+
+    option: Option
+    seconds: float
+    bill: Money
+    start: float
+    until: Instant
+
+    def sentence(self) -> str:
+        return (
+            f"{name(self.option)} wanted: a node in use is expected to be free in "
+            f"{format_duration(self.seconds)}, and a "
+            f"new one would cost {self.bill} in the {format_duration(self.start)} that it "
+            f"starts{_at_the_latest(self.until)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class WaitsForFragment(Fact):
+    """GPUs of a node that is in use are expected to come free in ``seconds``. ``others``: as many, for another job.
+
+    The GPUs of a new node that nobody wants would cost ``idle``. It is rented at ``until``.
+    """
+
+    option: Option
+    others: int | None
+    seconds: float
+    idle: Money
+    until: Instant
+
+    def sentence(self) -> str:
+        free = "it is" if self.option.gpus == 1 else "they are"
+        if self.others is not None:
+            free = f"{count(self.others, 'GPU')} for another waiting job {is_or_are(self.others)}"
+        return (
+            f"{name(self.option)} wanted: {free} expected to be free in "
+            f"{format_duration(self.seconds)} on a node in use, "
+            f"and the unused GPUs of a new node would cost {self.idle} until other jobs "
+            f"come{_at_the_latest(self.until)}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StartsAbout(Fact):
+    """GPUs for the option are expected to come free at ``at``, as jobs that have them end."""
+
+    option: Option
+    at: Instant
+
+    def sentence(self) -> str:
+        return f"it starts about {format_minute(self.at)} on {self.option.pool}, when jobs that have GPUs there end"
+
+
+@dataclass(frozen=True, slots=True)
+class LateNodes(Fact):
+    """A pool is expected to give a node after ``wait``. ``probation``: the refusal for which that is in doubt."""
+
+    pool: PoolId
+    wait: ExpectedWait
+    probation: CoolDown | None
+
+    def sentence(self) -> str:
+        told, probation, wait = [], self.probation, self.wait
+        if probation is not None:
+            whose = "" if probation.by is None else f"GPUPool {probation.by} was "
+            times = "" if probation.times == 1 else f" {probation.times} times in a row, last"
+            told.append(f"{whose}refused{times} at {format_minute(probation.since)}: {probation.code}")
+        if wait.measured:
+            between = f"{format_duration(wait.low)} to {format_duration(wait.high)}"
+            told.append(f"{between}, measured in {wait.hours:.0f} hours like this one")
+        reason = f" ({'; '.join(told)})" if told else ""
+        return f"{self.pool} is expected to give a node only after {format_duration(wait.seconds)}{reason}"
+
+
+# --- its budget does not pay ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class OthersWaitForMoney(Fact):
+    """Jobs before it wait for money."""
+
+    def sentence(self) -> str:
+        return "jobs before it in the queue wait for money too"
+
+
+@dataclass(frozen=True, slots=True)
+class CostsTooMuch(Fact):
+    """It costs ``cost``, and ``left`` may be committed."""
+
+    cost: Money
+    left: Money
+
+    def sentence(self) -> str:
+        return f"it costs about {self.cost}, and the budget may commit only {self.left} to jobs now"
+
+
+@dataclass(frozen=True, slots=True)
+class SpendsTooMuch(Fact):
+    """It costs ``price``, other jobs ``used``, and the budget may spend ``allowed``."""
+
+    price: Price
+    used: Price
+    allowed: Price
+
+    def sentence(self) -> str:
+        return f"it costs {self.price}, other jobs {self.used}, and the budget may spend {self.allowed} now"
+
+
+@dataclass(frozen=True, slots=True)
+class AboveHourlyLimit(Fact):
+    """One node costs more an hour than all may. ``parent``: the budget above whose limit it is, None for its own."""
+
+    node: Price
+    limit: Price
+    parent: BudgetId | None = None
+
+    def sentence(self) -> str:
+        return (
+            f"a node costs {self.node}, more than spec.maxHourlyRate{of_parent(self.parent)} ({self.limit}): raise it"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HourlyLimitUsed(Fact):
+    """Nodes for ``hourly`` are rented, so that one more would pass the limit. ``parent``: as above."""
+
+    node: Price
+    hourly: Price
+    limit: Price
+    parent: BudgetId | None = None
+
+    def sentence(self) -> str:
+        return (
+            f"a node costs {self.node}, and the nodes that are rented cost {self.hourly} of the {self.limit} that "
+            f"spec.maxHourlyRate{of_parent(self.parent)} allows"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class HardLimitUsed(Fact):
+    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed. ``parent``: as above."""
+
+    needed: Money
+    left: Money
+    limit: Money | None
+    parent: BudgetId | None = None
+
+    def sentence(self) -> str:
+        return (
+            f"a node may cost {self.needed} until it can be given back, and only {self.left} of "
+            f"spec.hardLimit{of_parent(self.parent)} ({self.limit}) is not committed yet"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorNodesUsed(Fact):
+    """The operator has as many nodes as it may."""
+
+    limit: int
+    nodes: int
+
+    def sentence(self) -> str:
+        return (
+            f"the operator may have {count(self.limit, 'node')} in all (--max-nodes, chart value "
+            "limits.nodes), and has "
+            f"{self.nodes}: {_OR_WAIT}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class OperatorHourlyUsed(Fact):
+    """The operator's nodes cost as much as they may."""
+
+    node: Price
+    limit: Price
+    hourly: Price
+
+    def sentence(self) -> str:
+        return (
+            f"a node costs up to {self.node}, and the operator's nodes cost {self.hourly} of the "
+            f"{self.limit} that they "
+            f"may cost in all (--max-dollars-per-hour, chart value limits.dollarsPerHour): {_OR_WAIT}"
+        )
+
+
+OperatorFact = OperatorNodesUsed | OperatorHourlyUsed
+"""Which limit of the operator's is reached."""
+
+# --- its pool gives none ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RentsNothing(Fact):
+    """A person stopped the operator."""
+
+    def sentence(self) -> str:
+        return "the operator was stopped and rents nothing: see the condition Stopped of the GPUBudgets"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolCools(Fact):
+    """The cloud refused a node a while ago."""
+
+    def sentence(self) -> str:
+        return "its pool had no node to give, and is asked again later"
+
+
+@dataclass(frozen=True, slots=True)
+class RentalUnreadable(Fact):
+    """A rental there cannot be read, so that nobody knows what there is."""
+
+    def sentence(self) -> str:
+        return "a GPURental of its pool cannot be read"
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetEnds(Fact):
+    """Its budget is being deleted."""
+
+    def sentence(self) -> str:
+        return "its budget is being deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class ClockBehind(Fact):
+    """Its budget's period has not begun."""
+
+    def sentence(self) -> str:
+        return "its budget's period has not begun by the operator's clock"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolEnds(Fact):
+    """Its pool is being deleted."""
+
+    def sentence(self) -> str:
+        return "its pool is being deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class CloudSilent(Fact):
+    """The cloud of its pool has not answered yet."""
+
+    def sentence(self) -> str:
+        return "the cloud of its pool has not answered yet"
+
+
+@dataclass(frozen=True, slots=True)
+class NoNodeNow(Fact):
+    """No node can be had."""
+
+    def sentence(self) -> str:
+        return "no node can be had now"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolFull(Fact):
+    """A pool has all the ``nodes`` that it may, by the size of its group or its maxNodes.
+
+    ``apart``: GPUs that are free there, but not together; None where there are too few.
+    """
+
+    pool: PoolId
+    nodes: int
+    by_group: bool
+    apart: int | None
+
+    def sentence(self) -> str:
+        apart = ""
+        if self.apart is not None:
+            apart = f", and its {count(self.apart, 'free GPU')} {is_or_are(self.apart)} spread over too many nodes"
+        return f"{self.pool} has {all_nodes(self.nodes, self.by_group)}{apart}"
+
+
+@dataclass(frozen=True, slots=True)
+class BetterAlone(Fact):
+    """The job would rather have this option, did no others want it."""
+
+    option: Option
+
+    def sentence(self) -> str:
+        return f"{name(self.option)} would be better for this job alone"
+
+
+@dataclass(frozen=True, slots=True)
+class RoomAllotted(Fact):
+    """Why an option cannot be had, and how the room of its pool is allotted to ``waiting`` jobs.
+
+    ``gap``: by which fraction another allotment could be better; None where that is not worth a word. ``any_price``:
+    whether a job is late whatever it gets. ``node``: what an hour of one more node would be worth beyond its price;
+    ``payable``: what the budget may spend.
+    """
+
+    why: Fact
+    pool: PoolId
+    waiting: int
+    gap: float | None
+    any_price: bool
+    node: Price
+    payable: Price
+
+    def sentence(self) -> str:
+        text, whom, one = self.why.sentence(), "it", "it"
+        if self.waiting > 1:
+            text += f"; {self.waiting} jobs wait for {self.pool}, and those get its room that lose most by waiting"
+            whom, one = "them", "one of them"
+        if self.gap is not None:
+            text += f" (to within {self.gap:.0%})"
+        if self.any_price:
+            return f"{text}; {one} is late for its targetCompletionTime whatever it gets, so it pays any price"
+        worth = f"{self.node} more to {whom} than it costs"
+        if self.node > self.payable:
+            worth = f"more to {whom} than the {self.payable} that the budget may spend"
+        return f"{text}; one more node would be worth {worth}"
+
+
+@dataclass(frozen=True, slots=True)
+class RoomIsMade(Fact):
+    """Running jobs make room in the full pool: ``near`` by name, ``far`` of other namespaces."""
+
+    full: PoolFull
+    near: tuple[str, ...]
+    far: int
+
+    def sentence(self) -> str:
+        others = f"{count(self.far, 'job')} of {'another namespace' if self.far == 1 else 'other namespaces'}"
+        who = " and ".join(filter(None, [names(self.near), others if self.far else ""]))
+        text = f"go on with fewer GPUs to make room for it ({who})" if who else "are leaving GPUs that it gets"
+        return f"{self.full.sentence()}, and running jobs {text}"
+
+
+# --- no pool has what it asks for -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NoPoolSelected(Fact):
+    """A budget's selector matches no pool. ``there``: the pools, each with its labels as ``key=value``."""
+
+    budget: BudgetId
+    selector: Selector
+    there: tuple[tuple[PoolId, tuple[str, ...]], ...]
+
+    def sentence(self) -> str:
+        there = [f"{pool} ({names(labels, _NAMED) or 'no labels'})" for pool, labels in self.there]
+        what = f"the GPUPools are {names(there, _NAMED)}" if there else "there is no GPUPool"
+        return f"spec.poolSelector of GPUBudget {self.budget} selects no GPUPool: it asks for {self.selector}; {what}"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolsLeftOut(Fact):
+    """Pools that a budget's selector does not match."""
+
+    budget: BudgetId
+    selector: Selector
+    pools: tuple[PoolId, ...]
+
+    def sentence(self) -> str:
+        return (
+            f"GPUBudget {self.budget} rents only in GPUPools with {self.selector} (spec.poolSelector), which leaves "
+            f"out {names(self.pools, _NAMED)}"
+        )
+
+
+SelectorFact = NoPoolSelected | PoolsLeftOut
+"""What a budget's selector leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class NotAskedYet(Fact):
+    """The clouds of these pools have not answered yet, and no other pool fits."""
+
+    pools: tuple[PoolId, ...]
+
+    def sentence(self) -> str:
+        return f"the cloud has not answered yet what it offers in GPUPool {names(self.pools)}, and no other pool fits"
+
+
+@dataclass(frozen=True, slots=True)
+class NoPlan(Fact):
+    """Planning failed. ``words``: of the problem that is told of the object."""
+
+    words: str
+
+    def sentence(self) -> str:
+        return self.words
+
+
+def _at_the_latest(until: Instant) -> str:
+    return f"; a new node is rented at {format_second(until)} at the latest"

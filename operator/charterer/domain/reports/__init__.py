@@ -1,1 +1,0 @@
-"""What the pods of runs report, and what is found by it."""

@@ -1,1 +1,0 @@
-"""What rented nodes cost, for whom and for what: the rows that outlive rentals and jobs."""

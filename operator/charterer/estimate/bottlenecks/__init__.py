@@ -1,1 +1,0 @@
-"""Bottlenecks of running jobs: windows of reports in, findings out."""

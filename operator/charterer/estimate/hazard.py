@@ -1,0 +1,176 @@
+"""The rate at which a pool's nodes are taken back, from nodes that it had (docs/theory/estimation.md, section 8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, expm1
+from typing import Final
+
+from charterer.domain.pool import BAND_ENDS, CapacityType, Hazard, NodeLifetimes, band_of
+from charterer.domain.time import Instant, seconds_between
+
+LONGEST_HOURS: Final = 24.0
+"""The mean rate is that of a node's first day at most: no job expects to keep a spot node for longer."""
+TOGETHER_SECONDS: Final = 300.0
+"""Seconds within which deaths in one pool are one event. Half of all pairs of Google's machines that started together
+died within it, and a tenth of pairs whose lifetimes were shuffled."""
+HALF_LIFE_SECONDS: Final = 30 * 86_400.0
+"""Seconds after which evidence counts half: a month, over which AWS too averages what its Spot advisor tells."""
+_SHAPE: Final = 1.14
+"""Events that the prior of a spot pool weighs, and that the pool's own rate weighs in each band."""
+_SPOT_HOURS: Final = 8.9
+"""Node-hours of the prior of a spot pool."""
+_ON_DEMAND_HOURS: Final = 168.0
+"""Node-hours without a death that the prior of an on-demand pool weighs: one death in its first hours is bad luck
+rather than a rate (of 16,384 GPUs of Meta one machine in 6,000 node-hours failed), the second one counts twice."""
+_JOINT_WEIGHT: Final = 10.0
+"""Deaths that the prior of q weighs, with mean 1/2: nothing is known of it, and half was measured."""
+_ANNOUNCED_WEIGHT: Final = 2.0
+"""Deaths that the prior of notices weighs: that there is none."""
+_TAIL: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class EndedNode:
+    """A node that has ended at ``at``: ``taken`` by the cloud, or given back. ``uid``: of its rental.
+
+    ``others``: nodes of the pool that were there when it ended. ``announced``: whether there was a notice.
+    ``ordinal``: of its rental's name.
+    """
+
+    uid: str
+    hours: float
+    at: Instant
+    taken: bool
+    others: int
+    announced: bool = False
+    ordinal: int = 0
+
+
+def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
+    """The numbers with one more node; the same ones where it is counted already."""
+    if node.uid in lifetimes.counted:
+        return lifetimes
+    aged = replace(_aged(lifetimes, node.at), ordinal=max(lifetimes.ordinal, node.ordinal))
+    hours = tuple(before + more for before, more in zip(aged.hours, hours_by_band(node.hours), strict=True))
+    counted = (*aged.counted, node.uid)
+    if not node.taken:
+        return replace(aged, hours=hours, counted=counted)
+    recent = tuple([at for at in aged.recent if abs(seconds_between(at, node.at)) <= TOGETHER_SECONDS])
+    others, band = node.others + len(recent), band_of(node.hours)
+    return replace(
+        aged,
+        hours=hours,
+        counted=counted,
+        deaths=tuple(died + (at == band) for at, died in enumerate(aged.deaths)),
+        events=aged.events + (not recent),
+        shared=aged.shared + (others > 0),
+        joint=aged.joint + (2.0 * len(recent) / others if others else 0.0),
+        announced=aged.announced + node.announced,
+        recent=(*recent, node.at),
+    )
+
+
+def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifetimes:
+    """The numbers, in which only rentals that are still there are remembered as counted."""
+    known = frozenset(there)
+    return replace(lifetimes, counted=tuple([uid for uid in lifetimes.counted if uid in known]))
+
+
+def hazard(
+    lifetimes: NodeLifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType
+) -> Hazard:
+    """The hazard as known at ``now``. ``running_hours``: the ages of the nodes that are there."""
+    seen = _aged(lifetimes, now)
+    bands = [hours_by_band(hours) for hours in running_hours]
+    hours = [spent + sum(band[at] for band in bands) for at, spent in enumerate(seen.hours)]
+    deaths, exposure = sum(seen.deaths), sum(hours)
+    spot = capacity_type is CapacityType.SPOT
+    shape, weight = (_SHAPE, _SPOT_HOURS) if spot else (0.0, _ON_DEMAND_HOURS)
+    together = max(deaths / seen.events, 1.0) if seen.events > 0.0 else 1.0
+    events, event_hours = shape + deaths / together, weight + exposure / together
+    overall = events / event_hours
+    rates = [
+        (_SHAPE + died) / (_SHAPE / overall + spent) if overall > 0.0 else 0.0
+        for died, spent in zip(seen.deaths, hours, strict=True)
+    ]
+    low, high = _interval(events, event_hours)
+    return Hazard(
+        rates=tuple(rates),
+        joint=min((_JOINT_WEIGHT / 2.0 + seen.joint) / (_JOINT_WEIGHT + seen.shared), 1.0),
+        announced=seen.announced / (_ANNOUNCED_WEIGHT + deaths),
+        overall=overall,
+        low=low,
+        high=high,
+        deaths=deaths,
+        node_hours=exposure,
+    )
+
+
+def _interval(events: float, hours: float) -> tuple[float, float]:
+    """The 90 % interval of an hourly rate, from the number of events in ``hours``.
+
+    The library is imported here, so that commands that only show help do not wait for it.
+    """
+    from scipy.special import gammaincinv
+
+    low = float(gammaincinv(events, _TAIL)) if events > 0.0 else 0.0
+    high = float(gammaincinv(max(events, 1.0), 1.0 - _TAIL))
+    return low / hours, high / hours
+
+
+def _aged(lifetimes: NodeLifetimes, now: Instant) -> NodeLifetimes:
+    """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
+    if lifetimes.at is None or now <= lifetimes.at:
+        return replace(lifetimes, at=lifetimes.at or now)
+    keep = 0.5 ** (seconds_between(lifetimes.at, now) / HALF_LIFE_SECONDS)
+    return replace(
+        lifetimes,
+        deaths=tuple(died * keep for died in lifetimes.deaths),
+        hours=tuple(hours * keep for hours in lifetimes.hours),
+        events=lifetimes.events * keep,
+        shared=lifetimes.shared * keep,
+        joint=lifetimes.joint * keep,
+        announced=lifetimes.announced * keep,
+        at=now,
+    )
+
+
+def hours_by_band(hours: float) -> tuple[float, ...]:
+    """The node-hours that a node of that age has spent in each band."""
+    spent, begin = [], 0.0
+    for end in BAND_ENDS:
+        spent.append(max(min(hours, end) - begin, 0.0))
+        begin = end
+    return tuple(spent)
+
+
+# --- what follows from a hazard --------------------------------------------------------------------------------------
+
+
+def mean_rate(rates: Sequence[float], hours: float) -> float:
+    """Deaths per node-hour over a new node's first ``hours``, as far as it lives: ∫h·S ÷ ∫S, of a day at most."""
+    until = min(hours, LONGEST_HOURS)
+    alive, lived, begin = 1.0, 0.0, 0.0
+    if until <= 0.0:
+        return rates[0]
+    for rate, end in zip(rates, BAND_ENDS, strict=True):
+        span = min(end, until) - begin
+        if span <= 0.0:
+            break
+        lived += alive * (span if rate * span < 1e-9 else -expm1(-rate * span) / rate)
+        alive *= exp(-rate * span)
+        begin = end
+    return (1.0 - alive) / lived
+
+
+def events_at_ages(hazard: Hazard, ages: Sequence[float]) -> float:
+    """Interruptions an hour of a job that has nodes of these ages, in hours."""
+    rate = sum(hazard.at_age(hours) for hours in ages) / len(ages) if ages else 0.0
+    return events_per_hour(rate, hazard.joint, len(ages))
+
+
+def events_per_hour(rate: float, joint: float, nodes: int) -> float:
+    """Interruptions an hour of a job on ``nodes`` nodes that die at ``rate`` each: h·(q + (1 − q)·n)."""
+    return rate * (joint + (1.0 - joint) * nodes)

@@ -1,1 +1,0 @@
-"""Estimates about the nodes of a pool."""

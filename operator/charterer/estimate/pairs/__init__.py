@@ -1,1 +1,0 @@
-"""What two classes keep of their speeds on one GPU, from reports."""

@@ -1,0 +1,501 @@
+"""What is expected of a class before it is measured: from other classes, and from its owner's words."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import exp, log, log1p, sqrt
+from statistics import median
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+
+from charterer.domain.ids import ClassId
+from charterer.domain.profile import ModelFacts
+from charterer.estimate.cells import Array
+from charterer.estimate.noise import BINS, LEVEL_START, Noise, NoisePrior
+from charterer.estimate.observation import Shape
+from charterer.estimate.throughput import (
+    CELL_MISFIT,
+    SIZE,
+    SYNC_MISFIT,
+    WIDTH_MISFIT,
+    Effect,
+    LinearPrior,
+    Misfit,
+    Normal,
+    StepTimeFit,
+    Unknown,
+)
+from charterer.gpu_types import data_sheet, relative_speeds, slice_speed, whole_type
+
+# What classes of other namespaces may say of a class: each namespace has one vote, and none beyond what is likely.
+#
+# Teams of one cluster need not trust each other, and whoever may create TrainingJobs reports what he likes. Classes
+# of the own namespace are believed as they are. The classes of another one are together what their median is, as
+# far as that is within a standard deviation of what is expected before anything was seen.
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Told(Generic[T]):
+    """What classes tell: those of the ``own`` namespace, and those of each of the ``others``."""
+
+    own: Sequence[T]
+    others: Sequence[Sequence[T]]
+
+    @classmethod
+    def to(cls, listener: ClassId, told: Iterable[tuple[ClassId, T]]) -> Told[T]:
+        """What is told to a class."""
+        own: list[T] = []
+        others: Mapping[str, list[T]] = defaultdict(list)
+        for teller, value in told:
+            (own if teller.namespace == listener.namespace else others[teller.namespace]).append(value)
+        return cls(own, list(others.values()))
+
+
+def vote(values: Sequence[float], expected: Normal) -> float:
+    """The vote of one namespace, of which these are the values."""
+    mean, variance = expected
+    spread = sqrt(variance)
+    return min(max(median(values), mean - spread), mean + spread)
+
+
+# How long synchronising takes, from the number of a model's parameters and from other classes on the same GPU type.
+#
+# Gradients are as large as the model, so what differs between classes is mostly that: the seconds of α_l and of α_n
+# are a number of the link of a GPU type times the parameters, within a factor of e^``MODEL_SPREAD``. A class that
+# is faster than its size says on one of the links is so on the other: it sends its gradients in fewer bytes, or
+# while it computes. Before anything ran over a link, nothing is known of it that ``prior.BASE`` does not say.
+
+
+MODEL_SPREAD: Final = 0.45
+"""How far the logarithms of seconds a parameter differ between classes on one link: Gavel's jobs on P100
+(``tests.bench.search``)."""
+ALIKE: Final = 0.91
+"""Correlation of what a class is off on the two links, from the same jobs."""
+SYNCS: Final = (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC)
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredLink:
+    """What a class says of the links of a GPU type: log seconds a parameter, with its variance, by unknown."""
+
+    per_parameter: Mapping[Unknown, Normal]
+
+    @classmethod
+    def of(cls, parameters: float, fit: StepTimeFit) -> MeasuredLink:
+        """From the fit to a class's reports."""
+        compute = Unknown.COMPUTE
+        return cls(
+            {
+                sync: (
+                    fit.unknowns[sync] + fit.unknowns[compute] - log(parameters),
+                    float(
+                        fit.covariance[sync, sync]
+                        + fit.covariance[compute, compute]
+                        + 2.0 * fit.covariance[sync, compute]
+                    ),
+                )
+                for sync in SYNCS
+            }
+        )
+
+
+def sync_priors(
+    parameters: float | None, prior: Sequence[Normal], measured: Told[MeasuredLink]
+) -> Mapping[Unknown, LinearPrior]:
+    """A prior of the log seconds of α_l and α_n where it is surer than ``prior``, of their ratios to computing.
+
+    A link's own number is the mean of what classes showed, each weighted by its precision.
+    """
+    if parameters is None:
+        return {}
+    found: dict[Unknown, Normal] = {}
+    for sync in SYNCS:
+        values = [link.per_parameter[sync] for link in measured.own]
+        (ratio, variance), (compute, _) = prior[sync], prior[Unknown.COMPUTE]
+        expected = ratio + compute - log(parameters), variance
+        for links in measured.others:
+            told = [link.per_parameter[sync] for link in links]
+            values.append((vote([value for value, _ in told], expected), median([known for _, known in told])))
+        weights = [1.0 / (MODEL_SPREAD**2 + variance) for _, variance in values]
+        if not weights:
+            continue
+        mean = sum(weight * value for weight, (value, _) in zip(weights, values, strict=True)) / sum(weights)
+        variance = 1.0 / sum(weights) + MODEL_SPREAD**2
+        if variance < prior[sync][1]:
+            found[sync] = mean + log(parameters), variance
+    sums = {sync: LinearPrior({sync: 1.0, Unknown.COMPUTE: 1.0}, normal) for sync, normal in found.items()}
+    if len(found) == len(SYNCS):
+        sums[Unknown.NODE_SYNC] = _given_local(found[Unknown.LOCAL_SYNC], found[Unknown.NODE_SYNC])
+    return sums
+
+
+def _given_local(local: Normal, node: Normal) -> LinearPrior:
+    """α_n given α_l: what a class does faster than its size says on one link, it does on the other."""
+    common = ALIKE * MODEL_SPREAD**2
+    slope = common / local[1]
+    slopes = {Unknown.NODE_SYNC: 1.0, Unknown.LOCAL_SYNC: -slope, Unknown.COMPUTE: 1.0 - slope}
+    return LinearPrior(slopes, (node[0] - slope * local[0], node[1] - slope * common))
+
+
+# The distribution across classes: a class never seen starts from it, and it steadies the others.
+#
+# Each unknown of the step-time model is normal across classes; mean and spread start from weakly informative values
+# and follow the classes' fits, each counted by how much of it came from that class's own reports. A class's other
+# GPU types say most about a new one.
+
+
+BASE: tuple[Normal, ...] = (
+    (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
+    (log(0.1), 1.0),  # launching kernels and reading data: a tenth of a full pass
+    (log(0.1), 1.0),  # gradients over NVLink or PCIe
+    (log(0.05), 1.0),  # a ring moves 2(K - 1)/K of the gradients: hardly more for more GPUs
+    (log(0.5), 1.5),  # gradients over the network of a cloud
+    (log(0.02), 1.0),
+    (log(1.0), 0.5),  # half hidden: γ = 2, and within Pollux's bounds of 1 and 10
+    (log(1.0), 0.04),  # a fifth more or less than computing seems to take in single passes
+)
+"""Mean and variance of each unknown (``throughput.Unknown``) before any class was seen."""
+BASE_CLASSES = 1.0
+"""Number of classes that the base means count as, and (twice) the base spreads: three classes outweigh them."""
+SIBLING_SPREAD = 0.5
+"""How far ratios differ (standard deviation of logs) between GPU types of one class; speeds differ by twice that."""
+SHEET_POWER = 0.6
+"""Speeds differ by this power of what the data sheets say: in Gavel's and Sia's measurements (K80, P100, V100; T4,
+A100; 27 pairs of two types for a model) the slope of the logarithms is 0.57. Part of a step is neither arithmetic nor
+memory traffic of the GPU."""
+SHEET_SPREAD = 0.65
+"""How far the logarithms of those ratios lie off that."""
+MISFIT_WIDTHS = 4.0
+"""Number of widths that ``WIDTH_MISFIT`` counts as, and of cells that ``CELL_MISFIT`` does."""
+USUAL_CLASSES = 1.0
+"""Number of classes that the assumption of no usual effect of a width counts as."""
+START_CLASSES = 1.0
+MOST_MISFIT = 9.0
+"""Most by which another namespace may say that squares of misfits are larger than usual: three standard deviations."""
+GROWTH: Normal = (0.0, 0.25)
+"""What others may say of the growth of noise from one bin to the next."""
+
+
+@dataclass(slots=True)
+class _Moments:
+    """Weighted mean and variance across classes with prior pseudo-classes."""
+
+    weight: float = 0.0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float, weight: float) -> None:
+        self.weight += weight
+        self.total += weight * value
+        self.squares += weight * value * value
+
+    def normal(self, base: Normal, classes: float) -> Normal:
+        """Mean and predictive variance for one more class."""
+        mean0, variance0 = base
+        weight = classes + self.weight
+        mean = (classes * mean0 + self.total) / weight
+        squares = self.squares - 2.0 * mean * self.total + mean * mean * self.weight
+        squares += classes * (mean - mean0) ** 2 + 2.0 * classes * variance0
+        spread = squares / (2.0 * classes + self.weight)
+        return mean, spread * (1.0 + 1.0 / (weight + 1.0))
+
+
+def unknowns_prior(told: Told[StepTimeFit]) -> tuple[Normal, ...]:
+    """From the other classes' fits (best one per class)."""
+    moments = [_Moments() for _ in range(SIZE)]
+    for fit in told.own:
+        for moment, value, informed in zip(moments, fit.unknowns, fit.informed, strict=True):
+            moment.add(value, informed)
+    for fits in told.others:
+        for at, (moment, base) in enumerate(zip(moments, BASE, strict=True)):
+            moment.add(vote([fit.unknowns[at] for fit in fits], base), median([fit.informed[at] for fit in fits]))
+    return tuple(moment.normal(base, BASE_CLASSES) for moment, base in zip(moments, BASE, strict=True))
+
+
+def usual_ratio(gpu_type: str, sibling: str) -> Normal:
+    """log(seconds on the type / seconds on the sibling) before any class ran on both: by the data sheets, if known."""
+    slices = log(slice_speed(sibling) / slice_speed(gpu_type))
+    if not in_data_sheets(gpu_type, sibling):
+        return slices, (2.0 * SIBLING_SPREAD) ** 2
+    whole, other = whole_type(gpu_type), whole_type(sibling)
+    relative = relative_speeds((whole, other))
+    ratio = relative[other].estimate / relative[whole].estimate
+    return SHEET_POWER * log(ratio) + slices, SHEET_SPREAD**2
+
+
+def in_data_sheets(*gpu_types: str) -> bool:
+    """Whether data sheets compare these types."""
+    return all(data_sheet(each) is not None for each in gpu_types)
+
+
+def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:
+    """The prior where nothing is known but the GPU type: a slice is slower than what other classes ran on."""
+    slower = -log(slice_speed(gpu_type))
+    return tuple((mean + slower * (at == Unknown.COMPUTE), variance) for at, (mean, variance) in enumerate(prior))
+
+
+def sibling_prior(
+    prior: Sequence[Normal], sibling: StepTimeFit, usual: Normal, speed_ratios: Iterable[float]
+) -> tuple[Normal, ...]:
+    """The prior on another GPU type of a class that is known on one.
+
+    ``usual``: see ``usual_ratio``. ``speed_ratios``: the same of the classes that ran on both.
+    """
+    ratio = _Moments()
+    for value in speed_ratios:
+        ratio.add(value, 1.0)
+    shift, spread = ratio.normal(usual, BASE_CLASSES)
+    combined = []
+    for at, (mean, variance) in enumerate(prior):
+        other, extra = sibling.unknowns[at], float(sibling.covariance[at, at])
+        if at == Unknown.COMPUTE:
+            combined.append((other + shift, spread + extra))
+            continue
+        precision, known = 1.0 / variance, 1.0 / (extra + SIBLING_SPREAD**2)
+        combined.append(((precision * mean + known * other) / (precision + known), 1.0 / (precision + known)))
+    return tuple(combined)
+
+
+def estimate_misfit(fits: Told[StepTimeFit], others: Told[StepTimeFit]) -> Misfit:
+    """The distance of the truth from the model: spreads from all ``fits`` (one step of expectation-maximisation).
+
+    ``others``: the fits of other classes on the GPU type, from which the usual effect of each width is taken.
+    """
+    spreads = WIDTH_MISFIT, SYNC_MISFIT, CELL_MISFIT
+    sums = [MISFIT_WIDTHS * spread**2 for spread in spreads]
+    counts = [MISFIT_WIDTHS for _ in spreads]
+    for at, squares in _misfits(fits.own):
+        sums[at] += squares
+        counts[at] += 1.0
+    for namespace in fits.others:
+        votes: list[list[float]] = [[] for _ in spreads]
+        for at, squares in _misfits(namespace):
+            votes[at].append(squares)
+        for at, values in enumerate(votes):
+            if values:
+                sums[at] += min(median(values), MOST_MISFIT * spreads[at] ** 2)
+                counts[at] += 1.0
+    width, sync, cell = [total / count for total, count in zip(sums, counts, strict=True)]
+    return Misfit(width, sync, cell, _usual(others))
+
+
+def _misfits(fits: Iterable[StepTimeFit]) -> Iterator[tuple[int, float]]:
+    """The squares of what widths, their synchronising and cells are off: which of the three, and how much."""
+    for fit in fits:
+        for shape, known in fit.effects.items():
+            usual = fit.misfit.mean_effect(shape)
+            yield 0, (known.effect[0] - usual[0]) ** 2 + known.variance[0]
+            if shape.gpus > 1:
+                yield 1, (known.effect[1] - usual[1]) ** 2 + known.variance[1]
+            of_width = fit.of_width(shape)
+            for own in of_width.of(of_width.observed):
+                yield 2, own.mean**2 + own.deviation**2
+
+
+def _usual(told: Told[StepTimeFit]) -> Mapping[Shape, Effect]:
+    by_shape: dict[Shape, list[Effect]] = {}
+    for fit in told.own:
+        for shape, known in fit.effects.items():
+            by_shape.setdefault(shape, []).append(known.effect)
+    for fits in told.others:
+        effects: dict[Shape, list[Effect]] = {}
+        for fit in fits:
+            for shape, known in fit.effects.items():
+                effects.setdefault(shape, []).append(known.effect)
+        for shape, several in effects.items():
+            total = vote([effect[0] for effect in several], (0.0, WIDTH_MISFIT**2))
+            sync = vote([effect[1] for effect in several], (0.0, SYNC_MISFIT**2))
+            by_shape.setdefault(shape, []).append((total, sync))
+    return {
+        shape: (
+            sum(total for total, _ in effects) / (len(effects) + USUAL_CLASSES),
+            sum(sync for _, sync in effects) / (len(effects) + USUAL_CLASSES),
+        )
+        for shape, effects in by_shape.items()
+    }
+
+
+def noise_prior(told: Told[Sequence[Noise]]) -> NoisePrior:
+    """From the other classes' curves: a bin counts by the reports that lie in it, up to one class's worth."""
+    start = _Moments()
+    sums, weights = [0.0] * (BINS - 1), [START_CLASSES] * (BINS - 1)
+    for curve in told.own:
+        start.add(curve[0].level, _known(curve[0]))
+        for at in range(BINS - 1):
+            weight = min(_known(curve[at]), _known(curve[at + 1]))
+            sums[at] += weight * (curve[at + 1].level - curve[at].level)
+            weights[at] += weight
+    for curves in told.others:
+        start.add(vote([curve[0].level for curve in curves], LEVEL_START), median([_known(each[0]) for each in curves]))
+        for at in range(BINS - 1):
+            weight = median([min(_known(curve[at]), _known(curve[at + 1])) for curve in curves])
+            sums[at] += weight * vote([curve[at + 1].level - curve[at].level for curve in curves], GROWTH)
+            weights[at] += weight
+    growth = tuple(total / weight for total, weight in zip(sums, weights, strict=True))
+    return NoisePrior(start.normal(LEVEL_START, START_CLASSES), growth)
+
+
+def _known(noise: Noise) -> float:
+    return noise.count / (noise.count + 1.0)
+
+
+# How fast a model trains, from what its owner says of it, before the first job of its class has run.
+#
+# The log of the seconds that one GPU needs for a sample, in passes as large as fit, is (CM-DARE: Li, Walls and Guo,
+# ICDCS 2020, who regress step times on the model's FLOPs and the GPU's peak throughput)
+#
+# log t = LEVEL + SLOPE·x + (1 - SLOPE)·max(x - LARGEST, 0) - SHEET_POWER·log(peak throughput · bandwidth)/2 + type
+# + family + family on the type + slope of the family·x + model + model on the type
+#
+# with x = log(FLOPs a sample / CENTRE). Larger models use a GPU better, until they use it as far as any does:
+# beyond the largest measured one, seconds grow with FLOPs. The effects are normal with mean 0: of the GPU type
+# beside its data sheet, of the family (classes that run one program) and of the model, the last two also on that
+# type alone. Classes that ran here are data: their effects are partly those of the class in question, so the
+# prediction is the mean and the variance of a normal variable given others (kriging, as in ``batch_cell``).
+#
+# ``tests.bench.predict`` derives the constants again from measured tables, and says how well models that are left
+# out are predicted.
+
+
+CENTRE = 3e9
+"""FLOPs a sample in the middle (of the logarithms) of CM-DARE's models."""
+LARGEST = log(22.9e9 / CENTRE)
+"""x of the largest of them, and SMALLEST of the smallest."""
+SMALLEST = log(0.63e9 / CENTRE)
+LEVEL = -3.811
+"""The mean of log t at ``CENTRE``, on a GPU of one teraflops and one gigabyte a second."""
+SLOPE = 0.654
+TYPE_SPREAD = 0.26
+"""Standard deviations. This one and the family's: maximum likelihood for four models of Gavel's on three types."""
+FAMILY_SPREAD = 0.47
+FAMILY_TYPE_SPREAD = sqrt(SHEET_SPREAD**2 / 2.0 - TYPE_SPREAD**2)
+"""The rest of ``SHEET_SPREAD``, to which two types contribute."""
+FAMILY_SLOPE_SPREAD = 0.18
+"""Half of what the slopes of CM-DARE's two families differ by."""
+IN_FAMILY_SPREAD = 0.15
+"""How far a model of CM-DARE's lies off the line through the others of its family."""
+MODEL_TYPE_SPREAD = 0.08
+"""The part of a model on one type, from the ratios of its seconds on CM-DARE's two."""
+MOST_MEASURED = 64
+"""Classes that a prediction takes as data, those of the same family first: its time grows with the cube."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredModel:
+    """A class on a GPU type: log of the seconds a sample takes on one GPU in full passes, and its variance."""
+
+    class_id: ClassId
+    facts: ModelFacts
+    gpu_type: str
+    log_seconds: float
+    variance: float
+
+
+def measured_model(class_id: ClassId, facts: ModelFacts, gpu_type: str, fit: StepTimeFit) -> MeasuredModel:
+    """What a fit to a class's reports says of its speed."""
+    full_pass = fit.unknowns[Unknown.COMPUTE] + log1p(exp(fit.unknowns[Unknown.FIXED]))
+    variance = float(fit.covariance[Unknown.COMPUTE, Unknown.COMPUTE])
+    return MeasuredModel(class_id, facts, gpu_type, full_pass - log(fit.largest_local), variance)
+
+
+def with_model(prior: Sequence[Normal], seconds: Normal | None, largest_local: int) -> tuple[Normal, ...]:
+    """The prior of a class's unknowns whose seconds a sample were predicted; ``prior`` itself where they were not.
+
+    ``largest_local``: samples of its full passes.
+    """
+    if seconds is None:
+        return tuple(prior)
+    mean, variance = seconds
+    fixed, _ = prior[Unknown.FIXED]
+    compute = mean + log(largest_local) - log1p(exp(fixed)), variance
+    return compute, *prior[1:]
+
+
+def predicted_seconds(
+    class_id: ClassId, facts: ModelFacts, gpu_type: str, measured: Iterable[MeasuredModel]
+) -> Normal | None:
+    """Log of the seconds a sample takes on one GPU in full passes: mean and variance.
+
+    None where the FLOPs are not declared or the GPU type's data sheet is not known.
+    """
+    here = _Point.of(class_id, facts, gpu_type)
+    if here is None:
+        return None
+    known = [
+        (point, one)
+        for one in _believed(class_id, measured)
+        if (point := _Point.of(one.class_id, one.facts, one.gpu_type))
+    ]
+    known.sort(key=lambda pair: (pair[0].family != here.family, pair[0].class_id, pair[0].gpu_type))
+    known = known[:MOST_MEASURED]
+    variance = _covariance([here], [here])[0, 0]
+    if not known:
+        return here.expected, float(variance)
+    points = [point for point, _ in known]
+    among = _covariance(points, points) + np.diag([one.variance for _, one in known])
+    covariance = _covariance([here], points)[0]
+    weights = np.linalg.solve(among, covariance)
+    off = np.array([one.log_seconds - point.expected for point, one in known])
+    return here.expected + float(weights @ off), float(variance - weights @ covariance)
+
+
+def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[MeasuredModel]:
+    """What ran in the own namespace, and of each other one the median class of each family on each GPU type."""
+    foreign: dict[tuple[str, str, str], list[tuple[float, MeasuredModel]]] = {}
+    for one in measured:
+        if one.class_id.namespace == listener.namespace:
+            yield one
+        elif (point := _Point.of(one.class_id, one.facts, one.gpu_type)) is not None:
+            key = one.class_id.namespace, one.facts.family or "", one.gpu_type
+            foreign.setdefault(key, []).append((one.log_seconds - point.expected, one))
+    for several in foreign.values():
+        off, one = sorted(several, key=lambda item: (item[0], item[1].class_id))[(len(several) - 1) // 2]
+        believed = vote([off], (0.0, _SPREAD**2))
+        yield replace(one, log_seconds=one.log_seconds - off + believed)
+
+
+_SPREAD = sqrt(TYPE_SPREAD**2 + FAMILY_SPREAD**2 + FAMILY_TYPE_SPREAD**2 + IN_FAMILY_SPREAD**2 + MODEL_TYPE_SPREAD**2)
+"""How far log seconds lie off what the FLOPs and the data sheet say."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """``x``: as above, within what was measured; ``expected``: log seconds a sample without any effect."""
+
+    class_id: ClassId
+    family: str
+    gpu_type: str
+    x: float
+    expected: float
+
+    @classmethod
+    def of(cls, class_id: ClassId, facts: ModelFacts, gpu_type: str) -> _Point | None:
+        sheet = data_sheet(gpu_type)
+        if facts.flops_per_sample is None or sheet is None:
+            return None
+        x = log(facts.flops_per_sample / CENTRE)
+        expected = LEVEL + SLOPE * x + (1.0 - SLOPE) * max(x - LARGEST, 0.0)
+        expected -= SHEET_POWER * log(sheet.teraflops * sheet.bandwidth) / 2.0 + log(slice_speed(gpu_type))
+        return cls(class_id, facts.family or str(class_id), gpu_type, min(max(x, SMALLEST), LARGEST), expected)
+
+
+def _covariance(rows: Sequence[_Point], columns: Sequence[_Point]) -> Array:
+    return np.array([[_pair_covariance(row, column) for column in columns] for row in rows])
+
+
+def _pair_covariance(one: _Point, other: _Point) -> float:
+    """The covariance of two classes' log seconds a sample."""
+    same_type, same_family = one.gpu_type == other.gpu_type, one.family == other.family
+    covariance = TYPE_SPREAD**2 if same_type else 0.0
+    if same_family:
+        covariance += FAMILY_SPREAD**2 + FAMILY_SLOPE_SPREAD**2 * one.x * other.x
+        covariance += FAMILY_TYPE_SPREAD**2 if same_type else 0.0
+    if one.class_id == other.class_id:
+        covariance += IN_FAMILY_SPREAD**2 + (MODEL_TYPE_SPREAD**2 if same_type else 0.0)
+    return covariance

@@ -1,0 +1,199 @@
+"""How long a pool lets one wait for a node, estimated from its answers and starts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import exp, log, sqrt
+from typing import Final
+
+from charterer.domain.pool import SLOTS, STARTS_ASSUMED, ExpectedWait, LaunchHistory, NodeStart
+from charterer.domain.time import Instant, moment, seconds_between
+
+HALF_LIFE_SECONDS: Final = 28 * 86_400.0
+"""Seconds after which evidence counts half: four weeks, so that a slot has been seen a few times before it fades."""
+TRUSTED_HOURS: Final = 5.0
+"""Hours with a node that every pool is assumed to have had: until it is refused, nothing is expected but its start."""
+SHRINKAGE: Final = 2.0
+"""Hours that what is known of similar hours weighs against what was seen of one: two weeks of the same hour decide."""
+LONGEST_SECONDS: Final = SLOTS * 3600.0
+"""No wait is expected to be longer than a week."""
+MEASURED_HOURS: Final = 3.0
+"""Hours like this one that must have been seen for a wait to be measured: the same hour of three working days."""
+_Z: Final = 1.645
+"""Standard deviations about the mean between which 90 % of a normal distribution lie."""
+_HOUR: Final = 3600.0
+_MINUTE: Final = 60.0
+_NONE: Final = (0.0,) * SLOTS
+_CYCLES: Final = 3
+"""Passes over the week until the expected waits of a pool that is refused almost always have settled."""
+_LEAST_AVAILABLE: Final = 0.01
+
+# --- counting ---------------------------------------------------------------------------------------------------------
+
+
+def with_refusal(launches: LaunchHistory, at: Instant) -> LaunchHistory:
+    """The numbers with one more refusal; the same ones where the hour has a node or a refusal already."""
+    hour = _hour(at)
+    if hour in (launches.last_given, launches.last_refused):
+        return launches
+    aged = _aged(launches, at)
+    return replace(aged, refused=_added(aged.refused, at, 1.0), last_refused=hour)
+
+
+def with_start(launches: LaunchHistory, start: NodeStart) -> LaunchHistory:
+    """The numbers with one more node."""
+    aged, hour = _aged(launches, start.ready), _hour(start.launched)
+    if hour == aged.last_refused:  # a node came later in that hour
+        aged = replace(aged, refused=_added(aged.refused, start.launched, -1.0), last_refused=-1)
+    if hour > aged.last_given:
+        aged = replace(aged, given=_added(aged.given, start.launched, 1.0), last_given=hour)
+    took = log(max(seconds_between(start.launched, start.ready), 1.0))
+    return replace(
+        aged,
+        starts=aged.starts + 1.0,
+        logs=aged.logs + took,
+        squares=aged.squares + took * took,
+        queued=aged.queued + max(seconds_between(start.asked, start.launched), 0.0),
+        through=start.ready if aged.through is None else max(start.ready, aged.through),
+    )
+
+
+def with_others(own: LaunchHistory, others: Sequence[LaunchHistory]) -> LaunchHistory:
+    """The counts of a pool and of others that fail together with it: what they saw of an hour counts once.
+
+    Starts are the pool's own.
+    """
+    known = [each for each in (own, *others) if each.at is not None]
+    if not any(any(each.refused) for each in known):
+        return own
+    at = max(each.at for each in known if each.at is not None)
+    aged = [_aged(each, at) for each in known]
+    return replace(
+        _aged(own, at),
+        given=tuple(map(max, *[each.given for each in aged], _NONE)),
+        refused=tuple(map(max, *[each.refused for each in aged], _NONE)),
+    )
+
+
+def _added(numbers: Sequence[float], at: Instant, more: float) -> tuple[float, ...]:
+    slot = slot_of(at)
+    return tuple([max(number + more, 0.0) if here == slot else number for here, number in enumerate(numbers)])
+
+
+def _aged(launches: LaunchHistory, now: Instant) -> LaunchHistory:
+    """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
+    if launches.at is None or now <= launches.at:
+        return replace(launches, at=launches.at or now)
+    keep = _kept(launches, now)
+    return replace(
+        launches,
+        given=tuple([hours * keep for hours in launches.given]),
+        refused=tuple([hours * keep for hours in launches.refused]),
+        starts=launches.starts * keep,
+        logs=launches.logs * keep,
+        squares=launches.squares * keep,
+        queued=launches.queued * keep,
+        at=now,
+    )
+
+
+def _kept(launches: LaunchHistory, now: Instant) -> float:
+    since = 0.0 if launches.at is None else max(seconds_between(launches.at, now), 0.0)
+    return exp(-log(2.0) * since / HALF_LIFE_SECONDS)
+
+
+def slot_of(at: Instant) -> int:
+    """The hour of the week."""
+    when = moment(at)
+    return when.weekday() * 24 + when.hour
+
+
+def _hour(at: Instant) -> int:
+    return int(at // 3_600_000_000)
+
+
+# --- what is expected -------------------------------------------------------------------------------------------------
+
+
+def queue_seconds(launches: LaunchHistory) -> float:
+    """Mean seconds from the ask to the launch, in whole minutes: what is shorter is no wait."""
+    return launches.queued / (launches.starts + STARTS_ASSUMED) // _MINUTE * _MINUTE
+
+
+def waits(launches: LaunchHistory) -> bool:
+    """Whether a wait may be expected at some hour."""
+    return queue_seconds(launches) > 0.0 or any(launches.refused)
+
+
+def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float | None = None) -> ExpectedWait:
+    """The wait for a node that is asked for at ``now``.
+
+    ``refused_seconds``: how long the pool is expected to refuse on, from its last row of refusals alone; None where it
+    is not known to refuse now. What has been seen of such hours counts against it by the hours seen. The interval of
+    that alone is the one of a Pareto distribution with exponent 2.
+    """
+    queued, assumed = queue_seconds(launches), refused_seconds or 0.0
+    if not any(launches.refused):
+        low, high = (assumed * (chance**-0.5 - 1.0) + queued for chance in (0.95, 0.05))
+        return ExpectedWait(assumed + queued, low, high, 0.0, measured=False)
+    week = _week(launches, now)
+    slot, left = slot_of(now), _HOUR - (now % 3_600_000_000) / 1e6
+    seen = week.seen[slot]
+    waits = [_wait(week, slot, left, shift, out=refused_seconds is not None) for shift in (0.0, _Z, -_Z)]
+    if refused_seconds is not None:
+        waits = [_between(wait, refused_seconds, seen) for wait in waits]
+    seconds, low, high = (min(wait + queued, LONGEST_SECONDS) for wait in waits)
+    return ExpectedWait(seconds, low, high, seen, measured=seen >= MEASURED_HOURS)
+
+
+def availability(launches: LaunchHistory, now: Instant) -> float:
+    """The chance that a node can be had in this hour of the week."""
+    return _week(launches, now).available[slot_of(now)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Week:
+    """By hour of the week: the chance that a node can be had, its standard deviation, and the hours seen like it."""
+
+    available: tuple[float, ...]
+    deviation: tuple[float, ...]
+    seen: tuple[float, ...]
+
+
+def _week(launches: LaunchHistory, now: Instant) -> _Week:
+    keep = _kept(launches, now)
+    given, refused = sum(launches.given) * keep, sum(launches.refused) * keep
+    mean = (given + TRUSTED_HOURS) / (given + refused + TRUSTED_HOURS)
+    available, deviation, seen = [], [], []
+    for slot in range(SLOTS):
+        alike = [day * 24 + slot % 24 for day in (range(5) if slot < 120 else range(5, 7))]
+        similar = sum([launches.given[other] for other in alike]) * keep
+        similar_refused = sum([launches.refused[other] for other in alike]) * keep
+        likely = (similar + SHRINKAGE * mean) / (similar + similar_refused + SHRINKAGE)
+        here, here_refused = launches.given[slot] * keep, launches.refused[slot] * keep
+        chance = (here + SHRINKAGE * likely) / (here + here_refused + SHRINKAGE)
+        available.append(chance)
+        seen.append(similar + similar_refused)
+        deviation.append(sqrt(chance * (1.0 - chance) / (similar + similar_refused + SHRINKAGE + 1.0)))
+    return _Week(tuple(available), tuple(deviation), tuple(seen))
+
+
+def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> float:
+    """Seconds until the first hour with a node, of which ``left`` are this hour's; ``out``: this hour has none.
+
+    ``shift``: standard deviations by which every hour's chance is taken to be better.
+    """
+    chances = [
+        min(max(chance + shift * deviation, _LEAST_AVAILABLE), 1.0)
+        for chance, deviation in zip(week.available, week.deviation, strict=True)
+    ]
+    later = 0.0
+    for hours in range(_CYCLES * SLOTS, 0, -1):
+        later = (1.0 - chances[(slot + hours) % SLOTS]) * (_HOUR + later)
+    return (left + later) * (1.0 if out else 1.0 - chances[slot])
+
+
+def _between(by_hours: float, by_refusals: float, seen: float) -> float:
+    """The combination of two estimates of a time of unknown scale, the second with the weight of one hour."""
+    return exp((seen * log(max(by_hours, 1.0)) + log(max(by_refusals, 1.0))) / (seen + 1.0))

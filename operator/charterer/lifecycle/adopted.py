@@ -1,0 +1,232 @@
+"""Objects that teams already had: when a TrainingJob is made for one, and when it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from charterer.domain.budget import Mode
+from charterer.domain.ids import BudgetId, RentalId
+from charterer.domain.job import Allocation, Finish, FinishKind, Job, ResizePolicy, Run
+from charterer.domain.plan import ReasonCode
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import AdoptionCandidate, Snapshot, Stop
+from charterer.domain.steps import (
+    AdoptTarget,
+    Cordon,
+    EditJob,
+    FinishJob,
+    GiveBack,
+    LetGo,
+    MarkDraining,
+    RecordRun,
+    RunStep,
+    StopRun,
+    Wait,
+)
+from charterer.domain.target import Asked, Target
+from charterer.domain.time import after
+from charterer.lifecycle.verdict import judge, to_stop
+from charterer.lifecycle.view import LifecycleView, draining, left_alone, takes_pods
+
+# Machines that are about to be given back: no object gets its pods back while one of their nodes takes them.
+
+
+_PATIENCE_SECONDS = 60.0
+"""Seconds after which an object is given back although a node is still open: nothing stays held for good."""
+
+
+def steps_to_close(job: Job, view: LifecycleView) -> tuple[MarkDraining | Cordon, ...]:
+    """Give back the machines that only the job's object used, and let no pod onto their nodes any more.
+
+    What is paid for whether it is used or not stays, and so does what an observing budget has. While all machines are
+    ended, ``wait_for_drain`` says when they are closed.
+    """
+    if view.snapshot.stop is Stop.DRAIN:
+        return ()
+    used = dict.fromkeys(place.rental for record in job.records for place in record.placements)
+    rentals = [rental for name in used if (rental := view.rental(name)) is not None]
+    return tuple([step for rental in rentals if _goes_with(job, rental, view) for step in _closed(rental, view)])
+
+
+def _goes_with(job: Job, rental: Rental, view: LifecycleView) -> bool:
+    """Whether the rental's machine is given back together with the job's object."""
+    if rental.phase is RentalPhase.ENDED or left_alone(rental, view):
+        return False
+    pool = view.snapshot.pools.get(rental.pool)
+    kept = pool is not None and pool.committed is not None and not draining(rental)
+    return not kept and not _held_by_others(job, rental.id, view)
+
+
+def _held_by_others(job: Job, rental: RentalId, view: LifecycleView) -> bool:
+    return any(use.until is None and use.payer.job_uid != job.id for use in view.uses.get(rental, ()))
+
+
+def _closed(rental: Rental, view: LifecycleView) -> Sequence[MarkDraining | Cordon]:
+    marked = [] if draining(rental) else [MarkDraining(rental.id, ReasonCode.NOT_ADOPTED.value)]
+    node = view.node(rental)
+    if node is None or not takes_pods(node):
+        return marked
+    return [*marked, Cordon(rental.id, node.name, node.uid, rental.uid)]
+
+
+def wait_for_drain(view: LifecycleView) -> Wait | None:
+    """What is given back while all machines are ended waits until their nodes are closed."""
+    if view.snapshot.stop is not Stop.DRAIN or view.open_rental is None:
+        return None
+    marked = view.open_rental.released
+    until = None if marked is None else after(marked, _PATIENCE_SECONDS)
+    if until is not None and view.snapshot.now >= until:
+        return None
+    return Wait(f"the Node of GPURental {view.open_rental.id} to take no more pods", until=until)
+
+
+# Objects that teams already had: when a TrainingJob is made for one, and when the object is given back.
+#
+# The object holds one run at a time, and is stopped where a run would be deleted
+# (docs/development/adr/0078-adoption.md).
+
+
+def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | Wait | None:
+    """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
+    target, snapshot = candidate.target, view.snapshot
+    if any(pod.live and not pod.deleting for pod in candidate.pods):
+        return LetGo(target, candidate.pods)
+    if not not_adopted_because(candidate, snapshot):
+        return AdoptTarget(target)
+    if not _nobody_pays(candidate.budget, snapshot) or not target.held or target.deleting or target.ended is not None:
+        return None
+    return wait_for_drain(view) or LetGo(target)
+
+
+def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
+    """Why no TrainingJob is made for the object; empty where one is."""
+    target = candidate.target
+    if target.deleting or target.ended is not None:
+        return "it has ended"
+    if target.problem:
+        return target.problem
+    if target.begun and not target.suspended and not target.held:
+        return "it runs already, and would lose what it did: suspend it, and it is adopted"
+    if candidate.budget is None:
+        return f"no GPUBudget selects namespace {target.namespace}"
+    return _nobody_pays(candidate.budget, snapshot)
+
+
+def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
+    """Why no money will be spent on the objects of this budget's namespaces; empty where some may be."""
+    if snapshot.stop is Stop.DRAIN:
+        return "all that is rented is being ended (charterer stop --drain)"
+    if budget is None:
+        unread = any(problem.kind == "GPUBudget" for problem in snapshot.problems)
+        return "" if unread else "no GPUBudget selects its namespace"
+    observed = snapshot.budgets.get(budget)
+    return f"GPUBudget {budget} only observes" if observed is not None and observed.mode is Mode.OBSERVE else ""
+
+
+def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
+    """What the job's object needs before its runs are looked at; None where they decide."""
+    target, why = job.adopted, _given_back_because(job, view)
+    if why:
+        return _give_back(job, why, view)
+    if target is None or job.finish is not None:
+        return None
+    if target.asked is not None and target.asked != _asked(job):
+        return EditJob(job.id)
+    if target.queued and not target.workload and _idle(job):
+        return GiveBack(job.id, f"{target.ref} waits in no queue of Kueue any more")
+    if target.queued and target.workload and _is_another(job, target):
+        return EditJob(job.id)
+    ended = target.ended
+    if ended is not None and job.allocation is None and not job.replaced:
+        return FinishJob(job.id, finish_of(target.complete is not None, target.failed_message, view))
+    if ended is None and not target.suspended and target.job != job.id:
+        return StopRun(job.id, target.run)
+    return None
+
+
+def _idle(job: Job) -> bool:
+    """Whether no run of it has begun that is not on record."""
+    return not job.replaced and (job.allocation is None or not job.allocation.begun)
+
+
+def _is_another(job: Job, target: Target) -> bool:
+    """Whether the author of a queued object has changed its template, or its width where that is fixed."""
+    if target.left or target.problem or target.ended is not None or not target.suspended or target.run:
+        return False
+    own = job.resize is ResizePolicy.NEVER and not (job.target is not None and job.target.sized)
+    fits = job.widths.min <= target.pods * job.pod_gpus <= job.widths.max
+    return (own and not fits) or target.template != job.template
+
+
+def _asked(job: Job) -> Asked:
+    widths, profile = job.widths, job.class_id.name if job.class_id.has_profile else ""
+    numbers = widths.min, widths.preferred, widths.max
+    return Asked(
+        *numbers, job.resize, job.spot, job.max_cost, job.target_completion, profile, job.suspend, job.template
+    )
+
+
+def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
+    """The end of a job whose object has ended by its own word."""
+    if complete:
+        return Finish(FinishKind.COMPLETE, view.snapshot.now, "Completed", "its object is complete")
+    reason = message.partition(":")[0]
+    return Finish(FinishKind.FAILED, view.snapshot.now, reason or "Failed", f"its object has failed: {message}")
+
+
+def not_placeable_because(target: Target) -> str:
+    """What the object's next run waits for before it can be placed or started; empty where it can."""
+    if target.problem:
+        return f"its author: {target.problem}"
+    if target.queued:
+        return "" if target.placeable else f"Kueue to reserve quota for {target.ref}"
+    return "" if target.placeable else f"the scheduling fields of {target.ref} to open"
+
+
+def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -> str:
+    """Why the allocation of a queued object is over that Charterer has not stopped; empty where it is not."""
+    if not target.queued or not (job.stopped_in_queue(allocation) or not allocation.begun):
+        return ""
+    if not allocation.begun and not target.withheld:
+        fits = job.widths.min <= allocation.option.gpus <= job.widths.max
+        return "" if fits else f"the width of {target.ref} was changed"
+    if target.eviction:
+        return f"Kueue evicted it: {target.eviction}"
+    return (
+        "Kueue evicted it" if target.evicted or target.withheld else "Kueue stopped it, and made another Workload of it"
+    )
+
+
+def _given_back_because(job: Job, view: LifecycleView) -> str:
+    """Why the object is given back; empty where the job keeps it."""
+    if job.adopted is None:
+        return f"{job.target} is gone, or has not the label any more"
+    if job.adopted.deleting:
+        return f"{job.target} is being deleted"
+    return _nobody_pays(job.budget, view.snapshot)
+
+
+def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None:
+    """Stop and record what runs first, so that what it cost is on record; an object that has ended is left alone."""
+    target, recorded = job.adopted, {record.number for record in job.records}
+    if job.finish is not None and (target is None or target.ended is not None):
+        return None
+    current: list[Allocation] = [] if job.allocation is None else [job.allocation]
+    for allocation in [each for each in (*job.replaced, *current) if each.run not in recorded]:
+        run: Run | None = next((run for run in job.runs if run.number == allocation.run), None)
+        if run is not None and to_stop(run):
+            return StopRun(job.id, run.number)
+        stopped = allocation if allocation in job.replaced else replace(allocation, stopped_because=why)
+        step = judge(job, stopped, run, view, stopped=True)
+        return GiveBack(job.id, why, step) if run is None and isinstance(step, RecordRun) else step
+    left = target is None or target.deleting or target.ended is not None
+    if target is not None and not left and not target.suspended and target.job == job.id:
+        return StopRun(job.id, target.run)
+    used = [place.rental for record in job.records for place in record.placements]
+    untold = [rental for rental in used if view.settled.get(rental) is False]
+    if untold and not view.observes(job.budget):
+        return Wait(f"what GPURental {untold[0]} was used for to be on record")
+    if job.deleting and (target is None or target.deleting):
+        return None  # nothing is left to restore, and a foreign finalizer keeps the TrainingJob
+    return wait_for_drain(view) or GiveBack(job.id, why, closes=steps_to_close(job, view))

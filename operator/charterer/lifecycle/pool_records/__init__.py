@@ -1,1 +1,0 @@
-"""What a pool has, and what its record learns of its nodes."""

@@ -1,1 +1,0 @@
-"""What rentals cost, by whom: on the rentals themselves, and in the record of costs."""

@@ -1,0 +1,366 @@
+"""The forecast of a period's spend, and how many dollars a second a budget may plan with from now on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import exp, inf, log, sqrt
+from statistics import NormalDist
+
+from charterer.domain.billing import opening_in
+from charterer.domain.budget import Budget, ClassHistory
+from charterer.domain.money import Money
+from charterer.domain.pool import Pool
+from charterer.domain.time import Instant, seconds_between
+
+# How many dollars a second a budget may plan with from now on (docs/theory/budgets.md has the reasoning).
+#
+# allowed = M / h, M = aim − spent + b·(h − left) = b·h + B B = b·(time since it opened) − spent
+#
+# b is the period's aim, spread evenly over it, and ``left`` the time until its end. h is the horizon: that time,
+# but two days at least. M is all the money there is for it, also for what running jobs will still cost: they are in
+# the load (``demand``), so that it makes no difference to the exchange rate which jobs already run.
+#
+# What commitments will cost within h, nodes that are paid for whether they are used or not, is no longer there to
+# decide about: it is taken out of M. Jobs cost next to nothing there, and none of it is in the load (ADR 77).
+
+
+LEAST_HORIZON_SECONDS = 2 * 86_400.0
+"""Seconds below which the horizon does not shrink: the last jobs of a period would bear all of the correction."""
+CARRIED_HORIZON_SECONDS = 30 * 86_400.0
+"""The horizon of money that is carried over: no period's end is ahead of it."""
+COMMITTED_AHEAD_SECONDS = 10 * 86_400.0
+"""Seconds ahead whose money may be committed to jobs where it is too little for all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class PacingState:
+    """One budget's money at one instant, in dollars and seconds.
+
+    ``aim`` is to be spent over ``seconds``, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
+    a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
+    that is not lost at the end. ``opening``: dollars spent in the period before the budget existed, which
+    are in neither ``aim`` nor ``spent``. ``unavoidable``: dollars of ``left`` that will be spent in the period whatever
+    is planned. ``commitments``: each with its dollars a second, and for how many seconds it still goes on.
+    """
+
+    aim: float
+    seconds: float
+    elapsed: float
+    spent: float
+    rate: float = 0.0
+    left: float = 0.0
+    carried_fraction: float = 0.0
+    opening: float = 0.0
+    unavoidable: float = 0.0
+    commitments: tuple[tuple[float, float], ...] = ()
+
+    def committed(self, seconds: float) -> float:
+        """Dollars that commitments cost within so many seconds."""
+        return sum([rate * min(left, seconds) for rate, left in self.commitments])
+
+    @property
+    def still_committed(self) -> float:
+        """Dollars that commitments cost until the period's end."""
+        return self.committed(max(self.seconds - self.elapsed, 0.0))
+
+    def without_commitments(self) -> PacingState:
+        """The money for jobs alone, as if commitments had no future."""
+        return replace(self, aim=max(self.aim - self.still_committed, 0.0), commitments=())
+
+    @property
+    def target_rate(self) -> float:
+        """b: dollars a second that spend the aim evenly."""
+        return self.aim / self.seconds
+
+    @property
+    def horizon(self) -> float:
+        """h, now."""
+        return horizon(self.seconds - self.elapsed, self.carried_fraction)
+
+    @property
+    def balance(self) -> float:
+        """B: dollars of the target up to now that are not spent; negative: a deficit."""
+        return self.target_rate * self.elapsed - self.spent
+
+    @property
+    def coming(self) -> float:
+        """Seconds ahead whose money may be committed to jobs now: of the present period, ten days at most."""
+        return min(max(self.seconds - self.elapsed, 0.0), COMMITTED_AHEAD_SECONDS)
+
+    @property
+    def committable(self) -> float:
+        """Dollars that may be committed to jobs, those that run included: the target up to the end of that time, less
+        what is spent and what commitments will still cost."""
+        target = self.target_rate * (self.elapsed + self.coming)
+        return max(target - self.spent - self.committed(self.coming), 0.0)
+
+
+def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:
+    """The pacing of a budget that spent ``spent`` in the period, with nothing running.
+
+    A budget made within the period spreads its aim over what was left of it then, beside its opening spend: where that
+    is not known, the aim is the part of the amount for that time, so that the rate is that of a whole period.
+    """
+    start, end = max(period[0], min(budget.created, now)), period[1]
+    before = opening_in(budget, period[0]).dollars
+    return PacingState(
+        aim=max(budget.aim.dollars - before, 0.0),
+        seconds=seconds_between(start, end),
+        elapsed=seconds_between(start, now),
+        spent=spent.dollars - before,
+        carried_fraction=budget.carry_over_percent / 100,
+        opening=before,
+    )
+
+
+def commitments_of(pools: Iterable[Pool], now: Instant) -> tuple[tuple[float, float], ...]:
+    """What all nodes of a committed pool cost in dollars a second, and the seconds until its end, for each pool."""
+    return tuple(
+        [
+            (pool.price_override.dollars_per_second * pool.max_nodes, seconds_between(now, pool.committed.until))
+            for pool in pools
+            if pool.committed is not None and pool.price_override is not None
+        ]
+    )
+
+
+def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
+    """h: seconds for which the money that is left has to last.
+
+    What will be carried over lasts longer than to the end of the period; what is lost there does not.
+    """
+    until_the_end = max(time_left, LEAST_HORIZON_SECONDS)
+    if not carried_fraction:
+        return until_the_end
+    return 1.0 / (carried_fraction / CARRIED_HORIZON_SECONDS + (1.0 - carried_fraction) / until_the_end)
+
+
+def allowed_rate(pacing: PacingState) -> float:
+    """Dollars a second that may be committed to; never negative."""
+    committed = pacing.committed(pacing.horizon) / pacing.horizon
+    return max(pacing.target_rate + pacing.balance / pacing.horizon - committed, 0.0)
+
+
+# The forecast of a period's spend: the expected amount, and an interval that holds as often as it says.
+#
+# The planner keeps correcting (``pacing``), so of a dollar too much, x seconds before the end, only the fraction
+#
+# D(x) = exp(−∫ dy / (h(y) + lag(y))), y from 0 to x, lag = max(life − h/2, 0)
+#
+# is left at the end. A commitment is counted at once, but no further ahead than half a horizon: what a longer job
+# costs beyond that is corrected as it is spent, so its life (of a dollar of it: E S² / (ρ·E S)) slows the
+# correction. Of a job that comes x seconds before the end min(S, ρx) is spent by then, where S are its dollars and
+# ρ what it costs a second. With jobs of class i coming at λ_i (compound Poisson), at κm dollars with squared
+# coefficient of variation c², the variance is
+#
+# Σ λ · ∫ E[min(S, ρx)²] · D² dx the jobs to come: nobody can know how many and how large + Σ (λκm)² (1/n + e²) · (∫
+# E[min(S, ρx)] / E S · D dx)² λ counted from n jobs, and the standard error e of κ + spread² · D(time left)² what
+# running jobs that are silent still cost
+#
+# S is taken to be lognormal, for which the limited moments are known (Klugman, Panjer and Willmot, Loss Models).
+#
+# Periods that are over tell whether that is enough. Their deviations, in standard deviations as they are expected
+# now, and ``PRIOR_PERIODS`` that were as expected, give a factor of the variance; and since a variance estimated
+# from ν periods is itself uncertain, quantiles are Student's with ν degrees of freedom. So whatever the model does
+# not know (week ends, a changing load, sizes more unequal than was seen) widens the interval once it has shown.
+#
+# The interval is that of a gamma distribution of what is still to be spent, which like it is positive and skewed;
+# its quantiles by Wilson and Hilferty (1931). It begins no lower than what is spent already and what jobs that run
+# to their end as they are will still spend, by their own reports.
+
+
+HOLDS = 0.9
+"""Fraction of periods in which the interval is to hold: it fails low in one of twenty, and high in one."""
+_NORMAL = NormalDist()
+_Z = _NORMAL.inv_cdf((1.0 + HOLDS) / 2.0)
+"""The normal distribution's quantile at the interval's upper end."""
+_STEPS = 48
+"""Steps that the time left is divided into: fifteen hours each at the beginning of a month; the horizon is ten days."""
+PRIOR_PERIODS = 4.0
+"""Periods that the modelled variance is worth before any is over: it is believed to within a factor of about two."""
+_ALIKE = 1e-9
+"""Least squared coefficient of variation: that of jobs that all cost the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobStream:
+    """Jobs of one class to come: ``arrivals`` a second, each ``dollars`` over ``seconds``, as expected with κ.
+
+    ``squared_cv``: of its dollars. ``counted``: jobs that ``arrivals`` was counted from (infinite: declared).
+    ``cost_factor_error``: the relative standard error of κ.
+    """
+
+    arrivals: float
+    dollars: float
+    seconds: float
+    squared_cv: float
+    counted: float
+    cost_factor_error: float
+
+    @property
+    def spends(self) -> float:
+        """Dollars a second."""
+        return self.arrivals * self.dollars
+
+
+def remembered(known: ClassHistory, squared_cv: float, overhead: float, arrivals: float, counted: float) -> JobStream:
+    """The stream of a class of which no job is in sight: at what its jobs have cost."""
+    dollars = overhead * known.actual / known.jobs if known.jobs else 0.0
+    return JobStream(arrivals, dollars, 0.0, squared_cv, counted, sqrt(squared_cv / max(known.jobs, 1.0)))
+
+
+@dataclass(frozen=True, slots=True)
+class SpendBounds:
+    """Dollars a second: ``most`` that all jobs on their fastest options would spend; ``least`` that is spent anyway."""
+
+    most: float
+    least: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """Dollars spent in the period at its end: ``expected``, and within [low, high] as often as ``HOLDS`` says."""
+
+    expected: float
+    low: float
+    high: float
+
+
+class CompoundPoisson:
+    """The jobs to come as one stream: ``rate`` of them a second, of ``mean`` dollars and mean ``square``.
+
+    ``pace``: dollars a second that one costs; infinite: all at once. ``guessed``: variance of what they spend a second.
+    """
+
+    def __init__(self, streams: Sequence[JobStream]) -> None:
+        spends = sum(stream.spends for stream in streams)
+        self.rate = sum(stream.arrivals for stream in streams)
+        self.mean = spends / self.rate if self.rate else 0.0
+        squares = sum(stream.spends * stream.dollars * (1.0 + stream.squared_cv) for stream in streams)
+        self.square = squares / self.rate if self.rate else 0.0
+        known = [stream for stream in streams if stream.seconds and stream.spends]
+        paces = sum(stream.spends * stream.dollars / stream.seconds for stream in known)
+        self.pace = paces / sum(stream.spends for stream in known) if known else inf
+        self.guessed = sum(
+            stream.spends**2 * (1.0 / stream.counted + stream.cost_factor_error**2)
+            for stream in streams
+            if stream.counted
+        )
+
+    @property
+    def life(self) -> float:
+        """Seconds over which a dollar of a job is spent."""
+        return self.square / self.mean / self.pace if self.mean else 0.0
+
+    def spent(self, seconds: float) -> tuple[float, float]:
+        """Mean and mean square of the dollars that a job spends within ``seconds``."""
+        if not self.mean or self.pace == inf:
+            return self.mean, self.square
+        most = self.pace * seconds
+        variance = log(max(self.square / self.mean**2, 1.0 + _ALIKE))
+        deviation = sqrt(variance)
+        at = (log(most / self.mean) + variance / 2) / deviation
+        beyond = 1.0 - _NORMAL.cdf(at)
+        first = self.mean * _NORMAL.cdf(at - deviation) + most * beyond
+        return first, self.square * _NORMAL.cdf(at - 2 * deviation) + most * most * beyond
+
+
+def forecast(
+    pacing: PacingState,
+    streams: Sequence[JobStream],
+    bounds: SpendBounds,
+    spread: float = 0.0,
+    past: Sequence[float] = (),
+) -> Forecast:
+    """The spend at the end of the period. ``spread``: standard deviation of what running jobs will still cost.
+
+    ``past``: what earlier periods spent, as a fraction of their aim. What commitments cost comes on top of the jobs.
+    """
+    if pacing.commitments:
+        told, more = forecast(pacing.without_commitments(), streams, bounds, spread, past), pacing.still_committed
+        return Forecast(expected=told.expected + more, low=told.low + more, high=told.high + more)
+    left, coming = max(pacing.seconds - pacing.elapsed, 0.0), CompoundPoisson(streams)
+    path = _path(pacing, left, bounds)
+    variance = _variance(path, left, coming, spread)
+    factor, quantile = _by_past_periods(pacing, bounds, coming, past)
+    to_come = max(_to_come(pacing, left, path), _of_running(pacing, left), pacing.unavoidable)
+    told = _interval(pacing.spent, to_come, variance * factor, quantile)
+    least = pacing.spent + pacing.unavoidable
+    return replace(told, low=max(told.low, least), high=max(told.high, least))
+
+
+def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
+    """The variance of the spend at the period's end."""
+    step, life = left / _STEPS, coming.life
+    uncorrected, square, line = 1.0, 0.0, 0.0
+    for number, (_, gain) in enumerate(reversed(path)):
+        slow = gain / (1.0 + gain * max(life - 0.5 / gain, 0.0)) if gain else 0.0
+        middle = uncorrected * exp(-slow * step / 2)
+        first, second = coming.spent((number + 0.5) * step) if step else (0.0, 0.0)
+        square += second * middle**2 * step
+        line += first * middle * step
+        uncorrected *= exp(-slow * step)
+    known = line / coming.mean if coming.mean else 0.0
+    return coming.rate * square + coming.guessed * known**2 + (spread * uncorrected) ** 2
+
+
+def _by_past_periods(
+    pacing: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
+) -> tuple[float, float]:
+    """The factor of the variance that past periods give, and the quantile that then holds.
+
+    ``past``: what each spent, as a fraction of its aim. A period that spent less than its aim deviated only as far as
+    more could have been spent.
+    """
+    whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0, unavoidable=0.0)
+    path = _path(whole, pacing.seconds, bounds)
+    variance = _variance(path, pacing.seconds, coming, 0.0)
+    periods = PRIOR_PERIODS + (len(past) if variance else 0)
+    could = min(_to_come(whole, pacing.seconds, path), pacing.aim)
+    off = [max(spent * pacing.aim - pacing.aim, could - spent * pacing.aim, 0.0) for spent in past]
+    squares = sum(miss**2 for miss in off) / variance if variance else 0.0
+    return (PRIOR_PERIODS + squares) / periods, _student(periods)
+
+
+def _student(degrees: float) -> float:
+    """The quantile that ``_Z`` is of the normal distribution, of Student's (Abramowitz and Stegun 26.7.5)."""
+    return _Z + (_Z**3 + _Z) / (4 * degrees) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * degrees**2)
+
+
+def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
+    """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
+    step, balance = left / _STEPS, pacing.balance
+    path = []
+    for number in range(_STEPS):
+        pays_back = horizon(left - (number + 0.5) * step, pacing.carried_fraction)
+        wanted = pacing.target_rate + balance / pays_back
+        commits = max(min(wanted, bounds.most), bounds.least)
+        path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
+        balance += (pacing.target_rate - commits) * step
+    return path
+
+
+def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
+    """Dollars spent from now on: all that is planned with on the path."""
+    return sum(commits for commits, _ in path) * left / _STEPS
+
+
+def _of_running(pacing: PacingState, left: float) -> float:
+    """Dollars that running jobs still spend: their rate falls evenly to nothing in twice their mean time left."""
+    if not pacing.left or not pacing.rate:
+        return 0.0
+    ends = 2.0 * pacing.left / pacing.rate
+    return pacing.left * (1.0 - max(1.0 - left / ends, 0.0) ** 2)
+
+
+def _interval(spent: float, to_come: float, variance: float, quantile: float) -> Forecast:
+    expected = spent + to_come
+    if to_come <= 0.0 or variance <= 0.0:
+        return Forecast(expected, expected, expected)
+    ninth = variance / to_come**2 / 9.0  # 1 / 9k of a gamma distribution of shape k
+    low = to_come * max(1.0 - ninth - quantile * sqrt(ninth), 0.0) ** 3
+    # Below a shape of about a tenth the approximation falls with the variance; the quantile itself hardly changes.
+    wide = min(ninth, (quantile / 2.0) ** 2)
+    high = to_come * (1.0 - wide + quantile * sqrt(wide)) ** 3
+    return Forecast(expected, spent + low, spent + high)

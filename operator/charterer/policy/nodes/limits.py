@@ -1,0 +1,328 @@
+"""What limits still allow: the hard and hourly limits of budgets, spec.maxCost, and the operator's own limits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from charterer.domain.billing import accrued
+from charterer.domain.ids import BudgetId, RentalId
+from charterer.domain.job import Job
+from charterer.domain.job_records import job_cost
+from charterer.domain.money import ZERO, Money, Price, total
+from charterer.domain.option import Option
+from charterer.domain.plan import Reason, ReasonCode
+from charterer.domain.pool import InstanceState, Pool, acting_pool
+from charterer.domain.reasons.jobs import TooDear
+from charterer.domain.reasons.waits import OperatorFact, OperatorHourlyUsed, OperatorNodesUsed
+from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Snapshot
+from charterer.domain.time import Instant, after
+from charterer.policy.jobs.job_facts import reason
+from charterer.policy.options.option_value import Projection
+from charterer.sentences import count
+
+# The hard limit and the hourly limit: they hold even if everything rented costs as much as it ever can.
+#
+# At every plan, of every budget, spent + Σ exposure(rental) ≤ hard limit is kept, where a rental's exposure is the
+# most it can still cost if its release is ordered at the next look: its worst price over the time that an orderly
+# end takes (grace of the jobs on it, and a margin for the operator and the cloud), and for a node that still boots
+# at least what is left of the reserve it was rented with. Spending eats the slack between the two sides no faster
+# than the sum of worst prices, so the instant when everything must be released is known in advance
+# (docs/theory/policy.md, section 4).
+#
+# A budget that is above others has the same limits for itself and all of these together: one purse that all their
+# purses draw on (``Purse.draws_on``).
+
+
+MARGIN_SECONDS = 180
+"""From the last pod's end (or with no pod on it) to the end of billing: looks, cloud calls, lists that lag."""
+LOOK_AHEAD_SECONDS = 60
+"""How much earlier than the last moment everything is released, for a plan that comes late."""
+USEFUL_SECONDS = 600
+"""Nothing is rented that would have to be released sooner than this after it is ready."""
+START_BOUND_FACTOR = 3
+"""Multiple of the pool's start-up time that a reserve covers; slower nodes are not waited for."""
+
+_CENT = 10_000
+"""Micro-dollars."""
+_BOOTING = (RentalPhase.REQUESTED, RentalPhase.STARTING)
+
+
+def reserve(pool: Pool, grace_seconds: int) -> Money:
+    """Worst-case cost of a node rented now and released, with its jobs' grace, as soon as it is ready.
+
+    Worst price over the billing minimum or the bound on start-up, whichever is longer, and then the time to drain;
+    rounded up to the cent. ValueError without a quote.
+    """
+    if pool.quote is None:
+        raise ValueError(f"GPUPool {pool.id} has no quote: nothing can be reserved for a node of an unknown price")
+    start = max(pool.quote.billing_minimum_seconds, START_BOUND_FACTOR * ceil(pool.start_seconds))
+    worst = pool.quote.worst.cost(start + grace_seconds + MARGIN_SECONDS)
+    return Money(-(-worst.micros // _CENT) * _CENT)
+
+
+def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instant) -> Money:
+    """The most the rental can cost beyond what has accrued (billing minimum included), released at the next look."""
+    if rental.phase is RentalPhase.ENDED:
+        return ZERO
+    leaving = rental.dearest.cost(grace_seconds + MARGIN_SECONDS + ceil(lag_seconds))
+    if rental.phase in _BOOTING:
+        raised = rental.reserved.micros * rental.dearest.micros_per_hour // max(rental.worst.micros_per_hour, 1)
+        return max(leaving, Money(raised) - accrued(rental, now))
+    return leaving
+
+
+@dataclass(frozen=True, slots=True)
+class Exposed:
+    """The most that rentals can still cost, each and in all, and their worst prices."""
+
+    each: Mapping[RentalId, Money]
+    worst: Mapping[RentalId, Price]
+    micros: int
+    worst_micros: int
+
+
+class Purse:
+    """The room under one budget's limits while a plan is being made; renting and hosting use it up.
+
+    ``parent``: the budget whose limits these are, where they hold for all budgets below it together.
+    """
+
+    def __init__(
+        self, hard_limit: Money | None, max_hourly: Price | None, spent: Money, parent: BudgetId | None = None
+    ) -> None:
+        self.spent = spent
+        self.hard_limit = hard_limit
+        self.max_hourly = max_hourly
+        self.parent = parent
+        self._above: Sequence[Purse] = ()
+        self._exposed: dict[RentalId, Money] = {}
+        self._worst: dict[RentalId, Price] = {}
+        self._exposed_micros = 0
+        self._worst_micros = 0
+
+    def hold(self, rental: RentalId, worst: Price, exposed: Money) -> None:
+        """Count a rental (once; a second time with another exposure replaces the first)."""
+        self._exposed_micros += exposed.micros - self._exposed.get(rental, ZERO).micros
+        self._worst_micros += worst.micros_per_hour - self._worst.get(rental, Price(0)).micros_per_hour
+        self._exposed[rental] = exposed
+        self._worst[rental] = worst
+        for purse in self._above:
+            purse.hold(rental, worst, exposed)
+
+    def draws_on(self, above: Sequence[Purse]) -> None:
+        """From now on what is held here is held there too; what is held already is counted there."""
+        self._above = above
+
+    def hold_all(self, exposed: Exposed) -> None:
+        """Count rentals that were not counted before."""
+        self._exposed |= exposed.each
+        self._worst |= exposed.worst
+        self._exposed_micros += exposed.micros
+        self._worst_micros += exposed.worst_micros
+
+    @property
+    def committed(self) -> Money:
+        """Spent, and the most that everything rented can still cost until an orderly end."""
+        return self.spent + Money(self._exposed_micros)
+
+    @property
+    def hourly(self) -> Price:
+        """The sum of worst prices."""
+        return Price(self._worst_micros)
+
+    @property
+    def slack(self) -> Money | None:
+        """Dollars left under its own hard limit; None without one."""
+        return None if self.hard_limit is None else self.hard_limit - self.committed
+
+    @property
+    def tightest(self) -> Purse | None:
+        """The purse with the least slack, here or above; None where none has a hard limit."""
+        limited = [purse for purse in (self, *self._above) if purse.hard_limit is not None]
+        return min(limited, key=lambda purse: purse.slack or ZERO, default=None)
+
+    @property
+    def tightest_hourly(self) -> Purse | None:
+        """The purse with the least room an hour, here or above; None where none has an hourly limit."""
+        limited = [
+            (purse.max_hourly.micros_per_hour - purse.hourly.micros_per_hour, level, purse)
+            for level, purse in enumerate((self, *self._above))
+            if purse.max_hourly is not None
+        ]
+        return min(limited)[2] if limited else None
+
+    @property
+    def must_release(self) -> Purse | None:
+        """The purse for whose hard limit to hold everything has to be released now; None where nothing has."""
+        return next((purse for purse in (self, *self._above) if purse._is_used_up), None)
+
+    @property
+    def _is_used_up(self) -> bool:
+        slack = self.slack
+        return slack is not None and bool(self._exposed) and slack < self.hourly.cost(LOOK_AHEAD_SECONDS)
+
+    def release_at(self, now: Instant) -> Instant | None:
+        """When that will be at the earliest, if nothing else changes; None if never."""
+        seconds = [
+            slack.micros * 3600 / purse._worst_micros - LOOK_AHEAD_SECONDS
+            for purse in (self, *self._above)
+            if (slack := purse.slack) is not None and purse._worst_micros
+        ]
+        return after(now, max(min(seconds), 1.0)) if seconds else None
+
+    def over_hourly(self, leaving: Iterable[RentalId] = ()) -> bool:
+        """Whether the rentals that are not leaving exceed its own hourly limit (it was lowered)."""
+        gone = sum(self._worst[rental].micros_per_hour for rental in leaving if rental in self._worst)
+        return self.max_hourly is not None and self._worst_micros - gone > self.max_hourly.micros_per_hour
+
+    def refusal(self, worst: Price, reserved: Money, nodes: int) -> ReasonCode | None:
+        """Which limit forbids ``nodes`` more rentals of a worst price and a reserve each; None when none does."""
+        hourly = self._worst_micros + nodes * worst.micros_per_hour
+        if self.max_hourly is not None and hourly > self.max_hourly.micros_per_hour:
+            return ReasonCode.HOURLY_LIMIT
+        slack = self.slack
+        needed = nodes * reserved.micros + Price(hourly).cost(LOOK_AHEAD_SECONDS + USEFUL_SECONDS).micros
+        if slack is not None and needed > slack.micros:
+            return ReasonCode.HARD_LIMIT
+        return next(filter(None, [purse.refusal(worst, reserved, nodes) for purse in self._above]), None)
+
+    def host(self, rentals: Iterable[tuple[RentalId, Money]]) -> bool:
+        """Let rentals have at least these exposures (a job with a long grace comes), if the hard limit allows it."""
+        raised = [(name, exposed) for name, exposed in rentals if exposed > self._exposed.get(name, ZERO)]
+        more = total(exposed - self._exposed.get(name, ZERO) for name, exposed in raised)
+        for purse in (self, *self._above):
+            slack = purse.slack
+            if slack is not None and more + purse.hourly.cost(LOOK_AHEAD_SECONDS) > slack:
+                return not raised
+        for name, exposed in raised:
+            self.hold(name, self._worst[name], exposed)
+        return True
+
+
+# The most that a job may cost (spec.maxCost): options that would cost more are not taken.
+#
+# A run is stopped while the dollars that are left still pay for its grace period:
+#
+# spent + price·(grace + margins) ≤ maxCost
+#
+# So an option fits only if the job is expected to end on it before it would be stopped, whether its size is its own
+# or what its class leads to expect, and however its speed is known. Where nothing says how much work it is, its end
+# cannot be expected: such a job is started if it can train for a useful time before it would be stopped, and its
+# condition WithinMaxCost says that its cost is not known.
+#
+# The margins cover a restart of the operator. A job can cost more only if no operator runs for longer than the
+# margins.
+
+
+def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
+    """Dollars that the job may still cost; None when there is no bound."""
+    if job.max_cost is None:
+        return None
+    return (job.max_cost - job_cost(job, snapshot.rentals, snapshot.now)).dollars
+
+
+def stop_cost(job: Job, option: Option) -> float:
+    """Dollars that its GPUs cost at most from a decision to stop it until they are left."""
+    return option.paid_price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
+
+
+def within_max_cost(job: Job, option: Option, dollars: float, left: float | None) -> bool:
+    """Whether an option that costs ``dollars`` to the end, at the price that is paid, stays within what is left."""
+    return left is None or dollars + stop_cost(job, option) <= left
+
+
+def needs(job: Job, projection: Projection, *, sized: bool) -> float:
+    """Dollars that must be left for an option to be entered, an orderly stop included.
+
+    ``sized``: whether anything says how much work the job is, so that the projection to its end means something.
+    """
+    dollars = projection.paid_dollars
+    if not sized:
+        entered = projection.option.as_paid
+        dollars = entered.entry_cost.dollars + entered.price.dollars_per_second * USEFUL_SECONDS
+    return dollars + stop_cost(job, projection.option)
+
+
+def affordable(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *, sized: bool) -> Sequence[Projection]:
+    """The projections that stay within the job's maxCost, in the same order."""
+    left = max_cost_left(job, snapshot)
+    return projections if left is None else [way for way in projections if needs(job, way, sized=sized) <= left]
+
+
+def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *, sized: bool) -> Reason | None:
+    """The reason why a job is not started: each of its options would cost more than it may. None where one fits."""
+    if job.max_cost is None or affordable(job, projections, snapshot, sized=sized):
+        return None
+    spent = job_cost(job, snapshot.rentals, snapshot.now)
+    cheapest = min(projections, key=lambda projection: needs(job, projection, sized=sized))
+    seconds = None if sized else USEFUL_SECONDS
+    facts = TooDear(job.max_cost, spent, cheapest.option, needs(job, cheapest, sized=sized), seconds)
+    return reason(ReasonCode.MAX_COST, facts)
+
+
+# Room under the operator's own limits: how many more nodes all pools and budgets together may have.
+#
+# Every rental that has not ended counts, from its intent on, at the most that it can cost an hour; and so does
+# every machine that a cloud lists and no rental names. ``providers.guarded`` counts once more, before a cloud is
+# asked.
+
+
+def in_words(limits: OperatorLimits) -> str:
+    """``40 nodes and $500.00/h``."""
+    nodes = "" if limits.nodes is None else count(limits.nodes, "node")
+    return " and ".join(filter(None, [nodes, "" if limits.hourly is None else str(limits.hourly)]))
+
+
+class OperatorRoom:
+    """The nodes of all pools and their worst prices, beside the limits; renting uses up what is left."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._limits = snapshot.limits
+        self.nodes, self._micros = 0, 0
+        if self._limits == NO_LIMITS:
+            return
+        named = {(acting_pool(rental.pool, snapshot.pools), rental.instance) for rental in snapshot.rentals.values()}
+        for rental in snapshot.rentals.values():
+            if rental.phase is not RentalPhase.ENDED:
+                self._add(rental.dearest)
+        for name, survey in snapshot.surveys.items():
+            for instance in survey.instances:
+                key = acting_pool(name, snapshot.pools), instance.id
+                if instance.state is not InstanceState.ENDED and key not in named:
+                    named.add(key)
+                    prices = (segment.price for segment in instance.segments)
+                    self._add(max(_worst(snapshot.pools.get(name)), *prices, Price(0)))
+
+    @property
+    def hourly(self) -> Price:
+        """The sum of worst prices."""
+        return Price(self._micros)
+
+    def take(self, pool: Pool) -> None:
+        """Count one more node of the pool."""
+        self._add(_worst(pool))
+
+    def allows(self, pool: Pool, more: int) -> bool:
+        """Whether that many more nodes of the pool stay within the limits."""
+        return self.why_not(pool, more) is None
+
+    def why_not(self, pool: Pool, more: int = 1) -> OperatorFact | None:
+        """The limit that forbids that many more nodes of the pool; None when none does."""
+        limits, worst = self._limits, _worst(pool)
+        if limits.nodes is not None and self.nodes + more > limits.nodes:
+            return OperatorNodesUsed(limits.nodes, self.nodes)
+        if limits.hourly is not None and self._micros + more * worst.micros_per_hour > limits.hourly.micros_per_hour:
+            return OperatorHourlyUsed(worst, limits.hourly, self.hourly)
+        return None
+
+    def _add(self, price: Price) -> None:
+        self.nodes += 1
+        self._micros += price.micros_per_hour
+
+
+def _worst(pool: Pool | None) -> Price:
+    """The most that a node of the pool can cost an hour."""
+    return Price(0) if pool is None or pool.quote is None else pool.quote.worst

@@ -1,0 +1,430 @@
+"""How many nodes and GPUs each pool may have: its quota, and its size in the long run."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import accumulate
+from math import inf
+
+from charterer.domain.ids import PoolId, RentalId
+from charterer.domain.order import CoolDown, RefusalKind
+from charterer.domain.plan import Limit, ReasonCode
+from charterer.domain.pool import ExpectedWait, Pool
+from charterer.domain.snapshot import OperatorLimits, Snapshot
+from charterer.domain.time import Instant, seconds_between
+from charterer.estimate.waits import expected_wait, waits
+from charterer.policy.nodes.limits import OperatorRoom
+from charterer.policy.nodes.placement import FreeNodes
+from charterer.policy.nodes.rentals import PoolRentals, RentalIndex
+
+# How many GPUs each pool can have in the long run, and what sets the limit.
+#
+# A pool that had no node to give is as large as what it has. It is asked again after its cooldown, and then has as
+# long again to show that there are nodes: without that, every end of a cooldown would move prices and exchange
+# rates, and the next failure, seconds later, would move them back. A node launched after the failure ends the doubt
+# at once.
+#
+# The operator's own limits are of all pools together. Here each pool has all that they allow; ``pool_quota`` keeps
+# to them.
+
+
+@dataclass(frozen=True, slots=True)
+class PoolSize:
+    """``nodes`` of ``gpus_per_node`` GPUs; ``until``: when a limit other than ``spec.maxNodes`` is taken to be over."""
+
+    nodes: int
+    gpus_per_node: int
+    limit: Limit
+    until: Instant | None
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in all."""
+        return self.nodes * self.gpus_per_node
+
+
+def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, PoolSize]:
+    """The room of every pool that may be rented from, by name."""
+    return {
+        name: _pool_size(pool, pool.offering.gpus_per_node, rentals.of(name), snapshot.now, snapshot.limits)
+        for name, pool in sorted(snapshot.pools.items())
+        if pool.offering is not None and not pool.closed_because
+    }
+
+
+def on_probation(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
+    """The cool-downs of pools of which it is not known whether they have nodes again."""
+    probations = {
+        name: _probation(pool, rentals.of(name), snapshot.now)
+        for name, pool in snapshot.pools.items()
+        if pool.cool_down
+    }
+    return {name: cooled for name, cooled in probations.items() if cooled is not None}
+
+
+def _probation(pool: Pool, by_budget: Sequence[PoolRentals], now: Instant) -> CoolDown | None:
+    cooled = pool.cool_down
+    if cooled is None or now >= cooled.probation_until:
+        return None
+    gave = any(launched > cooled.since for here in by_budget for launched in here.launched)
+    return None if gave else cooled
+
+
+def _pool_size(
+    pool: Pool, gpus_per_node: int, by_budget: Sequence[PoolRentals], now: Instant, limits: OperatorLimits
+) -> PoolSize:
+    has = min(sum([len(here.launched) for here in by_budget]), pool.max_nodes)
+    if (cooled := _probation(pool, by_budget, now)) is not None and has < pool.max_nodes:
+        limit = Limit.QUOTA if cooled.kind is RefusalKind.QUOTA_EXCEEDED else Limit.STOCK
+        return PoolSize(has, gpus_per_node, limit, cooled.probation_until)
+    allowed = max(_allowed(pool, limits), has)
+    if allowed < pool.max_nodes:
+        return PoolSize(allowed, gpus_per_node, Limit.OPERATOR, None)
+    return PoolSize(pool.max_nodes, gpus_per_node, Limit.MAX_NODES, None)
+
+
+def _allowed(pool: Pool, limits: OperatorLimits) -> int:
+    """The most nodes that the operator's limits allow, were all of them in this pool."""
+    most = pool.max_nodes if limits.nodes is None else min(limits.nodes, pool.max_nodes)
+    worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
+    return most if limits.hourly is None or worst <= 0 else min(most, limits.hourly.micros_per_hour // worst)
+
+
+# Nodes that each pool may still have, and the names of new rentals: shared by all budgets while a plan is made.
+#
+# No node is asked of a pool that had none to give a while ago, is full, unknown or being deleted; and none at all
+# while the operator is stopped or has as many as it may.
+
+
+def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Instant) -> ReasonCode | None:
+    """Why the pool cannot be asked for ``more`` nodes beside ``live_rentals`` now; None when it can.
+
+    A pool that cools is not asked, but nodes it has, ready or booting, are used. A pool whose cloud has not answered
+    yet (``surveyed`` False) is not asked blindly.
+    """
+    if pool.closed_because:
+        return ReasonCode.POOL_DELETED
+    if pool.cooling(now) is not None:
+        return ReasonCode.POOL_COOLING
+    if live_rentals + more > pool.max_nodes:
+        return ReasonCode.POOL_FULL
+    if not surveyed or pool.quote is None or pool.offering is None:
+        return ReasonCode.NOT_ASKED_YET
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class PoolRoom:
+    """The nodes of a pool, of ``size`` GPUs each, that a budget has or may rent. ``free``: GPUs that no job holds."""
+
+    size: int
+    free: Mapping[RentalId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchWait:
+    """The wait until a pool gives a node. ``probation``: the recent cool-down for which that is in doubt, if any."""
+
+    expected: ExpectedWait
+    probation: CoolDown | None
+
+    @property
+    def seconds(self) -> float:
+        """Its expected value."""
+        return self.expected.seconds
+
+
+def launch_wait(pool: Pool, probation: CoolDown | None, now: Instant) -> LaunchWait | None:
+    """The wait for a node that the pool is asked for as soon as it may be; None where it is given at once."""
+    refused = None if probation is None else probation.row_seconds(pool.cooldown_seconds)
+    expected = expected_wait(pool.known_launches, now, refused)
+    if probation is not None and (cools := seconds_between(now, probation.until)) > expected.seconds:
+        expected = replace(expected, seconds=cools, high=max(cools, expected.high))
+    return LaunchWait(expected, probation) if expected.seconds > 0.0 else None
+
+
+def launch_waits(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, LaunchWait]:
+    """The pools that do not give a node at once."""
+    probations = on_probation(snapshot, rentals)
+    found = {
+        name: launch_wait(pool, probations.get(name), snapshot.now) for name, pool in sorted(snapshot.pools.items())
+    }
+    return {name: wait for name, wait in found.items() if wait is not None}
+
+
+class PoolQuota:
+    """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``.
+
+    ``probations``: the cool-downs of pools of which it is not known whether they have nodes again. ``cooled``: until
+    when pools that were wanted cool, or are in doubt. ``waits``: whether some pool has a ``wait``.
+    """
+
+    def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
+        self._snapshot = snapshot
+        self._live: dict[PoolId, int] = {}
+        for (_, pool), here in rentals.by_pool.items():
+            self._live[pool] = self._live.get(pool, 0) + len(here.live)
+        self._next: dict[PoolId, int] = {}
+        self.cooled: set[Instant] = set()
+        self.probations = on_probation(snapshot, rentals)
+        self.waits = bool(self.probations) or any([waits(pool.known_launches) for pool in snapshot.pools.values()])
+        self._waits: dict[PoolId, LaunchWait | None] = {}
+        self.room = OperatorRoom(snapshot)
+
+    def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
+        """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
+        surveyed = pool.id in self._snapshot.surveys
+        if self._snapshot.stop is not None:
+            return ReasonCode.STOPPED
+        if self._snapshot.unread_rental(pool.id) is not None:
+            return ReasonCode.RENTAL_UNREADABLE
+        code = refusal(pool, surveyed, self._live.get(pool.id, 0), nodes, self._snapshot.now)
+        if code is ReasonCode.POOL_COOLING and pool.cool_down is not None:
+            self.cooled.add(pool.cool_down.until)
+        if code is None and not self.room.allows(pool, nodes):
+            return ReasonCode.OPERATOR_LIMIT
+        return code
+
+    def lacking(self, pool: Pool) -> int:
+        """How many nodes fewer than the most it may have the pool has."""
+        return max(pool.max_nodes - self._live.get(pool.id, 0), 0)
+
+    def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
+        """The ``nodes`` there are, and those that the pool may still give, as many as ``gpus`` need.
+
+        Each pool has all that the operator's limits allow, whatever limits the budgets have.
+        """
+        size = pool.gpus_per_node or 1
+        there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
+        new = {RentalId(f"{pool.id}/{number}"): size for number in range(self.more(pool, -(-gpus // size)))}
+        return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
+
+    def more(self, pool: Pool, most: int) -> int:
+        """How many more nodes the pool may give, at most ``most``."""
+        most = min(self._left(pool), most)
+        return bisect_left(range(1, most + 1), True, key=lambda count: not self.room.allows(pool, count))
+
+    def _left(self, pool: Pool) -> int:
+        surveyed = pool.id in self._snapshot.surveys
+        if self._snapshot.stop is not None or self._snapshot.unread_rental(pool.id) is not None:
+            return 0
+        return self.lacking(pool) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
+
+    def wait(self, pool: PoolId) -> LaunchWait | None:
+        """The wait for a node of the pool that is asked for now; None where it is given at once.
+
+        Notes in ``cooled`` until when the pool is in doubt.
+        """
+        if pool not in self._waits:
+            self._waits[pool] = launch_wait(self._snapshot.pools[pool], self.probations.get(pool), self._snapshot.now)
+        wait = self._waits[pool]
+        if wait is not None and wait.probation is not None:
+            self.cooled.add(wait.probation.probation_until)
+        return wait
+
+    def take(self, pool: PoolId) -> RentalId:
+        """Count one more node of the pool, and name its rental ``<pool>-<ordinal>``, by the next ordinal.
+
+        Kubernetes tells Events by name, so a name that is used again would show those of a machine that is gone.
+        """
+        ordinal = self._next.get(pool) or 1 + self._highest(pool)
+        while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
+            ordinal += 1
+        self._next[pool] = ordinal + 1
+        self._live[pool] = self._live.get(pool, 0) + 1
+        self.room.take(self._snapshot.pools[pool])
+        return rental
+
+    def _highest(self, pool: PoolId) -> int:
+        """The highest ordinal of the pool's rentals, those that are gone included as far as they had a machine."""
+        there = (rental.ordinal for rental in self._snapshot.rentals.values() if rental.pool == pool)
+        return max(self._snapshot.pools[pool].lifetimes.ordinal, max(there, default=0))
+
+
+# What the nodes of one pool cost from now on, if nothing comes beside the jobs in sight.
+#
+# A node is billed as a whole, and stands until the last of its jobs has left: seven empty GPUs beside a job are
+# paid for as long as that job runs. Jobs that wait go onto GPUs that are free, the fullest node first, then onto
+# new nodes, or where GPUs come free first if that is what they wait for. Those for which the pool has no room
+# follow each other on its nodes, as many beside each other as a node takes.
+
+
+@dataclass(slots=True, eq=False)
+class StandingNode:
+    """A node at ``price`` dollars a second, ready in ``ready`` seconds, with (GPUs, seconds left) of each job on it.
+
+    ``least``: seconds for which it is paid for in any case.
+    """
+
+    price: float
+    ready: float = 0.0
+    least: float = 0.0
+    jobs: list[tuple[int, float]] = field(default_factory=list)
+
+    def free(self, size: int) -> int:
+        """GPUs of its ``size`` that no job has."""
+        return size - sum([gpus for gpus, _ in self.jobs])
+
+    def left_in(self, gpus: int, size: int) -> float:
+        """Seconds until its jobs have left so many of its ``size`` GPUs; infinite if they never do."""
+        free = self.free(size)
+        for left, more in sorted([(left, more) for more, left in self.jobs]):
+            free += more
+            if free >= gpus:
+                return left
+        return inf
+
+    def stands(self) -> float:
+        """Seconds until it can be given back."""
+        return max([self.least, *[left for _, left in self.jobs]])
+
+
+class StandingNodes:
+    """Nodes as they stand, and what they cost within any time."""
+
+    def __init__(self, nodes: Iterable[StandingNode]) -> None:
+        self.nodes = tuple(nodes)
+
+    def dollars(self, seconds: float) -> float:
+        """What they cost within so many seconds, until they can be given back."""
+        stands, paid, prices = self._sums
+        over = bisect_right(stands, seconds)
+        return paid[over] + (seconds * prices[over] if prices[over] else 0.0)
+
+    @cached_property
+    def _sums(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
+        """For how long each stands, the soonest first; for each number of these what they cost in all, and what a
+        second of all others costs.
+        """
+        each = sorted([(node.stands(), node.price) for node in self.nodes])
+        paid = accumulate([stands * price for stands, price in each], initial=0.0)
+        prices = accumulate([price for _, price in reversed(each)], initial=0.0)
+        return [stands for stands, _ in each], [*paid], [*prices][::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingJob:
+    """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready.
+
+    ``runs``: whether it runs until then, so that what nodes cost while they wait for others brings it on.
+    """
+
+    gpus: int
+    nodes: int
+    seconds: float
+    runs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffer:
+    """New nodes of ``size`` GPUs: ``price`` dollars a second, ready after ``start`` seconds, ``most`` of them."""
+
+    size: int
+    price: float
+    start: float
+    most: int
+
+
+class RunDown:
+    """The nodes of a pool, and the ``dollars`` that they cost within ``seconds``."""
+
+    def __init__(self, nodes: StandingNodes, offer: NodeOffer, seconds: float) -> None:
+        self.dollars = nodes.dollars(seconds)
+        self._standing = nodes
+        self._offer = offer
+        self._seconds = seconds
+        self._more = offer.most
+
+    @cached_property
+    def _by_free(self) -> dict[int, list[StandingNode]]:
+        """Its own nodes, by their free GPUs."""
+        found: dict[int, list[StandingNode]] = {}
+        for node in self._standing.nodes:
+            own = StandingNode(node.price, node.ready, node.least, [*node.jobs])
+            found.setdefault(own.free(self._offer.size), []).append(own)
+        return found
+
+    @property
+    def most_free(self) -> int:
+        """The most GPUs that are free on a node."""
+        return max([free for free, there in self._by_free.items() if there], default=0)
+
+    def adds(self, job: WaitingJob) -> float:
+        """Dollars that the job would add, if it came next."""
+        nodes = self._room(job)
+        if nodes is None:
+            beside = max(self._offer.size // job.gpus, 1)
+            return self._offer.price * job.nodes * min(job.seconds, self._seconds) / beside
+        begins = _begins(nodes)
+        return sum([self._more_paid(node, _until(job, node, begins)) for node in nodes])
+
+    def add(self, job: WaitingJob) -> float | None:
+        """Add the job. Returns in how many seconds its nodes are ready; None where there is no room for it."""
+        nodes = self._room(job)
+        if nodes is None:
+            self.dollars += self.adds(job)
+            return None
+        begins = _begins(nodes)
+        self._put(job, nodes, begins)
+        return begins
+
+    def follow(self, job: WaitingJob) -> None:
+        """Add a job that waits for GPUs which others leave, where they come free first: like any other if there are
+        none, or if the pool is full and many wait.
+        """
+        begins, node = inf, None
+        for each in self._nodes() if job.nodes == 1 and self._more else ():
+            seconds = each.left_in(job.gpus, self._offer.size)
+            if seconds < begins:
+                begins, node = seconds, each
+        if node is None:
+            self.add(job)
+        else:
+            self._put(job, (node,), begins)
+
+    def _nodes(self) -> Iterator[StandingNode]:
+        return (node for there in self._by_free.values() for node in there)
+
+    def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], begins: float) -> None:
+        """Put the job onto the nodes from ``begins`` on, of which those that are not there yet are rented."""
+        size = self._offer.size
+        for node in nodes:
+            there = self._by_free.get(node.free(size), [])
+            if node in there:
+                there.remove(node)
+            else:
+                self._more -= 1
+            until = _until(job, node, begins)
+            self.dollars += self._more_paid(node, until)
+            node.jobs.append((job.gpus, until))
+            self._by_free.setdefault(node.free(size), []).append(node)
+
+    def _more_paid(self, node: StandingNode, until: float) -> float:
+        return self._paid(node, max(node.stands(), until)) - self._paid(node, node.stands())
+
+    def _paid(self, node: StandingNode, stands: float) -> float:
+        return node.price * min(stands, self._seconds)
+
+    def _room(self, job: WaitingJob) -> Sequence[StandingNode] | None:
+        """The nodes that the job would have, those to be rented included; None where there is no room for it."""
+        found: list[StandingNode] = []
+        for free in sorted(self._by_free):
+            if free >= job.gpus:
+                found += self._by_free[free][: job.nodes - len(found)]
+        new = job.nodes - len(found)
+        if new > self._more:
+            return None
+        return [*found, *[StandingNode(self._offer.price, self._offer.start) for _ in range(new)]]
+
+
+def _begins(nodes: Sequence[StandingNode]) -> float:
+    """Seconds until all of a job's nodes are ready."""
+    return max([node.ready for node in nodes])
+
+
+def _until(job: WaitingJob, node: StandingNode, begins: float) -> float:
+    """Seconds until the job leaves one of its nodes."""
+    return (node.ready if job.runs else begins) + job.seconds

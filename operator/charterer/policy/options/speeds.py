@@ -1,0 +1,385 @@
+"""How fast jobs are: measured, of variants, assumed on other GPU types, and hoped of widths never measured."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import exp, fsum, log, sqrt
+from typing import Final, NamedTuple
+
+from charterer.domain.ids import ClassId
+from charterer.domain.job import Variant
+from charterer.domain.money import Price
+from charterer.domain.pool import CapacityType
+from charterer.domain.profile import (
+    FAILURES_KEPT_SECONDS,
+    TRIAL_STEP,
+    Amdahl,
+    CurveSource,
+    FailedWidth,
+    Phase,
+    PowerLaw,
+    Profile,
+    SpeedCurve,
+    ThroughputTable,
+)
+from charterer.domain.time import Instant, after
+from charterer.gpu_types import RelativeSpeed, compute_part, relative_speeds, slice_speed
+from charterer.policy.options.market import PoolOffer
+from charterer.policy.options.pair_speeds import Parts
+
+# How fast a class of jobs is at a width: throughput of a curve, and speed relative to the class's reference option.
+
+
+def throughput(form: ThroughputTable | Amdahl | PowerLaw, gpus: int) -> float | None:
+    """Throughput on ``gpus`` GPUs in the curve's unit; None where the curve says nothing.
+
+    A table is read linearly between its points and never beyond its first or last one: what has not been measured
+    is not offered.
+    """
+    match form:
+        case ThroughputTable(points):
+            at = bisect_left(points, gpus, key=lambda point: point[0])
+            if at == len(points):
+                return None
+            right_gpus, right = points[at]
+            if right_gpus == gpus:
+                return right
+            if at == 0:
+                return None
+            left_gpus, left = points[at - 1]
+            return left + (right - left) * (gpus - left_gpus) / (right_gpus - left_gpus)
+        case Amdahl(parallel, value):
+            return value / ((1.0 - parallel) + parallel / gpus)
+        case PowerLaw(exponent, value):
+            return value * float(gpus**exponent)
+
+
+def reference_width(form: ThroughputTable | Amdahl | PowerLaw) -> int:
+    """The smallest width of a curve: a table's first number of GPUs, 1 for the formulas."""
+    return form.points[0][0] if isinstance(form, ThroughputTable) else 1
+
+
+def reference_throughput(profile: Profile) -> float | None:
+    """Throughput of the class's reference option (first phase's first curve, smallest width); None without curves."""
+    if not profile.phases or not profile.phases[0].curves:
+        return None
+    form = profile.phases[0].curves[0].form
+    return throughput(form, reference_width(form))
+
+
+def speed(profile: Profile, phase: int, gpu_type: str, gpus: int, reference: float | None = None) -> float | None:
+    """Units of work per second on ``gpus`` GPUs of a type in a phase, where the reference option does one.
+
+    None if unknown. Of several curves for a type the first counts. ``reference``: throughput of the reference option,
+    where the profile's own is not what work is measured by.
+    """
+    reference = reference_throughput(profile) if reference is None else reference
+    form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
+    if form is None or not reference:
+        return None
+    value = throughput(form, gpus)
+    return value / reference if value is not None and value > 0 else None
+
+
+# Widths on which runs failed before the class was ever measured there, for example for lack of memory.
+#
+# No speedup curve shows that a width fails. So the width leaves the class's menu for an hour after the first
+# failure, and four times as long after each further one, because each costs a job a run. It comes back because the
+# failure may have had another cause. The job whose run failed never goes there again: trials must not use up its
+# ``backoffLimit``. A width that was measured is not avoided: a failure there is the job's own fault.
+
+
+QuarantinedWidths = frozenset[tuple[str, int]]
+"""Widths by GPU type."""
+
+_FIRST_SECONDS = 3600.0
+"""Seconds. A temporary fault, such as an image or a data set that is unavailable, is mostly over by then."""
+_FACTOR = 4.0
+
+
+def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Mapping[ClassId, QuarantinedWidths]:
+    """By class, where there are any, the widths that are not to be chosen now."""
+    found = {}
+    for name, profile in profiles.items():
+        if profile.failed:
+            found[name] = frozenset((failed.gpu_type, failed.gpus) for failed, _ in quarantines(profile, now))
+    return {name: widths for name, widths in found.items() if widths}
+
+
+def quarantines(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
+    """The widths that the class leaves alone now, and until when."""
+    ends = [(failed, after(failed.at, backoff_seconds(failed.failures))) for failed in profile.failed]
+    return [(failed, end) for failed, end in ends if now < end and not _measured(profile, failed.gpu_type, failed.gpus)]
+
+
+def backoff_seconds(failures: int) -> float:
+    """Seconds for which a width is avoided after that number of failures."""
+    seconds = _FIRST_SECONDS
+    for _ in range(failures - 1):
+        seconds = min(seconds * _FACTOR, FAILURES_KEPT_SECONDS)
+    return seconds
+
+
+def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
+    """The widths among ``widths`` that were never measured in a learned class: a job's own failures count on these."""
+    if not profile.reports:
+        return frozenset()
+    return frozenset(width for width in widths if not _measured(profile, *width))
+
+
+def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:
+    return any(
+        width == gpus and origin.source is CurveSource.MEASURED
+        for curve in profile.phases[0].curves
+        if curve.gpu_type == gpu_type
+        for width, _, origin in curve.learned
+    )
+
+
+# The speeds of a job's variants by one measure.
+#
+# Each variant has a class of its own, with a curve in a unit of its own. What they have in common is the sample: a
+# throughput times ``Profile.samples`` is samples a second. All are measured by one reference, that of the first
+# class which has a curve, the template's before the others'.
+
+
+_MOST_APART: Final = 100.0
+"""Largest ratio of what a GPU does in two variants. The largest that is published is eight times the speed of eight
+GPUs on one (MariusGNN), 64; a step of 128 samples or more that is taken for a sample is beyond."""
+
+
+class ClassKnowledge(NamedTuple):
+    """The facts of one class from which a menu follows.
+
+    ``explore``: whether its budget pays for trials; ``quarantined``: widths that are not to be chosen now; ``parts``:
+    what it keeps on shared GPUs where partners are chosen.
+    """
+
+    profile: Profile | None
+    explore: bool = False
+    quarantined: QuarantinedWidths = frozenset()
+    parts: Parts = ()
+
+
+def has_curve(profile: Profile | None) -> bool:
+    """Whether a variant may be chosen by it: its curves are declared, or were learned of jobs of this class."""
+    return profile is not None and not profile.unproven and bool(profile.phases and profile.phases[0].curves)
+
+
+def measuring_profile(profiles: Sequence[Profile | None]) -> Profile | None:
+    """The profile whose reference option measures all; None where no profile, the template's first, has a curve."""
+    template, *others = profiles
+    if template is not None and reference_throughput(template):
+        return template
+    return next((profile for profile in others if has_curve(profile)), None)
+
+
+def reference_in(profile: Profile, measure: Profile) -> float | None:
+    """The throughput of the measure's reference option in the unit of ``profile``."""
+    reference = reference_throughput(measure)
+    return reference if reference is None or profile is measure else reference * measure.samples / profile.samples
+
+
+def paced(profile: Profile, ends: Sequence[float]) -> Profile:
+    """The profile in phases that end at ``ends``: in each as fast as in the mean over it, which takes the same time."""
+    if tuple(ends) == tuple(phase.until for phase in profile.phases):
+        return profile
+    phases = [Phase(end, _between(profile, begin, end)) for begin, end in zip((0.0, *ends), ends, strict=False)]
+    return replace(profile, phases=tuple(phases))
+
+
+def _between(profile: Profile, begin: float, end: float) -> tuple[SpeedCurve, ...]:
+    parts: list[tuple[float, Phase]] = []
+    since = 0.0
+    for phase in profile.phases:
+        part = min(phase.until, end) - max(since, begin)
+        if part > 0.0:
+            parts.append((part, phase))
+        since = phase.until
+    return parts[0][1].curves if len(parts) == 1 else tuple([_mean(curve, parts) for curve in parts[0][1].curves])
+
+
+def _mean(curve: SpeedCurve, parts: Sequence[tuple[float, Phase]]) -> SpeedCurve:
+    """A learned curve in the mean over parts of phases, which all have its widths."""
+    assert isinstance(curve.form, ThroughputTable)
+    forms = [(part, other.form) for part, phase in parts for other in phase.curves if other.gpu_type == curve.gpu_type]
+    points = []
+    for gpus, value in curve.form.points:
+        seconds = [part / (throughput(form, gpus) or value) for part, form in forms]
+        points.append((gpus, sum(part for part, _ in forms) / sum(seconds)))
+    return replace(curve, form=ThroughputTable(tuple(points)))
+
+
+def units_differ(profile: Profile, measure: Profile) -> str:
+    """Why the curves of a variant cannot be in the unit of those that measure; empty where they may be.
+
+    What was measured of both is believed, however it differs.
+    """
+    if profile is measure or (profile.reports and measure.reports):
+        return ""
+    for curve in profile.phases[0].curves:
+        other = next((other for other in measure.phases[0].curves if other.gpu_type == curve.gpu_type), None)
+        if other is None:
+            continue
+        here, there = _of_a_gpu(curve) * profile.samples, _of_a_gpu(other) * measure.samples
+        if not there / _MOST_APART <= here <= there * _MOST_APART:
+            return (
+                f"by SpeedupProfile {profile.id.name} a GPU of {curve.gpu_type} does {here:.4g} "
+                f"samples a second, and {there:.4g} by SpeedupProfile {measure.id.name}, which is more than "
+                f"{_MOST_APART:g} times apart: give spec.curves of both in samples a second, or leave them out to have "
+                "them learned; until then the variant is no option"
+            )
+    return ""
+
+
+def widths_differ(variant: Variant, profile: Profile) -> str:
+    """Why a variant can have no width of its declared curves; empty where it can, or its curves are learned."""
+    tables = [curve.form for curve in profile.declared if isinstance(curve.form, ThroughputTable)]
+    if profile.reports or not tables or len(tables) < len(profile.declared):
+        return ""
+    points = [form.points for form in tables]
+    if any(ends[0][0] <= variant.most and variant.least <= ends[-1][0] for ends in points):
+        return ""
+    widths = sorted({gpus for of_table in points for gpus, _ in of_table})
+    asked = f"{variant.least}" if variant.least == variant.most else f"{variant.least} to {variant.most}"
+    return (
+        f"it may have {asked} GPUs, and SpeedupProfile {profile.id.name} has curves at "
+        f"{widths[0]} to {widths[-1]} only: correct the variant's gpus or spec.curves, or leave the curves out to have "
+        "them learned; until then the variant is no option"
+    )
+
+
+def _of_a_gpu(curve: SpeedCurve) -> float:
+    gpus = reference_width(curve.form)
+    return (throughput(curve.form, gpus) or 0.0) / gpus
+
+
+# How fast a width that was never measured, or hardly, is hoped to be.
+#
+# A learned curve says of a width that never ran what is expected of it, which is cautious: planned by that alone,
+# jobs would run for ever where the first ones happened to. So the next width to try counts as faster than expected,
+# by half the way (in the logarithm) to the upper end of its 90 % interval. If that makes it a job's best choice,
+# the job runs there, reports within a minute, and from ten reports on the width counts as known; if it disappoints,
+# the job moves back where that pays. (Optimism in the face of uncertainty: Lai and Robbins 1985; Auer, Cesa-Bianchi
+# and Fischer 2002.)
+#
+# Widths to try double: one that lies within a factor of two of a measured one is known well enough from it.
+
+
+SURE_REPORTS = 10
+"""A report scatters by some 5 %, and the first comes at a batch size that is not yet the best: after an unlucky one a
+class would stay away for good. Ten are known to 1.6 %, less than neighbouring widths differ by."""
+
+
+def exploration_candidates(profile: Profile) -> Mapping[str, frozenset[int]]:
+    """By GPU type, where there are any, numbers of GPUs that are worth a trial.
+
+    That is: if they are a good choice when they are as fast as may be hoped.
+    """
+    types = {curve.gpu_type for phase in profile.phases for curve in phase.curves if curve.origins}
+    return {gpu_type: found for gpu_type in types if (found := _to_try(profile, gpu_type))}
+
+
+def _to_try(profile: Profile, gpu_type: str) -> frozenset[int]:
+    known = [
+        (gpus, origin.reports if origin.source is CurveSource.MEASURED else 0)
+        for phase in profile.phases
+        for curve in phase.curves
+        if curve.gpu_type == gpu_type
+        for gpus, _, origin in curve.learned
+    ]
+    ran = {gpus for gpus, reports in known if reports}
+    unsure = {gpus for gpus, reports in known if 0 < reports < SURE_REPORTS}
+    widest = max(ran) if ran else min((gpus for gpus, _ in known), default=0) / TRIAL_STEP
+    return frozenset(
+        gpus
+        for gpus, _ in known
+        if gpus in unsure or (gpus <= TRIAL_STEP * widest and not any(_near(gpus, other) for other in ran))
+    )
+
+
+def _near(width: int, other: int) -> bool:
+    return width < TRIAL_STEP * other and other < TRIAL_STEP * width
+
+
+def optimistic_speed(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:
+    """The profile with the widths to try as fast as may be hoped; the same object where there are none."""
+    if not tried:
+        return profile
+    phases = tuple(
+        Phase(phase.until, tuple(_optimistic(curve, tried.get(curve.gpu_type, frozenset())) for curve in phase.curves))
+        for phase in profile.phases
+    )
+    return replace(profile, phases=phases)
+
+
+def _optimistic(curve: SpeedCurve, tried: frozenset[int]) -> SpeedCurve:
+    learned = curve.learned if tried else ()
+    points = tuple(
+        (gpus, sqrt(value * max(origin.high, value)) if gpus in tried else value) for gpus, value, origin in learned
+    )
+    return replace(curve, form=ThroughputTable(points)) if points else curve
+
+
+# How fast GPU types are assumed to be for jobs of which nothing is measured: by data sheets, and without one by
+# price.
+#
+# A type without a data sheet is guessed to do as much work for a dollar as the known types of its market do, in the
+# geometric mean: what sells at twice the price of a GPU-hour is twice as fast. In Google's price list that ships
+# with Charterer GPU-hours differ by a factor of eleven in their price, and by 1.4 in the work for a dollar. The
+# guess is bounded by the fastest known type, because a price alone is no reason to expect more than anybody has
+# measured; it is not bounded from below, so a cheap type looks slow, not like a bargain. So it never looks cheaper
+# than the best known type of its market, and is chosen where that is full, or where its pace lies between those of
+# the others and an hour is worth that much. The interval is the widest: from what the slowest known type does at
+# worst to the fastest. The first run that reports puts an end to the guess.
+#
+# If no type is known, nothing says what a dollar buys. All types count as equally fast, and the cheapest is begun
+# with.
+
+
+def assumed_speeds(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, RelativeSpeed]:
+    """The speed of every type that is offered, relative to the fastest known one, or to whole GPUs if none is known."""
+    types = sorted({offer.gpu_type for offer, _ in offers})
+    known = relative_speeds(types)
+    slowest = min((speed.low for speed in known.values()), default=0.0)
+    guesses = {each: _guess(each, known, offers) for each in types if each not in known}
+    return {**known, **{each: RelativeSpeed(guess, min(guess, slowest), 1.0) for each, guess in guesses.items()}}
+
+
+def _guess(gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]) -> float:
+    hourly = _one_market(gpu_type, known, offers)
+    # Work for a dollar: of a slice as of its whole GPU, of which it costs as large a part as it has compute units.
+    for_a_dollar = [
+        log(speed.estimate / slice_speed(each) * compute_part(each) / hourly[each])
+        for each, speed in known.items()
+        if each in hourly
+    ]
+    if not for_a_dollar or gpu_type not in hourly:  # no type is known, or a price of zero says nothing
+        return slice_speed(gpu_type)
+    whole = exp(fsum(for_a_dollar) / len(for_a_dollar)) * hourly[gpu_type] / compute_part(gpu_type)
+    return min(whole * slice_speed(gpu_type), 1.0)
+
+
+def _one_market(
+    gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]
+) -> Mapping[str, float]:
+    """The prices of a GPU-hour by type: on demand if this type and a known one are sold so, otherwise as spot."""
+    for capacity in CapacityType:
+        # A discount for being taken back is no sign of a slow GPU, so a spot price is not held against others.
+        hourly = _hourly([(offer, price) for offer, price in offers if offer.capacity_type is capacity])
+        if gpu_type in hourly and any(each in hourly for each in known):
+            return hourly
+    return _hourly(offers)
+
+
+def _hourly(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, float]:
+    """The lowest price of a GPU-hour by type, in micro-dollars; of nodes that are paid for anyway, what is paid."""
+    hourly: dict[str, float] = {}
+    for offer, price in offers:
+        paid = price if offer.paid is None else offer.paid
+        each = paid.micros_per_hour / offer.gpus_per_node
+        if each > 0.0:
+            hourly[offer.gpu_type] = min(each, hourly.get(offer.gpu_type, each))
+    return hourly

@@ -1,4 +1,0 @@
-"""The virtual clock, the world in which events happen, and the interfaces of policies and knowledge.
-
-No policy and no knowledge of its own.
-"""

@@ -1,4 +1,0 @@
-"""Jobs that really ran, as values and as CSV files, and what a policy would have saved on them.
-
-No simulation is run in here; ``simulate.replay`` does that.
-"""

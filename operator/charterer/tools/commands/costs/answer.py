@@ -1,0 +1,317 @@
+"""What ``charterer costs`` answers: sums of a month, and how they compare with the ledger."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import click
+
+from charterer.cost_record import month_of
+from charterer.domain.billing import accrued, opening_in, spent
+from charterer.domain.budget import Budget, Cause, DayCosts
+from charterer.domain.cost_row import CostRow, Payer, RecordedCost
+from charterer.domain.money import ZERO, Money, apportion, total
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant
+from charterer.ledger.attribution import gpus_of, in_vain
+from charterer.ledger.cost_rows import Part, next_part, rows
+from charterer.sentences import similar_names
+
+# Sums of the rows of the record of costs by what a person asks for.
+
+
+LABEL: Final = "label:"
+PURPOSE: Final = "purpose"
+NAMESPACE: Final = "namespace"
+
+_OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
+    NAMESPACE: lambda payer: payer.namespace,
+    "class": lambda payer: payer.job_class,
+    "user": lambda payer: payer.user,
+    "job": lambda payer: f"{payer.namespace}/{payer.job}",
+}
+_OF_ALL: Final[Mapping[str, Callable[[CostRow], str]]] = {
+    "pool": lambda row: row.pool,
+    PURPOSE: lambda row: purpose(row.cause),
+}
+
+
+def purpose(cause: Cause) -> str:
+    """The cause in words: ``job``, ``incomplete gang``."""
+    return cause.value.replace("_", " ")
+
+
+class KeysType(click.ParamType[tuple[str, ...]]):
+    """What to sum by: names with commas between them."""
+
+    name = "keys"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
+        """The names, each once."""
+        if isinstance(value, tuple):
+            return value
+        keys = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
+        known = [*_OF_JOBS, *_OF_ALL, f"{LABEL}KEY"]
+        for key in keys:
+            if key == LABEL:
+                self.fail("label: has no key: write label:team for the label team", param, ctx)
+            if (key not in known and not key.startswith(LABEL)) or key == f"{LABEL}KEY":
+                self.fail(f"{key!r} is nothing that costs can be summed by: {similar_names(key, known)}", param, ctx)
+        return keys
+
+
+@dataclass(frozen=True, slots=True)
+class SumKey:
+    """``cells``: the values of the keys asked for, None without a job. ``cause``: None where all are together."""
+
+    budget: str
+    cells: tuple[str | None, ...]
+    cause: Cause | None
+
+
+@dataclass(slots=True)
+class CostSum:
+    """``open_cost``: the part that is not on record yet. ``waste``: what was shared out to it, beside its own cost."""
+
+    cost: Money = ZERO
+    open_cost: Money = ZERO
+    waste: Money = ZERO
+    gpu_seconds: int = 0
+
+
+@dataclass(slots=True)
+class CostSums:
+    """The rows summed by ``keys``, in each budget and pool. ``labels``: keys of labels that were seen."""
+
+    keys: Sequence[str]
+    by_pool: dict[tuple[SumKey, str], CostSum] = field(default_factory=lambda: defaultdict(CostSum))
+    labels: set[str] = field(default_factory=set)
+    jobs: int = 0
+
+    @property
+    def of_jobs(self) -> bool:
+        """Whether a key is one of jobs, so that what no job held has sums of its own."""
+        return any(key not in _OF_ALL for key in self.keys)
+
+    @property
+    def with_cause(self) -> bool:
+        """Whether the causes have sums of their own."""
+        return self.of_jobs or PURPOSE in self.keys
+
+    def add(self, rows: Iterable[tuple[CostRow, bool]]) -> None:
+        """Add rows, each with whether it is still open."""
+        values = [_value_of(key) for key in self.keys]
+        with_cause = self.with_cause
+        for row, is_open in rows:
+            payer = row.payer
+            if payer is not None:
+                self.jobs += 1
+                self.labels.update(payer.labels)
+            cells = tuple(value(row, payer) for value in values)
+            added = self.by_pool[SumKey(row.budget, cells, row.cause if with_cause else None), row.pool]
+            added.cost += row.cost
+            added.gpu_seconds += row.gpu_seconds
+            if is_open:
+                added.open_cost += row.cost
+
+    def add_days(self, budget: str, days: Iterable[DayCosts]) -> None:
+        """Add days of a budget's status, which know namespaces and purposes only."""
+        for day in days:
+            amounts: list[tuple[Cause, str | None, Money]] = [
+                (cause, None, amount) for cause, amount in day.by_cause.items() if cause is not Cause.JOB
+            ]
+            amounts += [(Cause.JOB, name, amount) for name, amount in day.by_namespace.items()]
+            for cause, namespace, amount in amounts:
+                cells = tuple(namespace if key == NAMESPACE else purpose(cause) for key in self.keys)
+                self.by_pool[SumKey(budget, cells, cause if self.with_cause else None), ""].cost += amount
+
+    def share_waste(self) -> None:
+        """Share out what no job held of each pool to the jobs of that pool and budget, in proportion to their cost.
+
+        What was spent on a pool that no job used stays where it is.
+        """
+        pools: dict[tuple[str, str], dict[bool, list[tuple[SumKey, str]]]] = defaultdict(lambda: defaultdict(list))
+        for key in self.by_pool:
+            pools[key[0].budget, key[1]][key[0].cause is Cause.JOB].append(key)
+        for found in pools.values():
+            jobs = {str(number): key for number, key in enumerate(sorted(found[True], key=repr))}
+            weights = {name: max(self.by_pool[key].cost.micros, 0) for name, key in jobs.items()}
+            if not any(weights.values()):
+                continue
+            for key in found[False]:
+                gone = self.by_pool.pop(key)
+                for name, part in _shared(gone.cost, weights).items():
+                    self.by_pool[jobs[name]].waste += part
+                for name, part in _shared(gone.open_cost, weights).items():
+                    self.by_pool[jobs[name]].open_cost += part
+
+    def sums(self) -> list[tuple[SumKey, CostSum]]:
+        """By budget, jobs before all else, and the largest amount first."""
+        found: dict[SumKey, CostSum] = defaultdict(CostSum)
+        for (key, _), each in self.by_pool.items():
+            one = found[key]
+            one.cost += each.cost
+            one.open_cost += each.open_cost
+            one.waste += each.waste
+            one.gpu_seconds += each.gpu_seconds
+        return sorted(found.items(), key=_order)
+
+
+def _shared(amount: Money, weights: Mapping[str, int]) -> Mapping[str, Money]:
+    if amount.micros >= 0:
+        return apportion(amount, weights)
+    return {name: -part for name, part in apportion(-amount, weights).items()}
+
+
+def _order(item: tuple[SumKey, CostSum]) -> tuple[str, bool, int, str]:
+    key, found = item
+    return key.budget, key.cause not in (Cause.JOB, None), -(found.cost + found.waste).micros, repr(key)
+
+
+def _value_of(key: str) -> Callable[[CostRow, Payer | None], str | None]:
+    if key in _OF_ALL:
+        of_row = _OF_ALL[key]
+        return lambda row, payer: of_row(row)
+    if key in _OF_JOBS:
+        of_job = _OF_JOBS[key]
+        return lambda row, payer: None if payer is None else of_job(payer)
+    label = key.removeprefix(LABEL)
+    return lambda row, payer: None if payer is None else payer.labels.get(label, "")
+
+
+# The rows of a month: those on record, and those that the cluster's present state adds.
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerMonth:
+    """What a budget's ledger says of a month in [start, end). ``is_open``: it goes on.
+
+    ``spent`` includes ``opening``; None where the ledger does not know the month. ``amount``: what the budget had to
+    spend, None where that is not known. ``with_below``: what it and the budgets below it have in all; None without any.
+    """
+
+    start: Instant
+    end: Instant
+    is_open: bool
+    spent: Money | None
+    opening: Money = ZERO
+    amount: Money | None = None
+    with_below: Money | None = None
+
+
+def ledger_month(
+    budget: Budget, rentals: Sequence[Rental], bounds: tuple[Instant, Instant], now: Instant
+) -> LedgerMonth:
+    """The ledger of the month that lies in ``bounds``."""
+    start, end = bounds
+    balance = budget.balance
+    if balance is not None and start <= balance.period_start < end:
+        opening = opening_in(budget, balance.period_start)
+        share = budget.share
+        with_below = None if share is None or share.below <= ZERO else share.in_all
+        return LedgerMonth(start, end, True, spent(budget, rentals, now), opening, budget.own_aim, with_below)
+    for past in () if balance is None else balance.history:
+        if start <= past.start < end:
+            opening = opening_in(budget, past.start) if budget.created < end else ZERO
+            return LedgerMonth(start, end, False, past.spent, opening, past.aim)
+    return LedgerMonth(start, end, now < end, None)
+
+
+def open_rows(snapshot: Snapshot, budget: Budget) -> list[CostRow]:
+    """What the budget's rentals cost up to now and is not in the record of costs, as it will be there."""
+    rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
+    vain = in_vain(rentals, snapshot)
+    return [
+        row
+        for rental in rentals
+        for part, then in _open_parts(rental, budget, snapshot.now)
+        for row in rows(
+            part,
+            then,
+            budget,
+            snapshot.pools.get(rental.pool),
+            gpus_of(rental, snapshot),
+            in_vain=rental.id in vain,
+        )
+    ]
+
+
+def _open_parts(rental: Rental, budget: Budget, now: Instant) -> Iterator[tuple[Part, Rental]]:
+    """The parts that are not on record, the last one up to now; each with the rental as it is when that is recorded."""
+    while (part := next_part(rental, budget.time_zone)) is not None and part.start <= now:
+        if part.end > now:
+            part = replace(part, end=now, after=RecordedCost(now, accrued(rental, now), part.after.parts))
+        yield part, rental
+        if part.end >= (now if rental.ended is None else min(now, rental.ended)):
+            return
+        rental = replace(rental, recorded=part.after)
+
+
+def month_rows(
+    month: str, recorded: Iterable[CostRow], still_open: Sequence[CostRow]
+) -> Iterator[tuple[CostRow, bool]]:
+    """Each row of the month, and whether it is still open.
+
+    ``recorded``: of the month, from the record of costs, which was read after the cluster. ``still_open``: of all
+    months, from the cluster. What was recorded meanwhile is still open here, and counts once.
+    """
+    first: dict[str, int] = {}
+    for row in still_open:
+        first[row.rental_uid] = min(row.part, first.get(row.rental_uid, row.part))
+    for row in recorded:
+        if row.rental_uid not in first or row.part < first[row.rental_uid]:
+            yield row, False
+    for row in still_open:
+        if month_of(row) == month:
+            yield row, True
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetMonth:
+    """A budget's month. ``ledger`` is None where the cluster was not read or has no such budget."""
+
+    budget: str
+    time_zone: str
+    ledger: LedgerMonth | None
+    sums: Sequence[tuple[SumKey, CostSum]]
+
+    @property
+    def cost(self) -> Money:
+        """What its rentals cost, as far as it is known."""
+        return total(found.cost + found.waste for _, found in self.sums)
+
+    @property
+    def still_open(self) -> Money:
+        """What of that is not on record yet."""
+        return total(found.open_cost for _, found in self.sums)
+
+    @property
+    def on_record(self) -> Money:
+        """What of that is on record."""
+        return self.cost - self.still_open
+
+    @property
+    def not_on_record(self) -> Money:
+        """What the ledger has and the rows lack; negative if rows are those of a former budget of that name."""
+        if self.ledger is None or self.ledger.spent is None:
+            return ZERO
+        return self.ledger.spent - self.ledger.opening - self.cost
+
+
+@dataclass(frozen=True, slots=True)
+class CostsAnswer:
+    """The sums by ``keys`` of each budget; ``with_cause``: what no job held has sums of its own.
+
+    ``shares_waste``: it was shared out to the jobs. ``place``: of the record, empty without one.
+    """
+
+    month: str
+    keys: Sequence[str]
+    with_cause: bool
+    shares_waste: bool
+    place: str
+    budgets: Sequence[BudgetMonth]

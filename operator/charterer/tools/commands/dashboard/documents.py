@@ -1,0 +1,494 @@
+"""The parts of the page: the documents of ``plan`` and ``costs`` as they print them, and what both leave out."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from math import ceil, isfinite
+from typing import Any, Final
+
+import aiohttp
+import click
+
+from charterer.api.names import GROUP
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import ApiError
+from charterer.cluster.paths import Resource
+from charterer.controller.snapshot.cluster_state import ClusterState
+from charterer.controller.snapshot.offline import snapshot_of
+from charterer.controller.status.jobs import job_state
+from charterer.cost_record import RecordUnavailable
+from charterer.domain.billing import opening_in
+from charterer.domain.budget import Budget
+from charterer.domain.job import Allocation, Job, RunRecord
+from charterer.domain.job_records import job_cost, spans
+from charterer.domain.reasons.phrases import name as option_name
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import Instant, format_instant, format_second, parse_instant, seconds_between
+from charterer.ledger.balance import current_rate
+from charterer.metrics import catalogue
+from charterer.sentences import similar_names, visible
+from charterer.tools.commands.costs.command import CostQuestion, costs_answer
+from charterer.tools.commands.costs.document import costs_json
+from charterer.tools.commands.plan.answer import PlanAnswer
+from charterer.tools.commands.plan.one_namespace import own_plan_json
+from charterer.tools.commands.plan.plan_json import plan_json
+from charterer.tools.commands.shared.leader import stopped_until_resumed
+from charterer.tools.commands.shared.one_namespace import OwnJobs
+from charterer.tools.commands.shared.output import JsonValue
+from charterer.tools.commands.shared.plan_report import plan_report
+
+# The widths of jobs over time, from the jobs' own records.
+
+
+def lane_json(job: Job, state: str, cost: str | None, now: Instant) -> JsonValue:
+    """The job's runs in order, at the widths that their GPUs were held with; times are milliseconds since 1970.
+
+    ``cost``: dollars of all its runs. ``why`` of a run: the reason of its width.
+    ``widthFrom`` of a run that was resized in place: since when it has its width. How long such runs had others is in
+    ``inPlace``, in all: their order is not on record.
+    """
+    return {
+        "namespace": job.namespace,
+        "name": job.name,
+        "state": state,
+        "budget": job.budget,
+        "user": job.user or None,
+        "created": _milliseconds(job.created),
+        "finished": None if job.finish is None else _milliseconds(job.finish.at),
+        "finish": None if job.finish is None else job.finish.message or job.finish.reason,
+        "cost": cost,
+        "runs": [_run_json(job, *span) for span in spans(job, now)],
+        "inPlace": [
+            {"gpus": stretch.option.gpus, "pool": stretch.option.pool, "seconds": round(stretch.seconds)}
+            for stretch in job.stretches
+        ],
+    }
+
+
+def _run_json(job: Job, run: RunRecord | Allocation, start: Instant, end: Instant) -> JsonValue:
+    option = run.option
+    shown: dict[str, JsonValue] = {
+        "since": _milliseconds(start),
+        "gpus": option.gpus,
+        "slice": option.slice or None,
+        "pool": option.pool,
+        "why": run.because or None,
+    }
+    if isinstance(run, RunRecord):
+        return shown | {
+            "run": run.number,
+            "until": _milliseconds(end),
+            "outcome": str(run.outcome),
+            "message": run.message,
+            "cost": None if run.cost is None else run.cost.decimal(),
+        }
+    made = next((found.created for found in job.runs if found.number == run.run), start)
+    if job.stretches and made < start:
+        shown |= {"since": _milliseconds(made), "widthFrom": _milliseconds(start)}
+    because = run.withdrawn_because or run.stalled_because or run.stopped_because
+    return shown | {"run": run.run, "until": None, "outcome": None, "message": because or None, "cost": None}
+
+
+def _milliseconds(at: Instant) -> int:
+    return at // 1_000
+
+
+# What was decided and what happened, newest first: runs as jobs record them, and the operator's Events on the rest.
+
+
+SHOWN: Final = 500
+"""Decisions that the page gets: what a person scrolls through. Events are kept for an hour, as a rule."""
+_EVENTS: Final = Resource("", "v1", "events", namespaced=True)
+"""The form of Events that ClusterRole view lets people read."""
+_OPERATOR: Final = f"reportingComponent={GROUP}/operator"
+
+
+async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[RawObject], str]:
+    """The operator's Events, of one namespace or all; and a sentence on why they are not there, empty if they are."""
+    try:
+        return (await client.list(_EVENTS.all(namespace), fields=_OPERATOR)).items, ""
+    except ApiError as error:
+        return (), f"decisions on nodes and pools are not shown, because Events cannot be read: {error.message}"
+
+
+def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_jobs: bool) -> JsonValue:
+    """At most ``SHOWN`` of them. Dollars and seconds of an ended run are what it cost and how long it lasted.
+
+    ``only_jobs``: leave out what is about other objects than these jobs.
+    """
+    jobs = tuple(jobs)
+    known: dict[str, set[str]] = {}
+    for job in jobs:
+        known[job.id] = {run.because for run in _runs(job)} | {run.message for run in job.records}
+    found = [
+        (_at(event), _event_json(event))
+        for event in events
+        if not _is_recorded(event, known) and (not only_jobs or event["involvedObject"].get("uid") in known)
+    ]
+    for job in jobs:
+        found += [(run.since, _said(job, run.since, "Allocated", run.because)) for run in _runs(job) if run.because]
+        found += [(run.until, _end_json(job, run)) for run in job.records]
+    found.sort(key=lambda each: -each[0])
+    return [said for _, said in found[:SHOWN]]
+
+
+def _runs(job: Job) -> Sequence[RunRecord | Allocation]:
+    return (*job.records, *job.replaced, *(() if job.allocation is None else (job.allocation,)))
+
+
+def _said(job: Job, at: Instant, reason: str, message: str) -> dict[str, JsonValue]:
+    return {
+        "at": format_second(at),
+        "kind": "TrainingJob",
+        "namespace": job.namespace,
+        "name": job.name,
+        "reason": reason,
+        "message": message,
+        "warning": False,
+        "count": 1,
+        "dollars": None,
+        "seconds": None,
+    }
+
+
+def _end_json(job: Job, run: RunRecord) -> JsonValue:
+    message = f"run {run.number} on {option_name(run.option)}" + (f": {run.message}" if run.message else "")
+    return _said(job, run.until, f"Run{run.outcome}", message) | {
+        "warning": run.outcome.counts_as_restart or str(run.outcome) in ("Failed", "NotStarted"),
+        "dollars": None if run.cost is None else run.cost.decimal(),
+        "seconds": round(seconds_between(run.since, run.until)),
+    }
+
+
+def _is_recorded(event: RawObject, known: Mapping[str, set[str]]) -> bool:
+    """Whether the record of one of these jobs tells the same."""
+    told = known.get(event["involvedObject"].get("uid"))
+    if told is None or event.get("action") not in ("Allocate", "RecordRun"):
+        return False
+    return event["action"] == "RecordRun" or event.get("message") in told
+
+
+def _at(event: RawObject) -> Instant:
+    series = event.get("series") or {}
+    at = series.get("lastObservedTime") or event.get("eventTime") or event["metadata"]["creationTimestamp"]
+    return parse_instant(at)
+
+
+def _event_json(event: RawObject) -> JsonValue:
+    about = event["involvedObject"]
+    return {
+        "at": format_second(_at(event)),
+        "kind": about.get("kind", ""),
+        "namespace": about.get("namespace", ""),
+        "name": about.get("name", ""),
+        "reason": event.get("reason", ""),
+        "message": event.get("message", ""),
+        "warning": event.get("type") == "Warning",
+        "count": (event.get("series") or {}).get("count", 1),
+        "dollars": None,
+        "seconds": None,
+    }
+
+
+# What a Prometheus has kept of budgets: more than the days in their status.
+
+
+_SPAN_SECONDS: Final = 31 * 86_400
+_STEP_SECONDS: Final = 3_600
+"""A point an hour, of a month: 744 of each series."""
+_FRESH_SECONDS: Final = 300.0
+_TIMEOUT_SECONDS: Final = 5.0
+_MOST_BYTES: Final = 16 * 1024 * 1024
+_SERIES: Final = {
+    "spent": catalogue.BUDGET_SPENT,
+    "hourly": catalogue.BUDGET_RENTED_RATE,
+    "paysPerHourSaved": catalogue.BUDGET_EXCHANGE_RATE,
+}
+
+
+class PrometheusHistory:
+    """Series of each budget from the Prometheus at ``url``, asked again when they are five minutes old."""
+
+    def __init__(self, url: str, session: aiohttp.ClientSession, clock: Callable[[], float] = time.monotonic) -> None:
+        self._url = url.rstrip("/")
+        self._session = session
+        self._clock = clock
+        self._latest: JsonValue = None
+        self._asked = float("-inf")
+
+    async def latest(self) -> JsonValue:
+        """``budgets``: by name, series by name, each with ``[seconds since 1970, value]``; ``problem``: why not."""
+        if self._clock() - self._asked >= _FRESH_SECONDS:
+            self._latest = await self._ask()
+            self._asked = self._clock()
+        return self._latest
+
+    async def _ask(self) -> JsonValue:
+        budgets: dict[str, dict[str, JsonValue]] = {}
+        try:
+            for name, spec in _SERIES.items():
+                for budget, points in (await self._range(spec.name)).items():
+                    budgets.setdefault(budget, {})[name] = points
+        except (
+            aiohttp.ClientError,
+            TimeoutError,
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ) as error:
+            reason = str(error) or type(error).__name__
+            return {"budgets": {}, "problem": f"no history from Prometheus {self._url}: {reason}"}
+        return {"budgets": budgets, "problem": None}
+
+    async def _range(self, metric: str) -> Mapping[str, JsonValue]:
+        """A month of a metric by budget; ValueError for an answer that Prometheus does not give."""
+        end = ceil(time.time())
+        query = {
+            "query": f"max by (budget) ({metric})",
+            "start": str(end - _SPAN_SECONDS),
+            "end": str(end),
+            "step": str(_STEP_SECONDS),
+        }
+        timeout = aiohttp.ClientTimeout(total=_TIMEOUT_SECONDS)
+        async with self._session.get(f"{self._url}/api/v1/query_range", params=query, timeout=timeout) as response:
+            body = await response.content.read(_MOST_BYTES + 1)
+            while len(body) <= _MOST_BYTES and (more := await response.content.read(_MOST_BYTES)):
+                body += more
+        if len(body) > _MOST_BYTES:
+            raise ValueError(f"the answer has more than {_MOST_BYTES} bytes")
+        try:
+            answer: Any = json.loads(body)
+        except (ValueError, RecursionError):
+            raise ValueError(f"HTTP {response.status}, and the answer is no JSON") from None
+        if not isinstance(answer, dict) or answer.get("status") != "success":
+            said = answer.get("error") if isinstance(answer, dict) else None
+            raise ValueError(f"HTTP {response.status}: {said or 'no success'}")
+        return {
+            str(found["metric"].get("budget", "")): [
+                [int(at), float(value)] for at, value in found["values"] if isfinite(float(value))
+            ]
+            for found in answer["data"]["result"]
+        }
+
+
+_RECORD_FRESH_SECONDS: Final = 300.0
+"""Seconds after which a record of costs, which may be of thousands of files, is read again."""
+
+Parts = Mapping[str, JsonValue]
+"""The parts of the page by name. A lane is a part of its own, ``lane:<uid>``; ``lanes`` has their order."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuestion:
+    """What is shown: ``budget``, None for all; ``record`` of costs, empty for none; ``by`` what costs are summed."""
+
+    budget: str | None = None
+    record: str = ""
+    by: tuple[str, ...] = ("namespace",)
+
+
+@dataclass(frozen=True, slots=True)
+class Sighting:
+    """The cluster as it was read. ``trouble``: why nobody acts on it; ``warnings``: what else a person should know."""
+
+    state: ClusterState
+    now: Instant
+    trouble: str = ""
+    events: Sequence[RawObject] = ()
+    warnings: Sequence[str] = field(default=())
+
+
+class MonthCosts:
+    """This month's costs, as ``charterer costs`` has them. A record of costs is read again after five minutes."""
+
+    def __init__(self, question: PageQuestion) -> None:
+        budgets = () if question.budget is None else (question.budget,)
+        self._asked = CostQuestion(None, question.record, budgets, question.by, share_waste=False, recorded_only=False)
+        self._read: Instant | None = None
+        self._known: tuple[JsonValue, str] = None, ""
+
+    def at(self, snapshot: Snapshot, now: Instant) -> tuple[JsonValue, str]:
+        """The document, None where it cannot be had; and a sentence on why, empty if it can."""
+        fresh = self._read is not None and seconds_between(self._read, now) < _RECORD_FRESH_SECONDS
+        if not fresh or not self._asked.record:
+            self._read = now
+            try:
+                self._known = costs_json(costs_answer(self._asked, snapshot, now)), ""
+            except click.ClickException as error:
+                self._known = None, error.message
+            except RecordUnavailable as error:
+                self._known = None, str(error)
+        return self._known
+
+
+def cluster_parts(seen: Sighting, question: PageQuestion, month: MonthCosts | None = None) -> Parts:
+    """The parts for somebody who may read the whole cluster. ClickException for a budget that does not exist.
+
+    ``month``: what the same question was told of costs before.
+    """
+    snapshot, now = snapshot_of(seen.state, seen.now), seen.now
+    budgets = _chosen(snapshot, question)
+    report = plan_report(snapshot)
+    plain = plan_json(PlanAnswer(report))
+    jobs = [job for job in snapshot.jobs.values() if question.budget in (None, job.budget)]
+    if question.budget is not None:
+        plain |= {key: _of_budget(plain[key], key, question.budget) for key in ("budgets", "classes", "jobs")}
+    lanes = {}
+    for job in _by_age(jobs):
+        cost = job_cost(job, snapshot.rentals, now).decimal()
+        lanes[f"lane:{job.id}"] = lane_json(job, str(job_state(job)), cost, now)
+    costs, lacking = (month or MonthCosts(question)).at(snapshot, now)
+    none = "" if snapshot.budgets else "no GPUBudget is in this cluster that can be used, so nothing is rented"
+    said = [none, stopped_until_resumed(seen.state.stop), *seen.warnings, lacking]
+    return {
+        "reading": {
+            "at": format_instant(now),
+            "namespace": None,
+            "nobodyActs": seen.trouble or None,
+            "warnings": [sentence for sentence in said if sentence],
+        },
+        "plan": plain,
+        "budgets": [_budget_json(budget, snapshot, now) for budget in budgets],
+        "costs": costs,
+        "decisions": decisions_json(seen.events, jobs, only_jobs=question.budget is not None),
+        "lanes": list(lanes),
+        **lanes,
+    }
+
+
+def own_parts(own: OwnJobs, events: Sequence[RawObject], warnings: Sequence[str]) -> Parts:
+    """The parts for somebody who may read one namespace: its jobs, from what the operator wrote there."""
+    views = {each.job.id: each.view for each in own.jobs if each.job is not None}
+    jobs = _by_age([each.job for each in own.jobs if each.job is not None])
+    lanes = {}
+    for job in jobs:
+        view = views[job.id]
+        cost = None if view.cost is None else view.cost.decimal()
+        lanes[f"lane:{job.id}"] = lane_json(job, str(view.state or "new"), cost, own.now)
+    unread = [f"TrainingJob {each.namespace}/{each.name} cannot be read" for each in own.jobs if each.job is None]
+    return {
+        "reading": {
+            "at": format_instant(own.now),
+            "namespace": own.namespace,
+            "nobodyActs": None,
+            "warnings": [*warnings, *unread],
+        },
+        "plan": own_plan_json(own),
+        "budgets": [],
+        "costs": None,
+        "decisions": decisions_json(events, jobs, only_jobs=False),
+        "lanes": list(lanes),
+        **lanes,
+    }
+
+
+def _chosen(snapshot: Snapshot, question: PageQuestion) -> list[Budget]:
+    if question.budget is not None and question.budget not in snapshot.budgets:
+        raise click.UsageError(f"no GPUBudget {question.budget}: {similar_names(question.budget, snapshot.budgets)}")
+    return [budget for name, budget in sorted(snapshot.budgets.items()) if question.budget in (None, name)]
+
+
+def _by_age(jobs: Sequence[Job]) -> list[Job]:
+    return sorted(jobs, key=lambda job: (-job.created, job.namespace, job.name))
+
+
+def _of_budget(rows: JsonValue, key: str, budget: str) -> JsonValue:
+    assert isinstance(rows, list)
+    return [row for row in rows if row["name" if key == "budgets" else "budget"] == budget]
+
+
+def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
+    """The budget's period, what its nodes cost now, and the days that its status keeps."""
+    balance, budget = budget.balance, budget.in_period_of(now)
+    start, end = budget.period
+    return {
+        "name": budget.id,
+        "timeZone": budget.time_zone,
+        "start": format_instant(start),
+        "end": format_instant(end),
+        "since": format_instant(max(start, budget.created)),
+        "aim": budget.aim.decimal(),
+        "opening": opening_in(budget, start).decimal(),
+        "hourlyNow": current_rate(budget.id, snapshot.rentals.values()).decimal(),
+        "days": [
+            {
+                "start": format_instant(day.start),
+                "spentFor": {cause.value: amount.decimal() for cause, amount in day.by_cause.items()},
+                "namespaces": {name: amount.decimal() for name, amount in day.by_namespace.items()},
+            }
+            for day in (() if balance is None else balance.costs.days)
+        ],
+    }
+
+
+# What pages are shown, part by part: each client takes what has changed since it last looked, at its own pace.
+
+
+_BATCH: Final = 256
+"""Parts in one message, so that a client that reads slowly has a bounded amount of it waiting."""
+
+
+def encode(parts: Parts) -> Mapping[str, str]:
+    """Each part as JSON in one line, its characters visible."""
+    return {name: visible(json.dumps(part, ensure_ascii=False, separators=(",", ":"))) for name, part in parts.items()}
+
+
+class Board:
+    """The latest parts. Nothing is queued: a client that is slow leaves out what was overtaken."""
+
+    def __init__(self) -> None:
+        self._parts: dict[str, tuple[int, str]] = {}
+        self._version = 0
+        self._changed = asyncio.Event()
+        self._watched = asyncio.Event()
+        self.clients = 0
+
+    def show(self, encoded: Mapping[str, str], *, whole: bool = True) -> None:
+        """Show these parts; those that are the same as before are not sent again. ``whole``: there are no others."""
+        before, version = self._parts, self._version + 1
+        fresh = {
+            name: known if (known := before.get(name)) is not None and known[1] == text else (version, text)
+            for name, text in encoded.items()
+        }
+        self._parts = fresh if whole else before | fresh
+        self._version = version
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    @contextmanager
+    def client(self) -> Iterator[None]:
+        """A page is connected meanwhile."""
+        self.clients += 1
+        self._watched.set()
+        try:
+            yield
+        finally:
+            self.clients -= 1
+            if not self.clients:
+                self._watched.clear()
+
+    async def watched(self) -> None:
+        """Wait until a page is connected."""
+        await self._watched.wait()
+
+    async def messages(self, pulse_seconds: float) -> AsyncIterator[str]:
+        """Texts for one client: JSON objects of parts by name; an empty one where nothing changed for so long."""
+        seen = 0
+        while True:
+            changed, version = self._changed, self._version
+            news = [(name, text) for name, (since, text) in self._parts.items() if since > seen]
+            for first in range(0, len(news), _BATCH):
+                yield "{" + ",".join(f"{json.dumps(name)}:{text}" for name, text in news[first : first + _BATCH]) + "}"
+            seen = version
+            try:
+                async with asyncio.timeout(pulse_seconds):
+                    await changed.wait()
+            except TimeoutError:
+                yield ""

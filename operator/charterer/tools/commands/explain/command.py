@@ -1,0 +1,393 @@
+"""``charterer explain``: why a job has this width on this pool now, and what would make another win."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import click
+
+from charterer.api.models.base import BOTTLENECKS, Condition, ConditionStatus
+from charterer.api.models.trainingjob import ToldBottleneck
+from charterer.api.models.trainingjob_status import ComparedOption, JobState
+from charterer.api.names import ConditionType
+from charterer.cluster.store import ObjectKey
+from charterer.controller.snapshot.offline import snapshot_of
+from charterer.controller.status.jobs import RULED_OUT, job_state, why_word
+from charterer.domain.job import Job
+from charterer.domain.money import ZERO
+from charterer.domain.time import Instant, format_instant
+from charterer.lifecycle.adopted import not_adopted_because
+from charterer.policy.explain.alternatives import Alternative, JobNode, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.ruled_out import RuledOut
+from charterer.sentences import is_or_are
+from charterer.tools.commands.explain.answer import Explanation, explain_job
+from charterer.tools.commands.explain.document import (
+    LIMITS,
+    TONES,
+    MoreNodes,
+    counted,
+    explain_document,
+    headline,
+    held_up_blocks,
+    late_pools,
+    limits_of,
+    more_nodes,
+    regrouping_sentence,
+    sessions_sentence,
+    summary,
+)
+from charterer.tools.commands.shared import output
+from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, call, cluster_options, read
+from charterer.tools.commands.shared.one_namespace import (
+    JobName,
+    OwnJob,
+    compared_json,
+    in_words,
+    job_name,
+    none_of,
+    own_job,
+    source_json,
+    source_sentence,
+    why_not_adopted,
+)
+from charterer.tools.commands.shared.output import (
+    FORMATS,
+    JsonValue,
+    announce_when_slow,
+    dollars_json,
+    emit,
+    late_pool_json,
+    option_json,
+    rate_json,
+    with_warnings,
+)
+from charterer.tools.commands.shared.plan_report import PlanReport, plan_report, with_trials
+from charterer.tools.documents.document import (
+    Block,
+    Document,
+    DocumentTable,
+    Heading,
+    Paragraph,
+    TableCell,
+    TableColumn,
+    Tone,
+    row,
+)
+
+# The answer of ``charterer explain`` as JSON or YAML.
+
+
+def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
+    """The whole answer, all options included; ``options`` is null where the job is not planned for."""
+    report, job, options = explanation.report, explanation.job, explanation.options
+    verdict, budget = explanation.verdict, explanation.budget
+    return {
+        "at": format_instant(report.snapshot.now),
+        "namespace": job.namespace,
+        "name": job.name,
+        "state": str(job_state(job)),
+        "summary": summary(report, job),
+        "reason": None if verdict is None else why_word(job, verdict, report.problems_of(job)),
+        "message": None if verdict is None else verdict.reason.message,
+        "limits": {
+            limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
+            for limit in limits_of(explanation)
+        },
+        "heldUp": held_up_json(explanation.held_up),
+        "resizing": regrouping_sentence(job) or None,
+        "sessions": sessions_sentence(job) or None,
+        "budget": job.budget,
+        "weight": job.weight,
+        "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
+        "workSecondsLeft": None if options is None else options.position.left,
+        "workKnown": None if options is None else options.known_work,
+        "options": None if options is None else [_option(option, explanation) for option in options.rows],
+        "node": None if explanation.node is None else _node(explanation.node),
+        "ruledOut": [_ruled_out(each) for each in explanation.ruled_out],
+        "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
+        "moreNodes": [_more_nodes(more) for more in more_nodes(explanation)],
+        "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
+        "unusedVariants": {unused.name: unused.why for unused in options.unused} if options is not None else None,
+        "changes": None if options is None else [_change(change) for change in options.changes],
+    }
+
+
+def held_up_json(told: Iterable[ToldBottleneck]) -> JsonValue:
+    """What holds the job's run up, by the type of its condition."""
+    return {found.kind: {"reason": found.reason, "message": found.message} for found in told}
+
+
+def _option(option: Alternative, explanation: Explanation) -> JsonValue:
+    return {
+        **option_json(option.option),
+        "chosen": option.rank is Rank.CHOSEN,
+        "secondsLeft": option.seconds,
+        "secondsUntilNode": option.launch_delay,
+        "secondsUntilFree": option.room_wait,
+        "costLeft": dollars_json(option.dollars),
+        "costOfEmptyGPUs": dollars_json(option.empty),
+        "perHourSaved": None if option.per_hour_saved is None else dollars_json(option.per_hour_saved),
+        "rank": str(option.rank),
+        "speed": option.option.speed,
+        "speedIs": str(option.basis),
+        "reports": option.reports,
+        "nodes": str(option.nodes),
+        "held": option.held or None,
+        "counts": [
+            {"what": figure.what, "howMuch": figure.much, "known": figure.known}
+            for figure in counted(option, explanation)
+        ],
+    }
+
+
+def _node(node: JobNode) -> JsonValue:
+    return {"rental": node.rental, "gpus": node.gpus, "empty": node.empty, "hourly": node.price.decimal()}
+
+
+def _ruled_out(found: RuledOut) -> JsonValue:
+    option = {"pool": found.pool} if found.option is None else option_json(found.option)
+    return {
+        **option,
+        "secondsLeft": found.seconds,
+        "costLeft": None if found.dollars is None else dollars_json(found.dollars),
+        "why": found.why,
+    }
+
+
+def _more_nodes(more: MoreNodes) -> JsonValue:
+    option = None if more.option is None else option_json(more.option)
+    return {"pool": more.pool, "nodes": more.nodes, "option": option, "otherJobs": list(more.others)}
+
+
+def _left_alone(width: LeftAlone) -> JsonValue:
+    return {
+        "gpuType": width.gpu_type,
+        "gpus": width.gpus,
+        "variant": width.variant,
+        "until": None if width.until is None else format_instant(width.until),
+        "message": width.message,
+    }
+
+
+def _change(change: WinningChange) -> JsonValue:
+    return {
+        **option_json(change.to),
+        "paysPerHourSaved": rate_json(change.rate),
+        "nodeHourly": None if change.node_price is None else change.node_price.decimal(),
+        "workSecondsLeft": change.work,
+    }
+
+
+# The answer of ``charterer explain`` from a job's status, for accounts that may not read the whole cluster.
+
+
+_MAY_HAVE_OPTIONS = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.RESIZING)
+
+
+def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
+    """What the status says of the job; ``every``: also the options that are both slower and dearer than its own."""
+    view = own.view
+    blocks: list[Block] = [
+        Paragraph(own_summary(own, now), Tone.STRONG),
+        Paragraph(source_sentence(view.options_as_of, now), Tone.FAINT),
+    ]
+    if own.why and not _ended(own):
+        blocks.append(Paragraph(f"{'It waits' if own.is_waiting else 'Why'} ({view.why}): {own.why}."))
+    blocks += [Paragraph(f"{found.message}.", Tone.CHANGED) for found in troubles(own) if found.message != own.why]
+    for limit in own_limits_of(own):
+        tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
+        blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
+    blocks += held_up_blocks(held_up(own))
+    if change := resizing(own):
+        blocks.append(Paragraph(change))
+    if view.options:
+        blocks += _options(view.options, every=every)
+    elif view.options_as_of is None and view.budget is not None and view.state in _MAY_HAVE_OPTIONS:
+        blocks.append(Paragraph("Its options are not compared yet: ask again in half a minute.", Tone.FAINT))
+    return Document(f"charterer explain {own.namespace}/{own.name}", tuple(blocks))
+
+
+def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
+    """The same for programs, under the keys of the whole answer as far as the status has them."""
+    view = own.view
+    ruled_out = [option for option in view.options if option.verdict == RULED_OUT]
+    return {
+        "at": format_instant(now),
+        "source": source_json(view.options_as_of),
+        "namespace": own.namespace,
+        "name": own.name,
+        "state": None if view.state is None else str(view.state),
+        "summary": own_summary(own, now),
+        "reason": view.why,
+        "message": own.why or None,
+        "troubles": [{"reason": found.reason, "message": found.message} for found in troubles(own)],
+        "limits": {
+            limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
+            for limit in own_limits_of(own)
+        },
+        "heldUp": held_up_json(held_up(own)),
+        "resizing": resizing(own) or None,
+        "budget": view.budget,
+        "options": [compared_json(option) for option in view.options if option not in ruled_out],
+        "ruledOut": [compared_json(option) for option in ruled_out],
+    }
+
+
+def own_summary(own: OwnJob, now: Instant) -> str:
+    """The job's present state, or its end, in one sentence."""
+    if own.view.state is None:
+        return f"No operator has looked at TrainingJob {own.namespace}/{own.name} yet."
+    if own.job is None:
+        return f"TrainingJob {own.namespace}/{own.name} is {own.view.state}."
+    return headline(own.job, own.view.state, ZERO if own.view.cost is None else own.view.cost, now)
+
+
+def troubles(own: OwnJob) -> Sequence[Condition]:
+    """The conditions that say what is wrong with the job's object or its pods."""
+    return [*filter(None, (own.objection, None if _ended(own) else own.not_starting))]
+
+
+def own_limits_of(own: OwnJob) -> Sequence[Condition]:
+    """The conditions of the job's targetCompletionTime and maxCost, where it has them."""
+    return [found for found in own.view.conditions if found.type in LIMITS and found.message != own.why]
+
+
+def held_up(own: OwnJob) -> Sequence[ToldBottleneck]:
+    """What holds the job's run up."""
+    told = (found for found in own.view.conditions if found.type in BOTTLENECKS)
+    return [ToldBottleneck(found.type, found.reason, found.message) for found in told]
+
+
+def resizing(own: OwnJob) -> str:
+    """How far a change of its size is, and why, as a sentence; empty where there is none."""
+    told = own.condition(ConditionType.RESIZING)
+    if told is None or told.status is not ConditionStatus.TRUE or not told.message:
+        return ""
+    return f"It is resized: {told.message}."
+
+
+def _ended(own: OwnJob) -> bool:
+    return own.view.state in (JobState.COMPLETE, JobState.FAILED, JobState.CANNOT_START)
+
+
+def _options(options: Sequence[ComparedOption], *, every: bool) -> list[Block]:
+    ruled_out = all(option.verdict == RULED_OUT for option in options)
+    shown = [option for option in options if every or option.verdict != Rank.WORSE]
+    hidden = len(options) - len(shown)
+    columns = (
+        TableColumn(""),
+        TableColumn("OPTION"),
+        TableColumn("GPU TYPE", optional=True),
+        TableColumn("$/H", right=True),
+        TableColumn("TIME LEFT", right=True),
+        TableColumn("COST LEFT", right=True),
+        TableColumn("PER HOUR SAVED", right=True),
+        TableColumn("VERDICT"),
+        TableColumn("RULED OUT BY" if ruled_out else "NODES", elastic=ruled_out),
+    )
+    what = ", cheapest first, and what rules each of them out" if ruled_out else ", cheapest first"
+    blocks: list[Block] = [
+        Heading(f"Its options{what}"),
+        DocumentTable(columns, tuple(_row(option) for option in shown)),
+    ]
+    if hidden:
+        text = f"and {hidden} that {is_or_are(hidden)} both slower and dearer: --all shows them"
+        blocks.append(Paragraph(text, Tone.FAINT))
+    return blocks
+
+
+def _row(option: ComparedOption) -> tuple[TableCell, ...]:
+    tone = TONES.get(option.verdict, Tone.PLAIN)
+    cells = row(
+        "*" if option.verdict == Rank.CHOSEN else "",
+        in_words(option),
+        option.gpu_type or "-",
+        "-" if option.hourly is None else output.hourly(option.hourly),
+        output.duration(option.seconds_left),
+        "-" if option.cost_left is None else str(option.cost_left),
+        "-" if option.per_hour_saved is None else str(option.per_hour_saved),
+        option.verdict,
+        option.message if option.verdict == RULED_OUT else option.nodes or "-",
+    )
+    return tuple(TableCell(cell.text, tone) for cell in cells)
+
+
+@click.command()
+@click.argument("name", metavar="[KIND/]NAME")
+@click.option("-n", "--namespace", help="The job's. Default: the context's.")
+@click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
+@click.option("--all", "every", is_flag=True, help="Also show options that are both slower and dearer than the job's.")
+@cluster_options
+def explain(name: str, namespace: str | None, output: str, every: bool, cluster: ClusterOptions) -> None:
+    """Explain why a job has this many GPUs of this pool now: every option that it has, in time and money.
+
+    The chosen option is marked with *. It is the right one if it saves hours for less than the budget pays for them,
+    and no further hour can be saved at that price. A "too dear" option would save hours at a higher price; compared
+    with a "too slow" one, the chosen option saves hours at a lower price. The last section says what would have to
+    change for the nearest options to win.
+
+    \b
+      charterer explain sft
+      charterer explain tj/sft -n research
+      charterer explain job/whisper
+      charterer explain sft -o json | jq '.options[] | select(.rank == "too dear")'
+
+    It changes nothing: a template that the operator has not tried yet is tried by a dry run.
+
+    If you may not read the whole cluster, it shows what the operator wrote into the job's status, at most 8 options.
+
+    Exit code: 0, or 1 for an error such as a job that does not exist.
+    """
+    job = job_name(name)
+    try:
+        reading = read(cluster)
+    except MayNotRead:
+        _explain_own(job, namespace, output, every=every, cluster=cluster)
+        return
+    tried = with_trials(cluster, reading.state, {})
+    with announce_when_slow("planning"):
+        report = plan_report(snapshot_of(tried.state, reading.now))
+    where = namespace or reading.namespace
+    try:
+        found = find_job(report, job, where)
+    except click.ClickException as error:
+        said = call(cluster, lambda client: why_not_adopted(client, job, where)) if job.kind else ""
+        raise click.ClickException(error.message + said) from error
+    decoded = reading.state.jobs.get(ObjectKey(found.namespace, found.name))
+    explanation = explain_job(report, found, () if decoded is None else decoded.held_up)
+    document = with_warnings(explain_document(explanation, every=every), (reading.trouble, *tried.warnings))
+    plain = {**explain_json(explanation), "nobodyActs": reading.trouble or None, "warnings": tried.warnings}
+    emit(document, plain, output)
+
+
+def _explain_own(name: JobName, namespace: str | None, output: str, *, every: bool, cluster: ClusterOptions) -> None:
+    own = own_job(cluster, name, namespace)
+    (job,) = own.jobs
+    emit(own_document(job, own.now, every=every), own_json(job, own.now), output)
+
+
+def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
+    """The job. ClickException with why there is none, or similar names, there or in other namespaces."""
+    snapshot = report.snapshot
+    meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target)]
+    for job in meant:
+        if job.namespace == namespace:
+            return job
+    for problem in snapshot.problems:
+        if (problem.kind, problem.namespace, problem.name) == ("TrainingJob", namespace, name.name) and not name.kind:
+            raise click.ClickException(
+                f"TrainingJob {namespace}/{name.name} cannot be read: {problem.field}: {problem.message}"
+            )
+    for each in snapshot.candidates:
+        target = each.target
+        if (
+            target.namespace == namespace
+            and name.means("", target.ref)
+            and (why := not_adopted_because(each, snapshot))
+        ):
+            raise click.ClickException(f"{name} in namespace {namespace} is not adopted: {why}")
+    if elsewhere := sorted(job.namespace for job in meant):
+        hint = f"there is one in {', '.join(elsewhere[:3])}: add -n {elsewhere[0]}"
+        raise click.ClickException(f"no {name} in namespace {namespace}: {hint}")
+    there = [job.name for job in snapshot.jobs.values() if job.namespace == namespace]
+    raise click.ClickException(none_of(name, namespace, there))

@@ -1,0 +1,3 @@
+"""``charterer run``: a TrainingJob of a command line."""
+
+from __future__ import annotations

@@ -1,0 +1,175 @@
+"""Reads the cluster once for a command; errors are one line that says what is wrong and what to do.
+
+What reads it is imported when it is read: that takes a second, and a command that only shows its help needs none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, TypeVar
+
+import click
+
+from charterer.api.names import GROUP
+from charterer.cluster.errors import ApiError, Forbidden, NotFound, Unauthorized, Unreachable
+from charterer.domain.time import Instant
+from charterer.sentences import visible
+from charterer.tools.commands.shared.options import option_group
+from charterer.tools.commands.shared.output import announce_when_slow
+
+if TYPE_CHECKING:
+    from charterer.cluster.client import Client
+    from charterer.cluster.credentials import Access
+    from charterer.controller.snapshot.cluster_state import ClusterState
+    from charterer.controller.snapshot.offline import OtherJobs
+
+
+ROLE: Final = "charterer-view"
+
+_T = TypeVar("_T")
+
+
+class MayNotRead(click.ClickException):
+    """The account lacks a right to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterReading:
+    """The state of the cluster at ``now``; ``namespace`` is the one of the kubeconfig's context.
+
+    ``trouble``: why nobody acts on it; empty while an operator leads, or where its Lease may not be read.
+    """
+
+    state: ClusterState
+    now: Instant
+    namespace: str
+    trouble: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """Which cluster, and as whom: a context of a kubeconfig, None for the default."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    as_user: str = ""
+    as_groups: tuple[str, ...] = ()
+
+    def access(self) -> Access:
+        """Address and credentials. ClickException where there are none."""
+        from charterer.cluster import credentials
+
+        identity = credentials.Impersonation(self.as_user, self.as_groups)
+        try:
+            return credentials.load(self.kubeconfig, self.context, identity)
+        except credentials.NoAccess as error:
+            raise click.ClickException(str(error)) from error
+
+
+cluster_options = option_group(
+    "cluster",
+    ClusterOptions,
+    click.option(
+        "--kubeconfig",
+        type=click.Path(path_type=Path, dir_okay=False),
+        help="Default: $KUBECONFIG, or ~/.kube/config, as for kubectl.",
+    ),
+    click.option("--context", help="Context of the kubeconfig. Default: its current one."),
+    click.option("--as", "as_user", default="", help="User to impersonate, as for kubectl."),
+    click.option("--as-group", "as_groups", multiple=True, help="Group to impersonate; may be repeated."),
+)
+"""The options that say which cluster, passed as ``cluster``."""
+
+
+def read(cluster: ClusterOptions) -> ClusterReading:
+    """Read everything that a plan needs, once. ClickException with one line where that is impossible; MayNotRead where
+    a right is missing."""
+    access = cluster.access()
+    state, trouble = read_with(cluster, read_all)
+    return ClusterReading(state, wall_clock(), access.namespace, trouble)
+
+
+async def read_all(client: Client) -> tuple[ClusterState, str]:
+    """What ``read`` returns as ``state`` and ``trouble``, with a client. Raises ApiError."""
+    from charterer.controller.snapshot.offline import read_cluster
+    from charterer.tools.commands.shared.leader import as_operated, leader_if_known
+
+    state, leader = await asyncio.gather(read_cluster(client), leader_if_known(client, wall_clock))
+    return as_operated(state, leader), leader.trouble
+
+
+def wall_clock() -> Instant:
+    """The time on this machine."""
+    return Instant(time.time_ns() // 1_000)
+
+
+def read_others(cluster: ClusterOptions) -> OtherJobs:
+    """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
+    from charterer.controller.snapshot.offline import read_other_jobs
+
+    return read_with(cluster, read_other_jobs)
+
+
+def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
+    """Use a client of the cluster. ClickException like ``read``."""
+    from charterer.cluster.client import Client
+
+    access = cluster.access()
+
+    async def with_client() -> _T:
+        async with Client(access) as client:
+            return await use(client)
+
+    with explained(access):
+        return asyncio.run(with_client())
+
+
+@contextmanager
+def explained(access: Access) -> Iterator[None]:
+    """An ApiError inside is raised as ``read`` raises it."""
+    try:
+        yield
+    except Forbidden as error:
+        raise MayNotRead(_forbidden(error)) from error
+    except ApiError as error:
+        raise click.ClickException(visible(_explained(error, access))) from error
+
+
+def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
+    """The answer of ``reader``, with a line on stderr when it is slow. ClickException like ``read``."""
+    with announce_when_slow("reading the cluster"):
+        return call(cluster, reader)
+
+
+def _forbidden(error: Forbidden) -> str:
+    namespace = re.search("/namespaces/([^/]+)/", error.path)
+    remedy = f"a ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) allows all that is read here"
+    if namespace is not None:
+        remedy = (
+            f"a RoleBinding to ClusterRole view or edit in namespace {namespace[1]} shows what is there, and a "
+            f"ClusterRoleBinding to ClusterRole {ROLE} (chart charterer) everything"
+        )
+    return f"{error.message.partition(' (grant ')[0]}; {remedy}"
+
+
+def _explained(error: ApiError, access: Access) -> str:
+    match error:
+        case Unauthorized():
+            return f"{access.server} does not know you: {error.message}; log in again"
+        case NotFound() if f"/apis/{GROUP}/" in error.path:
+            what = error.path.rpartition("/")[2]
+            return (
+                f"{access.server} has no {what}.{GROUP}: Charterer's CRDs are not installed; "
+                "helm install charterer-crds charts/charterer-crds, "
+                "or charterer crds | kubectl apply --server-side -f -"
+            )
+        case Unreachable():
+            return f"cannot reach the API server {access.server}: {error.message.removeprefix('not sent: ')}"
+        case _:
+            return str(error)

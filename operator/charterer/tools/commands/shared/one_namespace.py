@@ -1,0 +1,262 @@
+"""The jobs of one namespace as their status shows them, and the names of jobs as people give them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import click
+from pydantic import ValidationError
+
+from charterer.api import decode
+from charterer.api.models.base import Condition, ConditionStatus
+from charterer.api.models.trainingjob_status import ComparedOption, JobState, TrainingJobView
+from charterer.api.names import ConditionType
+from charterer.cluster.client import Client, RawObject
+from charterer.cluster.errors import Forbidden, NotFound
+from charterer.cluster.paths import EVENTS, TRAINING_JOBS
+from charterer.domain.errors import InvalidObject
+from charterer.domain.job import Job
+from charterer.domain.plan import ReasonCode
+from charterer.domain.reasons.phrases import as_variant, part
+from charterer.domain.target import TargetRef
+from charterer.domain.time import Instant, format_instant, seconds_between
+from charterer.gpu_types import slice_profile
+from charterer.policy.explain.alternatives import Rank
+from charterer.sentences import count, names, similar_names
+from charterer.tools.commands.shared import output
+from charterer.tools.commands.shared.cluster import ROLE, ClusterOptions, call, wall_clock
+from charterer.tools.commands.shared.output import JsonValue
+from charterer.workloads import ADOPTED
+
+# The name of a job as people give it: of a TrainingJob, or of the object that it was made for.
+
+
+_OWN = ("tj", "trainingjob", "trainingjobs", "trainingjob.charterer.dev", "trainingjobs.charterer.dev")
+
+
+class JobName(NamedTuple):
+    """``kind``: of the object that the TrainingJob stands for, as Job; empty where the TrainingJob itself is named."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind or 'TrainingJob'} {self.name!r}"
+
+    def means(self, name: str, target: TargetRef | None) -> bool:
+        """Whether a TrainingJob of this name is meant, or one that stands for this target."""
+        if not self.kind:
+            return name == self.name
+        return target is not None and self == (target.kind, target.name)
+
+
+def job_name(given: str) -> JobName:
+    """What ``NAME``, ``tj/NAME`` or ``job/NAME`` means; click.BadParameter for a kind that is none of jobs."""
+    word, slash, name = given.rpartition("/")
+    if not name:
+        raise click.BadParameter(f"{given!r} names no job; write tj/NAME")
+    if not slash or word.lower() in _OWN:
+        return JobName("", name)
+    for kind in ADOPTED:
+        resource = kind.kind.resource
+        if word.lower() in (kind.name.lower(), resource.plural, f"{resource.plural}.{resource.group}"):
+            return JobName(kind.name, name)
+    known = names([kind.name.lower() for kind in ADOPTED])
+    raise click.BadParameter(f"{given!r}: {word!r} is no kind of job; write tj/NAME, or KIND/NAME with {known}")
+
+
+async def record_of(client: Client, name: JobName, namespace: str) -> RawObject:
+    """The TrainingJob that is meant. ClickException where there is none, with similar names. Raises ApiError."""
+    if not name.kind:
+        try:
+            return await client.get(TRAINING_JOBS.one(name.name, namespace))
+        except NotFound:
+            pass
+    there = (await client.list(TRAINING_JOBS.all(namespace))).items
+    for raw in there:
+        target = raw["spec"].get("targetRef")
+        if target is not None and name.means(raw["metadata"]["name"], TargetRef(*map(target.get, _REF))):
+            return raw
+    missing = none_of(name, namespace, [raw["metadata"]["name"] for raw in there])
+    raise click.ClickException(missing + await why_not_adopted(client, name, namespace))
+
+
+_REF = ("apiVersion", "kind", "name", "uid")
+
+
+async def why_not_adopted(client: Client, name: JobName, namespace: str) -> str:
+    """The end of a sentence: what the last Event says of why the object has no TrainingJob; empty without one."""
+    said: Sequence[RawObject] = ()
+    if name.kind:
+        with suppress(Forbidden):
+            of_it = f"reason=NotAdopted,regarding.kind={name.kind},regarding.name={name.name}"
+            said = (await client.list(EVENTS.all(namespace), fields=of_it)).items
+    last = max(said, key=lambda each: str(each["metadata"].get("creationTimestamp")), default=None)
+    return "" if last is None else f". The operator said: {last.get('note')}"
+
+
+def none_of(name: JobName, namespace: str, there: list[str]) -> str:
+    """That no TrainingJob is meant, and what to do."""
+    if name.kind:
+        return (
+            f"no TrainingJob was made for {name} in namespace {namespace}: see its Events (kubectl -n {namespace} "
+            f"describe {name.kind.lower()} {name.name}), and charterer doctor -n {namespace}"
+        )
+    return f"no {name} in namespace {namespace}: {similar_names(name.name, there)}"
+
+
+# The jobs of one namespace as their status shows them, for accounts that may not read the whole cluster.
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJob:
+    """A job, None where its object cannot be read, and what the operator wrote of it."""
+
+    namespace: str
+    name: str
+    job: Job | None
+    view: TrainingJobView
+
+    @property
+    def ended(self) -> bool:
+        """Whether it has ended otherwise than by never starting: how is in its status."""
+        return self.view.state in (JobState.COMPLETE, JobState.FAILED)
+
+    @property
+    def subject(self) -> str:
+        """The object that its owner made: of an adopted one not the record that Charterer keeps of it."""
+        target = None if self.job is None else self.job.target
+        kind, name = ("TrainingJob", self.name) if target is None else (target.kind, target.name)
+        return f"{kind} {self.namespace}/{name}"
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it has no GPUs and has not ended."""
+        return self.view.state in (JobState.QUEUED, JobState.SUSPENDED, JobState.IDLE, JobState.INVALID)
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        """The condition of this type."""
+        return next((found for found in self.view.conditions if found.type == kind), None)
+
+    @property
+    def objection(self) -> Condition | None:
+        """The condition Admitted where the operator refuses the job, or takes it otherwise than it says."""
+        found = self.condition(ConditionType.ADMITTED)
+        wrong = found is not None and found.status is not ConditionStatus.UNKNOWN and found.reason != "Accepted"
+        return found if wrong else None
+
+    @property
+    def not_starting(self) -> Condition | None:
+        """The condition PodsReady where pods of the job do not start."""
+        found = self.condition(ConditionType.PODS_READY)
+        return found if found is not None and found.reason == ReasonCode.NOT_STARTING else None
+
+    @property
+    def best(self) -> ComparedOption | None:
+        """The option that is best for the job at the budget's rate: as a rule the one that it has or waits for."""
+        ranked = {option.verdict: option for option in self.view.options}
+        return ranked.get(Rank.BETTER) or ranked.get(Rank.CHOSEN)
+
+    @property
+    def why(self) -> str:
+        """The sentence on why the job has the GPUs that it has; empty where none was written."""
+        chosen = next((option.message for option in self.view.options if option.verdict == Rank.CHOSEN), "")
+        capacity = self.condition(ConditionType.CAPACITY_AVAILABLE)
+        return chosen or (capacity.message if capacity is not None and self.is_waiting else "")
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJobs:
+    """The jobs of a namespace at ``now``, by name; ``namespace`` is empty for those of all."""
+
+    namespace: str
+    jobs: Sequence[OwnJob]
+    now: Instant
+
+
+def own_job(cluster: ClusterOptions, name: JobName, namespace: str | None) -> OwnJobs:
+    """One job. ClickException where it does not exist, with similar names, or may not be read."""
+    where = namespace or cluster.access().namespace
+    return call(cluster, lambda client: _read_one(client, name, where))
+
+
+def own_jobs(cluster: ClusterOptions, namespace: str | None) -> OwnJobs:
+    """All jobs of a namespace. ClickException where they may not be read."""
+    where = namespace or cluster.access().namespace
+    return call(cluster, lambda client: read_own_jobs(client, where))
+
+
+async def read_own_jobs(client: Client, namespace: str) -> OwnJobs:
+    """The same with a client; all jobs where ``namespace`` is empty. Raises ApiError."""
+    items = (await client.list(TRAINING_JOBS.all(namespace or None))).items
+    jobs = sorted((seen_job(raw) for raw in items), key=lambda job: (job.namespace, job.name))
+    return OwnJobs(namespace, jobs, wall_clock())
+
+
+async def _read_one(client: Client, name: JobName, namespace: str) -> OwnJobs:
+    return OwnJobs(namespace, (seen_job(await record_of(client, name, namespace)),), wall_clock())
+
+
+def seen_job(raw: RawObject) -> OwnJob:
+    """A job as the API server has it. ClickException for a status that this version cannot read."""
+    namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
+    try:
+        view = TrainingJobView.model_validate(raw.get("status") or {})
+    except ValidationError as error:
+        fault = error.errors()[0]
+        field = ".".join(str(part) for part in fault["loc"])
+        raise click.ClickException(
+            f"TrainingJob {namespace}/{name}: status.{field}: {fault['msg']}: use the version of charterer that the "
+            "operator has"
+        ) from error
+    try:
+        job = decode.training_job(raw).job
+    except InvalidObject:
+        job = None
+    return OwnJob(namespace, name, job, view)
+
+
+def source_sentence(written: Instant | None, now: Instant) -> str:
+    """What the answer is made from, and how old that is."""
+    age = "" if written is None else f" {output.duration(max(seconds_between(written, now), 0.0))} ago"
+    return (
+        f"From what the operator wrote into the status{age}; it writes again when that changes. Your account may not "
+        f"read the whole cluster (ClusterRole {ROLE} allows it)."
+    )
+
+
+def source_json(written: Instant | None) -> JsonValue:
+    """The same for programs."""
+    return {"from": "status", "asOf": None if written is None else format_instant(written)}
+
+
+def in_words(option: ComparedOption) -> str:
+    """``8 GPUs on a100``, ``a shared GPU on a100-mps``, or ``any on a100`` for a pool without an option."""
+    if option.gpus is None:
+        return f"any on {option.pool}"
+    profile = slice_profile(option.gpu_type or "")
+    what = part(profile) if profile else count(option.gpus, "GPU")
+    return f"{what} on {option.pool}{as_variant(option.variant or '')}"
+
+
+def compared_json(option: ComparedOption) -> JsonValue:
+    """An option with the keys that ``charterer explain -o json`` has for it."""
+    return {
+        "pool": option.pool,
+        "gpuType": option.gpu_type,
+        "capacityType": None if option.capacity_type is None else str(option.capacity_type),
+        "gpus": option.gpus,
+        "slice": slice_profile(option.gpu_type or ""),
+        "variant": option.variant or "",
+        "hourly": None if option.hourly is None else option.hourly.decimal(),
+        "chosen": option.verdict == Rank.CHOSEN,
+        "secondsLeft": option.seconds_left,
+        "costLeft": None if option.cost_left is None else option.cost_left.decimal(),
+        "perHourSaved": None if option.per_hour_saved is None else option.per_hour_saved.decimal(),
+        "rank": option.verdict,
+        "nodes": option.nodes,
+        "why": option.message or None,
+    }

@@ -1,0 +1,88 @@
+"""Options that several commands have, and months as a person writes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import fields
+from datetime import UTC, datetime
+from functools import lru_cache, wraps
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from charterer.domain.time import Instant, instant, period_bounds
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+
+# Groups of command-line options that reach a command as one value.
+
+
+F = TypeVar("F", bound=Callable[..., object])
+
+
+def option_group(parameter: str, group: type[DataclassInstance], *options: Callable[..., Any]) -> Callable[[F], F]:
+    """Add ``options`` to a command, and pass their values as one ``group`` object, the argument ``parameter``.
+
+    ``options``: what ``click.option`` returns, in the order of --help; their names are those of the group's fields.
+    """
+    names = [field.name for field in fields(group)]
+
+    def decorate(command: F) -> F:
+        @wraps(command)
+        def grouped(**values: Any) -> object:
+            chosen = {name: values.pop(name) for name in names}
+            return command(**values, **{parameter: group(**chosen)})
+
+        decorated: Any = grouped
+        for option in reversed(options):
+            decorated = option(decorated)
+        result: F = decorated
+        return result
+
+    return decorate
+
+
+# The option that names the record of costs.
+
+
+AnyCommand = TypeVar("F", bound=Callable[..., Any] | click.Command)
+
+
+def record_option(**more: Any) -> Callable[[AnyCommand], AnyCommand]:
+    """``--record PLACE``; ``more``: what else ``click.option`` takes, as whether it is required."""
+    return click.option(
+        "--record",
+        metavar="PLACE",
+        envvar="CHARTERER_COST_RECORD",
+        help="The record of costs: a folder, s3://BUCKET/PREFIX, gs:// or az://. Default: $CHARTERER_COST_RECORD.",
+        **more,
+    )
+
+
+# Months as a person writes them, in a budget's time zone.
+
+
+_MONTH: Final = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
+
+
+class MonthType(click.ParamType[str]):
+    """A month such as 2026-11."""
+
+    name = "month"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The text itself."""
+        found = _MONTH.fullmatch(str(value))
+        if found is None or not 1970 <= int(found[1]) < 9999:
+            self.fail(f"{str(value)!r} is no month: write year and month, like 2026-11", param, ctx)
+        return found[0]
+
+
+@lru_cache
+def bounds(month: str, time_zone: str) -> tuple[Instant, Instant]:
+    """The first instant of the month, and that of the next one."""
+    year, number = map(int, month.split("-"))
+    return period_bounds(time_zone, instant(datetime(year, number, 15, 12, tzinfo=UTC)))

@@ -1,0 +1,375 @@
+"""The configuration of a fake cloud: its groups, quotas and faults, as its YAML file and its admin calls write them."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from fnmatch import fnmatchcase
+from itertools import pairwise
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+import yaml
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from charterer import bounded_yaml
+
+# The rule of the bill (docs/fakecloud.md), in integers: micro-dollars, whole seconds, instants in microseconds.
+#
+# This is the cloud's own arithmetic. The operator's ledger has other code for the same published rule, and the two
+# must agree to the micro-dollar.
+
+
+SECOND = 1_000_000
+"""Microseconds in a second; also micro-dollars in a dollar and millionths in a factor of 1."""
+
+_HOUR = 3600
+_DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
+
+
+@dataclass(frozen=True, slots=True)
+class BillSegment:
+    """The price from ``since`` until the next segment or the end."""
+
+    since: int
+    micros_per_hour: int
+
+
+def millionths(decimal: str) -> int:
+    """A decimal string with up to six decimals, in millionths; ValueError if it is not one."""
+    match = _DECIMAL.fullmatch(decimal)
+    if match is None:
+        raise ValueError(f"{decimal!r} is not a decimal number with up to six decimals, like 12.50")
+    whole, fraction = match.groups()
+    return int(whole) * SECOND + int((fraction or "0").ljust(6, "0"))
+
+
+def decimal(micros: int) -> str:
+    """The exact decimal string of a non-negative number of millionths, with at least two decimals."""
+    whole, fraction = divmod(micros, SECOND)
+    digits = f"{fraction:06d}"
+    return f"{whole}.{digits[:2]}{digits[2:].rstrip('0')}"
+
+
+def scaled(micros_per_hour: int, factor_millionths: int) -> int:
+    """A list price times a factor, to the nearest micro-dollar an hour (half up)."""
+    return (micros_per_hour * factor_millionths + SECOND // 2) // SECOND
+
+
+def billed_seconds(launched: int, until: int, minimum: int) -> int:
+    """The span in seconds, rounded up to a whole number, at least ``minimum``."""
+    return max(-((launched - until) // SECOND), minimum)
+
+
+def cost(segments: Sequence[BillSegment], launched: int, until: int, minimum: int) -> int:
+    """Micro-dollars of one machine from ``launched`` to ``until``.
+
+    Each segment but the last lasts from its ``since`` to the next one's, rounded down to whole seconds; the last one
+    takes the rest of the billed time. n seconds at p an hour cost p·n/3600, rounded half up.
+    """
+    begun = [segment for segment in segments if segment.since <= until]
+    lengths = [(later.since - earlier.since) // SECOND for earlier, later in pairwise(begun)]
+    lengths.append(billed_seconds(launched, until, minimum) - sum(lengths))
+    return sum(
+        (segment.micros_per_hour * length + _HOUR // 2) // _HOUR for segment, length in zip(begun, lengths, strict=True)
+    )
+
+
+# Measured start-up times of GPU machines: seconds from the request until booted, provisioning and staging included.
+#
+# Condensed from the CM-DARE data (see NOTICE): for each GPU type the twenty quantiles at 2.5 %, 7.5 %, …, 97.5 % of
+# all measured starts (51 with a K80, 49 with a P100), on-demand and preemptible, in two regions.
+
+
+MEASURED: Final[dict[str, tuple[float, ...]]] = {
+    "K80": (
+        *(61.8, 64.0, 65.8, 66.2, 67.0, 67.5, 68.2, 70.4, 74.4, 78.6),
+        *(78.9, 81.4, 82.5, 83.8, 85.0, 85.5, 87.0, 87.7, 89.0, 90.5),
+    ),
+    "P100": (
+        *(62.7, 67.0, 68.2, 68.5, 68.8, 69.6, 70.0, 72.1, 72.6, 75.9),
+        *(77.8, 86.6, 89.0, 90.5, 90.8, 91.7, 92.5, 93.4, 94.7, 95.4),
+    ),
+}
+
+
+# The base class of everything that is read from YAML or JSON, and YAML files that a person names.
+
+
+class Written(BaseModel):
+    """A frozen value with camelCase names outside; an unknown field is an error that names it."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
+
+
+_SHOWN: Final = 5
+"""Mistakes that are told; of more, the number is."""
+
+
+def problems(error: ValidationError) -> str:
+    """A validation error as one line: each field by its written name, what is wrong, and the value."""
+    said = [
+        f"{'.'.join(str(step) for step in detail['loc']) or 'value'}: {detail['msg']} (got {detail['input']!r:.80})"
+        for detail in error.errors(include_url=False)
+    ]
+    more = len(said) - _SHOWN
+    return "; ".join([*said[:_SHOWN], *([f"and {more} more"] if more > 0 else [])])
+
+
+def read_yaml(path: Path) -> Any:
+    """What the file says; ValueError names the file and says why it cannot be read."""
+    try:
+        return bounded_yaml.read(path)
+    except yaml.YAMLError as error:
+        raise ValueError(f"{path} is not valid YAML: {' '.join(str(error).split())}") from error
+    except (OSError, ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path} cannot be used: {error}") from error
+
+
+# Faults of the cloud's API, injected on purpose: throttling, errors, lost answers, slowness, empty lists.
+
+
+class FaultKind(StrEnum):
+    """The fault of a call. LOST_ANSWER: it takes effect but gets no answer. LOST_REQUEST: no effect and no answer.
+
+    EMPTY_LIST: a list of instances has none.
+    """
+
+    THROTTLE = "throttle"
+    ERROR = "error"
+    LOST_ANSWER = "lost-answer"
+    LOST_REQUEST = "lost-request"
+    SLOW = "slow"
+    EMPTY_LIST = "empty-list"
+
+
+class Match(Written):
+    """The calls that a fault hits: an HTTP method (None: any) and a shell-style pattern for the path."""
+
+    method: str | None = None
+    path: str = "*"
+
+
+class FaultSpec(Written):
+    """One fault. It hits ``times`` calls (None: all), each matching call with ``probability``.
+
+    ``status``, ``code`` and ``message`` are for errors, ``retry_after_seconds`` for throttling, ``seconds`` is the
+    delay of a slow answer after the call took effect.
+    """
+
+    kind: FaultKind
+    match: Match = Match()
+    times: Annotated[int, Field(ge=1)] | None = 1
+    probability: Annotated[float, Field(gt=0, le=1)] = 1.0
+    status: Annotated[int, Field(ge=400, le=599)] = 500
+    code: str = "InternalError"
+    message: str = "an injected fault"
+    retry_after_seconds: Annotated[int, Field(ge=0)] = 1
+    seconds: Annotated[float, Field(ge=0)] = 1.0
+
+
+@dataclass(slots=True)
+class _Armed:
+    spec: FaultSpec
+    left: int | None
+
+
+class Faults:
+    """The faults that wait for their calls. They are kept in memory only: a restart has those of the configuration."""
+
+    def __init__(self, seed: int, specs: tuple[FaultSpec, ...] = ()) -> None:
+        self._random = random.Random(f"{seed}/faults")
+        self._armed = [_Armed(spec, spec.times) for spec in specs]
+
+    def add(self, spec: FaultSpec) -> None:
+        """Arm another fault; earlier ones are tried first."""
+        self._armed.append(_Armed(spec, spec.times))
+
+    def clear(self) -> None:
+        """Remove all faults."""
+        self._armed.clear()
+
+    def waiting(self) -> list[FaultSpec]:
+        """The faults that will still hit, with the ``times`` they have left."""
+        return [fault.spec.model_copy(update={"times": fault.left}) for fault in self._armed]
+
+    def draw(self, method: str, path: str) -> FaultSpec | None:
+        """The fault that hits this call, counted as used; None when it goes through."""
+        for fault in self._armed:
+            match = fault.spec.match
+            if match.method not in (None, method) or not fnmatchcase(path, match.path):
+                continue
+            if self._random.random() >= fault.spec.probability:
+                continue
+            if fault.left is not None:
+                fault.left -= 1
+                if fault.left == 0:
+                    self._armed.remove(fault)
+            return fault.spec
+        return None
+
+
+def _decimal(text: str) -> str:
+    millionths(text)
+    return text
+
+
+Decimal = Annotated[str, AfterValidator(_decimal)]
+Name = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=63)]
+OrderName = Annotated[str, Field(pattern=r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$", max_length=253)]
+Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Draws = Annotated[tuple[Seconds, ...], Field(min_length=1)]
+
+
+class GroupChange(Written):
+    """A scheduled change of a group: ``patch`` is applied ``after_seconds`` after the cloud's first start.
+
+    It is written flat: ``{afterSeconds: 60, stock: 0}``.
+    """
+
+    after_seconds: Seconds
+    patch: dict[str, Any]
+
+    @model_validator(mode="before")
+    @classmethod
+    def _flat(cls, value: Any) -> Any:
+        if isinstance(value, dict) and "patch" not in value:
+            patch = {name: new for name, new in value.items() if name != "afterSeconds"}
+            return {"afterSeconds": value.get("afterSeconds"), "patch": patch}
+        return value
+
+
+class CutGpus(Written):
+    """How the GPUs of a group's Nodes are cut: ``slices_per_gpu`` slices of a MIG profile.
+
+    ``published``: how a Node shows them. By NVIDIA's device plugin ``mixed`` (a resource for the profile) or ``single``
+    (as whole GPUs), or by its DRA driver: in ResourceSlices, and not in the Node.
+    """
+
+    profile: Annotated[str, Field(pattern=r"^[1-7]g[.][0-9]{1,3}gb$")]
+    slices_per_gpu: Annotated[int, Field(ge=2, le=7)]
+    published: Literal["mixed", "single", "dra"] = "mixed"
+
+
+class GroupTaint(Written):
+    """A taint of a group's Nodes."""
+
+    key: str
+    value: str = ""
+    effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] = "NoSchedule"
+
+
+class GroupSpec(Written):
+    """One instance group. Money is a decimal string of dollars, times are seconds.
+
+    ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
+    ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
+    the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and ``lifetime_seconds``
+    are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs that share each GPU of its Nodes; None:
+    none do. ``resource``: how its Nodes name whole GPUs. ``labels``, ``taints`` and ``resources``: those that its Nodes
+    have beside what each Node of this cloud has; the answers about the group say them.
+    """
+
+    name: Name
+    instance_type: str
+    gpu_type: str
+    gpus_per_instance: Annotated[int, Field(ge=1, le=64)]
+    zone: Name
+    hourly_price: Decimal
+    max_size: Annotated[int, Field(ge=0)]
+    orders: Literal["counted", "named", "replying"] = "counted"
+    capacity_type: Literal["OnDemand", "Spot"] = "OnDemand"
+    startup_seconds: Literal["K80", "P100"] | Draws = (0.0,)
+    startup_scale: Seconds = 1.0
+    spot_factor: Decimal = "0.35"
+    reprice_running: bool = False
+    billing_minimum_seconds: Annotated[int, Field(ge=0)] = 0
+    min_size: Annotated[int, Field(ge=0)] = 0
+    initial_target: Annotated[int, Field(ge=0)] = 0
+    stock: Annotated[int, Field(ge=0)] | None = None
+    stop_seconds: Seconds = 0.0
+    retry_seconds: Annotated[float, Field(gt=0)] = 30.0
+    heal_seconds: Seconds = 0.0
+    list_lag_seconds: Seconds = 0.0
+    listed_seconds: Seconds = 300.0
+    lifetime_seconds: Draws | None = None
+    notice_seconds: Seconds = 120.0
+    cpu: str = "32"
+    memory: str = "256Gi"
+    pods: int = 110
+    labels: dict[str, str] = Field(default_factory=dict)
+    taints: tuple[GroupTaint, ...] = ()
+    resources: dict[str, str] = Field(default_factory=dict)
+    cut: CutGpus | None = None
+    resource: str = "nvidia.com/gpu"
+    jobs_per_gpu: Annotated[int, Field(ge=2, le=8)] | None = None
+    node_object: Literal["delete", "silent"] = "delete"
+    node_deletion_seconds: Seconds = 5.0
+    changes: tuple[GroupChange, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if millionths(self.spot_factor) > millionths("1"):
+            raise ValueError(f"spotFactor {self.spot_factor} is above 1; spot never costs more than the list price")
+        if self.initial_target > self.max_size:
+            raise ValueError(f"initialTarget {self.initial_target} is above maxSize {self.max_size}")
+        plain = self.model_dump(by_alias=True, exclude={"changes"})
+        for change in self.changes:
+            if change.patch.keys() & {"name", "changes", "initialTarget"}:
+                raise ValueError("changes: name, changes and initialTarget cannot be changed on a schedule")
+            plain |= change.patch
+            GroupSpec.model_validate(plain)
+        return self
+
+    @property
+    def list_price(self) -> int:
+        """The most that a machine launched now can ever cost, in micro-dollars an hour."""
+        return millionths(self.hourly_price)
+
+    def price_of(self, list_price: int) -> int:
+        """The present price of a machine launched at ``list_price``, both in micro-dollars an hour."""
+        return list_price if self.capacity_type == "OnDemand" else scaled(list_price, millionths(self.spot_factor))
+
+    @property
+    def room(self) -> dict[str, str]:
+        """What a Node has for pods beside its GPUs."""
+        return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.resources}
+
+    @property
+    def startup_draws(self) -> tuple[float, ...]:
+        """The seconds from launch to Running that a machine draws from, unscaled."""
+        return MEASURED[self.startup_seconds] if isinstance(self.startup_seconds, str) else self.startup_seconds
+
+    def patched(self, patch: dict[str, Any]) -> GroupSpec:
+        """This group with some fields replaced (camelCase names); ValidationError names the wrong ones."""
+        return GroupSpec.model_validate(self.model_dump(by_alias=True) | patch)
+
+
+class CloudConfig(Written):
+    """The whole file. ``quotas``: the most GPUs of a type at a time; a type that is not named is unlimited."""
+
+    seed: int = 0
+    token: str | None = None
+    quotas: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
+    groups: tuple[GroupSpec, ...] = ()
+    faults: tuple[FaultSpec, ...] = ()
+
+    @model_validator(mode="after")
+    def _names_differ(self) -> Self:
+        names = [group.name for group in self.groups]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"groups: the name {twice[0]!r} is used twice")
+        return self
+
+
+def load_config(path: Path) -> CloudConfig:
+    """The configuration in a YAML file; ValueError names the file and the wrong field."""
+    try:
+        return CloudConfig.model_validate(read_yaml(path) or {})
+    except ValidationError as error:
+        raise ValueError(f"{path}: {problems(error)}") from error

@@ -1,0 +1,203 @@
+"""The cloud's records, and what it shows of them: a view is a pure function of a record and an instant.
+
+A machine's whole life is planned at its launch (when it will run, when a spot machine will be taken back) and
+replanned when someone ends it. A machine therefore changes its state without any action, a lagging list is the same
+function of an earlier instant, and a cloud that was killed and started again has missed nothing.
+Instants are microseconds since 1970-01-01T00:00:00Z.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from charterer.tools.fakecloud import config
+from charterer.tools.fakecloud.config import SECOND, BillSegment, GroupSpec
+
+_TARGETS_KEPT = 600 * SECOND
+
+
+class MachinePhase(StrEnum):
+    """The state of a machine as lists show it."""
+
+    PENDING = "Pending"
+    RUNNING = "Running"
+    STOPPING = "Stopping"
+    ENDED = "Ended"
+
+
+class NodePhase(StrEnum):
+    """The last action on the machine's Kubernetes Node.
+
+    ABSENT: not registered yet. REGISTERED: created, with a kubelet. SILENT: it stays without a kubelet. GONE: deleted.
+    """
+
+    ABSENT = "Absent"
+    REGISTERED = "Registered"
+    SILENT = "Silent"
+    GONE = "Gone"
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A machine; it is never forgotten, because the bill keeps all machines.
+
+    ``gpu_type``, ``gpus``, ``list_price`` and ``billing_minimum`` (seconds) are the group's at its launch.
+    ``ends`` may lie ahead (a planned interruption, a machine that stops). ``detached``: since when it no longer
+    counts for its group's target. ``interrupt_noticed`` and ``interrupt_at`` are the notice of a spot interruption.
+    ``stays``: its Node object remains when the machine has gone. ``silenced``: its kubelet no longer reports.
+    ``order``: the name of the order that it was launched for, in a group that takes orders.
+    """
+
+    id: str
+    group: str
+    zone: str
+    gpu_type: str
+    gpus: int
+    list_price: int
+    billing_minimum: int
+    segments: tuple[BillSegment, ...]
+    launched: int
+    runs: int
+    stops: int | None = None
+    ends: int | None = None
+    ends_because: str = ""
+    detached: int | None = None
+    interrupt_noticed: int | None = None
+    interrupt_at: int | None = None
+    stays: bool = False
+    silenced: bool = False
+    order: str = ""
+    node: NodePhase = NodePhase.ABSENT
+
+    def state(self, at: int) -> MachinePhase:
+        """Its state at that instant."""
+        if self.ends is not None and at >= self.ends:
+            return MachinePhase.ENDED
+        if self.stops is not None and at >= self.stops:
+            return MachinePhase.STOPPING
+        return MachinePhase.RUNNING if at >= self.runs else MachinePhase.PENDING
+
+    def ended(self, at: int) -> bool:
+        """Whether it no longer exists and is no longer billed."""
+        return self.state(at) is MachinePhase.ENDED
+
+    @property
+    def provider_id(self) -> str:
+        """The Node's spec.providerID."""
+        return f"fake:///{self.zone}/{self.id}"
+
+    def seconds(self, now: int) -> int:
+        """Billed whole seconds until ``now`` or its end."""
+        return config.billed_seconds(self.launched, self._until(now), self.billing_minimum)
+
+    def cost(self, now: int) -> int:
+        """Micro-dollars until ``now`` or its end."""
+        return config.cost(self.segments, self.launched, self._until(now), self.billing_minimum)
+
+    def _until(self, now: int) -> int:
+        return self.ends if self.ends is not None and self.ends <= now else now
+
+    def ending(self, at: int, because: str) -> Machine:
+        """The machine with its end planned for ``at``, unless it ends earlier."""
+        if self.ends is not None and self.ends <= at:
+            return self
+        return replace(self, ends=at, ends_because=because)
+
+
+@dataclass(frozen=True, slots=True)
+class TargetSet:
+    """The group's target since ``at``."""
+
+    at: int
+    target: int
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingOrders:
+    """Names of orders that wait for machines: ``together`` all of them are launched, or none."""
+
+    names: tuple[str, ...]
+    together: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceGroup:
+    """An instance group. ``declared``: from the configuration file; ``spec``: as it is now.
+
+    ``targets``: the newest last; older ones are kept while a lagging answer may need them. ``retry``: no launch is
+    tried before it. ``changes_done``: number of scheduled changes of the spec that have happened. ``waiting``: orders
+    without a machine, in a group whose orders are ``named``.
+    """
+
+    declared: GroupSpec
+    spec: GroupSpec
+    targets: tuple[TargetSet, ...]
+    retry: int = 0
+    changes_done: int = 0
+    waiting: tuple[WaitingOrders, ...] = ()
+
+    @property
+    def ordered(self) -> tuple[str, ...]:
+        """The names of all orders that wait."""
+        return tuple(name for together in self.waiting for name in together.names)
+
+    @property
+    def name(self) -> str:
+        """The group's name."""
+        return self.spec.name
+
+    @property
+    def target(self) -> int:
+        """The target now."""
+        return self.targets[-1].target
+
+    def target_at(self, at: int) -> int:
+        """The target as it was at that instant (the oldest known one before that)."""
+        return next((entry.target for entry in reversed(self.targets) if entry.at <= at), self.targets[0].target)
+
+    def seen_at(self, now: int) -> int:
+        """The instant whose state an answer given now shows."""
+        return now - round(self.spec.list_lag_seconds * SECOND)
+
+    def with_target(self, target: int, now: int) -> InstanceGroup:
+        """The group with a new target from now on; it may launch at once."""
+        horizon = self.seen_at(now) - _TARGETS_KEPT
+        past = [entry for entry in self.targets if entry.at <= horizon][-1:]
+        recent = [entry for entry in self.targets if entry.at > horizon]
+        return replace(self, targets=(*past, *recent, TargetSet(now, target)), retry=0)
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """An attempt to launch, for ``order`` if it had a name. ``code`` is empty if it succeeded, ``instance`` if not."""
+
+    id: str
+    group: str
+    at: int
+    succeeded: bool
+    code: str
+    message: str
+    instance: str
+    order: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CloudAccount:
+    """The account: when the cloud was first started, quotas of GPUs by type, and the last ordinals given out."""
+
+    born: int
+    seed: int
+    quotas: tuple[tuple[str, int], ...]
+    declared_quotas: tuple[tuple[str, int], ...]
+    machines: int = 0
+    activities: int = 0
+
+    @property
+    def id(self) -> str:
+        """The account's identifier, which no other fake cloud has unless it was first started in the same moment."""
+        return f"fake-{self.born:x}-{self.seed}"
+
+    def quota(self, gpu_type: str) -> int | None:
+        """The most GPUs of that type at a time; None: unlimited."""
+        return dict(self.quotas).get(gpu_type)

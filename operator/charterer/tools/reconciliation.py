@@ -1,0 +1,703 @@
+"""The ledger beside what clouds bill: lines are matched to rentals, and each difference is explained."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from decimal import Context, Decimal
+from enum import StrEnum
+from itertools import pairwise
+from typing import Final, NamedTuple, NewType
+
+from charterer.domain.cost_row import BilledMachine, CostRow
+from charterer.domain.money import ZERO, Money, apportion, total
+from charterer.domain.time import Instant, moment, period_bounds
+
+# Lines of a cloud's bill, as far as the comparison needs them. Whatever vendor wrote them, they mean the same here.
+
+
+Picos = NewType("Picos", int)
+"""Trillionths of a dollar: bills have up to twelve decimals, and integers of any size add up exactly."""
+PICOS_IN_A_MICRO: Final = 1_000_000
+NOTHING: Final = Picos(0)
+
+_EXACT: Final = Context(prec=60)
+
+
+def picos(dollars: Decimal) -> Picos:
+    """Dollars with at most twelve decimals, exactly."""
+    return Picos(int(_EXACT.scaleb(dollars, 12)))
+
+
+class LineKind(StrEnum):
+    """What a line of a machine is for. MACHINE: its time. OTHER: neither its time nor its disks and network."""
+
+    MACHINE = "machine"
+    DISK = "disk"
+    NETWORK = "network"
+    OTHER = "other"
+
+
+class Charge(StrEnum):
+    """Why money is asked for: use, or what is added and given back apart from it."""
+
+    USAGE = "usage"
+    CREDIT = "credit"
+    ADJUSTMENT = "adjustment"
+    TAX = "tax"
+
+
+@dataclass(frozen=True, slots=True)
+class OurTags:
+    """What tags or labels tell of Charterer on a billed thing; each is empty if it has no such tag.
+
+    ``pool`` and ``rental``: names of Charterer's objects. ``cluster``: the uid of the cluster's namespace kube-system.
+    ``claim``: the NodeClaim that Karpenter made the machine for.
+    """
+
+    cluster: str = ""
+    pool: str = ""
+    rental: str = ""
+    claim: str = ""
+
+    @property
+    def ours(self) -> bool:
+        """Whether Charterer rented it, of whichever cluster."""
+        return bool(self.cluster or self.pool or self.rental)
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """One or more lines of a bill that differ in amounts only.
+
+    ``vendor``: who bills, in lower case: aws, google, microsoft, or another's name. ``resource``: the id at the end of
+    its ResourceId, in lower case (``resource_key``). ``name``: its ResourceName. ``start``, ``end``: the time that is
+    charged for; of several lines that no time zone puts into different months, the span of all.
+
+    ``seconds``: billed of the whole machine; None if the line does not count them. ``gpu_seconds``: of one GPU, where
+    the vendor bills GPUs apart from cores. Amounts: at list price; at the contract's prices; with commitments that were
+    paid for elsewhere spread over what used them; as invoiced. ``commitment_credit`` and ``credit`` are parts of
+    ``billed``, negative. ``committed``: a savings plan or reservation pays for it. ``lines``: of the file.
+    """
+
+    vendor: str
+    resource: str
+    name: str
+    tags: OurTags
+    kind: LineKind
+    charge: Charge
+    start: Instant
+    end: Instant
+    seconds: Decimal | None
+    gpu_seconds: Decimal | None
+    listed: Picos
+    contracted: Picos
+    effective: Picos
+    billed: Picos
+    commitment_credit: Picos = NOTHING
+    credit: Picos = NOTHING
+    committed: bool = False
+    lines: int = 1
+
+
+VENDORS: Final[Mapping[str, str]] = {"aws": "aws", "gcp": "google", "azure": "microsoft"}
+"""Who bills the machines of a cloud, by the key of its pools' spec. Karpenter's may be anybody's."""
+
+
+def resource_key(resource: str) -> str:
+    """The id by which the record knows what a bill names, in lower case.
+
+    The last part of an ARN or of Google's full resource name (``…/instances/123``); of Azure the whole path, because
+    the VMs of a scale set have numbers.
+    """
+    text = resource.strip().lower().removeprefix("azure://")
+    return text if text.startswith("/subscriptions/") else text.rpartition("/")[2]
+
+
+# The calendar months of a time zone, each worked out once.
+
+
+class CalendarMonth(NamedTuple):
+    """``name``: like ``2026-10``. [``start``, ``end``)."""
+
+    name: str
+    start: Instant
+    end: Instant
+
+
+class CalendarMonths:
+    """The months of any time zone. They are kept, because many rows and lines ask for few months."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, list[CalendarMonth]] = {}
+
+    def of(self, time_zone: str, at: Instant) -> CalendarMonth:
+        """The month that holds an instant."""
+        known = self._known.setdefault(time_zone, [])
+        for month in known:
+            if month.start <= at < month.end:
+                return month
+        start, end = period_bounds(time_zone, at)
+        middle = moment(Instant((start + end) // 2))
+        month = CalendarMonth(f"{middle.year:04}-{middle.month:02}", start, end)
+        if month.start <= at < month.end:
+            known.append(month)
+        return month
+
+
+# The rows of the record of costs, summed up by rental and month, and cut to the time that the bills cover.
+
+
+Span = tuple[Instant, Instant]
+"""A stretch of time, [start, end)."""
+
+
+class RentalMonth(NamedTuple):
+    """A rental in a month of its budget's time zone; ``month`` is like ``2026-10``."""
+
+    rental_uid: str
+    month: str
+
+
+@dataclass(frozen=True, slots=True)
+class RentalFacts:
+    """What the record says of a rental; ``spans``: when it cost something, in order, without overlaps."""
+
+    budget: str
+    time_zone: str
+    pool: str
+    name: str
+    machine: BilledMachine
+    spans: Sequence[Span]
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerAmount:
+    """``cost``: of the time that bills cover, ``outside``: of other time.
+
+    ``lasted``: microseconds of the covered time. ``priced``: the integral of the price over it, in micro-dollars an
+    hour times microseconds.
+    """
+
+    cost: Money
+    outside: Money
+    lasted: int
+    priced: int
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerSide:
+    """``covered``: the time that the bills of each vendor cover. ``left_out``: cost of rentals of other vendors."""
+
+    rentals: Mapping[str, RentalFacts]
+    amounts: Mapping[RentalMonth, LedgerAmount]
+    left_out: Mapping[str, Money]
+
+
+@dataclass(slots=True)
+class _Sums:
+    cost: int = 0
+    outside: int = 0
+    priced_spans: list[tuple[Instant, Instant, int]] = field(default_factory=list)
+
+
+def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) -> LedgerSide:
+    """The rows as amounts to compare. ``covered``: by vendor, the time that its bills cover, merged.
+
+    A row that is covered in part counts in part, by time. A rental of Karpenter's is compared with all bills.
+    """
+    everything = merged(span for spans in covered.values() for span in spans)
+    first: dict[str, CostRow] = {}
+    sums: dict[RentalMonth, _Sums] = {}
+    left_out: dict[str, int] = {}
+    months = CalendarMonths()
+    for row in rows:
+        vendor = VENDORS.get(row.machine.cloud)
+        if vendor is not None and vendor not in covered:
+            left_out[row.machine.cloud] = left_out.get(row.machine.cloud, 0) + row.cost.micros
+            continue
+        known = first.setdefault(row.rental_uid, row)
+        if row.machine.instance and not known.machine.instance:
+            first[row.rental_uid] = row
+        key = RentalMonth(row.rental_uid, months.of(row.time_zone, row.start).name)
+        _add(sums.setdefault(key, _Sums()), row, everything if vendor is None else covered[vendor])
+    spans: dict[str, list[Span]] = {}
+    for (uid, _), found in sums.items():
+        spans.setdefault(uid, []).extend((start, end) for start, end, _ in found.priced_spans)
+    rentals = {uid: _facts(row, merged(spans.get(uid, ()))) for uid, row in first.items()}
+    amounts = {key: _amount(found) for key, found in sums.items()}
+    return LedgerSide(rentals, amounts, {cloud: Money(micros) for cloud, micros in left_out.items()})
+
+
+def merged(spans: Iterable[Span]) -> Sequence[Span]:
+    """The same time in order, without overlaps and without seams."""
+    found: list[Span] = []
+    for start, end in sorted(spans):
+        if found and start <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], end))
+        elif start < end:
+            found.append((start, end))
+    return found
+
+
+def overlap(start: Instant, end: Instant, spans: Sequence[Span]) -> int:
+    """Microseconds of [start, end) that lie in the spans, which do not overlap each other."""
+    return sum(max(min(end, until) - max(start, since), 0) for since, until in spans)
+
+
+def _add(sums: _Sums, row: CostRow, covered: Sequence[Span]) -> None:
+    whole = row.end - row.start
+    if whole > 0:
+        inside = overlap(row.start, row.end, covered)
+        cost = row.cost.micros * inside // whole
+    else:
+        cost = row.cost.micros if any(since <= row.start < until for since, until in covered) else 0
+    sums.cost += cost
+    sums.outside += row.cost.micros - cost
+    if not row.correction:
+        for since, until in covered:
+            start, end = max(row.start, since), min(row.end, until)
+            if start < end:
+                sums.priced_spans.append((start, end, row.hourly.micros))
+
+
+def _amount(sums: _Sums) -> LedgerAmount:
+    """Several rows may share a moment, because several jobs share a node: it lasts once."""
+    lasted = priced = 0
+    reached = Instant(0)
+    for start, end, hourly in sorted(sums.priced_spans):
+        new = max(end - max(start, reached), 0)
+        lasted, priced, reached = lasted + new, priced + new * hourly, max(reached, end)
+    return LedgerAmount(Money(sums.cost), Money(sums.outside), lasted, priced)
+
+
+def _facts(row: CostRow, spans: Sequence[Span]) -> RentalFacts:
+    return RentalFacts(row.budget, row.time_zone, row.pool, row.rental, row.machine, spans)
+
+
+# Why a bill differs from the ledger: the difference of one rental in one month, divided so that the parts add up.
+
+
+_MICROS: Final = 1_000_000
+_HOUR: Final = 3_600
+"""Seconds."""
+_LONGEST_MINIMUM: Final = 60
+"""Seconds: AWS and Google Cloud bill a machine for a minute at least (docs: pricing of EC2 and of Compute Engine)."""
+
+
+class DifferenceCause(StrEnum):
+    """A part of bill minus ledger.
+
+    ROUNDING: up to a second, and decimals below the micro-dollar. MINIMUM_CHARGE: a machine lasted less than a minute
+    and is billed for one. TIME: the bill has more time, or less. PRICE: the bill's price of an hour is another than the
+    ledger's. PRICE_OR_TIME: the bill does not count hours, so these two cannot be told apart. DISCOUNT: the contract's
+    prices against list prices. COMMITMENT: what a savings plan, reservation or commitment makes cheaper. PREPAID: what
+    is paid for in the commitment's own lines, and not in the machine's. CREDIT, ADJUSTMENT, TAX: lines, or parts of
+    them, for that. DISK, NETWORK, OTHER: of the same machine; the ledger counts machines only. NOT_IN_LEDGER: a machine
+    with Charterer's tags that no recorded rental had. NOT_ON_BILL: a rental that no line is of.
+    """
+
+    ROUNDING = "rounding"
+    MINIMUM_CHARGE = "minimum charge"
+    TIME = "time"
+    PRICE = "price"
+    PRICE_OR_TIME = "price or time"
+    DISCOUNT = "discount"
+    COMMITMENT = "commitment"
+    PREPAID = "prepaid"
+    CREDIT = "credit"
+    ADJUSTMENT = "adjustment"
+    TAX = "tax"
+    DISK = "disk"
+    NETWORK = "network"
+    OTHER = "other charges"
+    NOT_IN_LEDGER = "not in the ledger"
+    NOT_ON_BILL = "not on the bill"
+
+
+_KINDS: Final = {
+    LineKind.DISK: DifferenceCause.DISK,
+    LineKind.NETWORK: DifferenceCause.NETWORK,
+    LineKind.OTHER: DifferenceCause.OTHER,
+}
+_CHARGES: Final = {
+    Charge.CREDIT: DifferenceCause.CREDIT,
+    Charge.ADJUSTMENT: DifferenceCause.ADJUSTMENT,
+    Charge.TAX: DifferenceCause.TAX,
+}
+
+
+@dataclass(slots=True)
+class BilledSums:
+    """The lines of one rental (or of one unknown machine) in one month, added up, in picos.
+
+    ``apart``: charges that are none for the machine's time, by cause. The other amounts are of its time.
+    """
+
+    lines: int = 0
+    billed: int = 0
+    apart: dict[DifferenceCause, int] = field(default_factory=dict)
+    listed: int = 0
+    machine: int = 0
+    committed_contracted: int = 0
+    committed_effective: int = 0
+    committed_billed: int = 0
+    commitment_credit: int = 0
+    credit: int = 0
+    seconds: Decimal | None = None
+    gpu_seconds: Decimal | None = None
+    timed: int = 0
+
+    def add(self, line: BillLine) -> None:
+        """Count a line."""
+        self.lines += line.lines
+        self.billed += line.billed
+        cause = _CHARGES.get(line.charge) or _KINDS.get(line.kind)
+        if cause is not None:
+            self.apart[cause] = self.apart.get(cause, 0) + line.billed
+            return
+        self.timed += line.lines
+        self.machine += line.billed
+        self.listed += line.listed
+        self.commitment_credit += line.commitment_credit
+        self.credit += line.credit
+        if line.committed:
+            self.committed_contracted += line.contracted
+            self.committed_effective += line.effective
+            self.committed_billed += line.billed
+        self.seconds = _added(self.seconds, line.seconds)
+        self.gpu_seconds = _added(self.gpu_seconds, line.gpu_seconds)
+
+
+def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
+    return other if one is None else one if other is None else _EXACT.add(one, other)
+
+
+def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money, Mapping[DifferenceCause, Money]]:
+    """The billed amount to the micro-dollar, and the causes of its difference to the ledger's cost, which add up to it.
+
+    The billed amount is rounded once, half up. So is each cause; what this leaves over is in ROUNDING. ``gpus``: of
+    the machine, 0 if unknown.
+
+    The ledger's price is compared with that one of the bill's prices (list, contract, effective) which comes closest
+    to it: an owner may have written any of them into ``spec.price``. A difference of up to a micro-dollar for each line
+    is that of rounding, not of price.
+    """
+    billed = _micros(sums.billed)
+    parts: dict[DifferenceCause, int] = dict(sums.apart)
+    cost = ledger.cost.micros * PICOS_IN_A_MICRO
+    if sums.timed == 0:
+        if cost:
+            parts[DifferenceCause.NOT_ON_BILL] = -cost
+    else:
+        seconds = _seconds(sums, gpus)
+        expected = None if seconds is None or not ledger.lasted else _expected(seconds, ledger)
+        base = _steps_from(sums, cost if expected is None else expected, parts)
+        if expected is None or seconds is None:
+            _put(parts, DifferenceCause.PRICE_OR_TIME, base - cost)
+        else:
+            exact = abs(base - expected) <= sums.timed * PICOS_IN_A_MICRO
+            _put(parts, DifferenceCause.ROUNDING if exact else DifferenceCause.PRICE, base - expected)
+            _put(parts, _time_cause(seconds, expected - cost, ledger), expected - cost)
+    rounded = {cause: _micros(part) for cause, part in parts.items()}
+    left = billed - ledger.cost.micros - sum(rounded.values())
+    if left:
+        rounded[DifferenceCause.ROUNDING] = rounded.get(DifferenceCause.ROUNDING, 0) + left
+    return Money(billed), {cause: Money(part) for cause, part in rounded.items() if part}
+
+
+def _steps_from(sums: BilledSums, expected: int, parts: dict[DifferenceCause, int]) -> int:
+    """Which of the bill's amounts at three prices comes closest to ``expected``; adds the steps from it to ``billed``.
+
+    The amounts are of the machine's time: at list prices, at the contract's, and with commitments spread. The last
+    step, from effective to billed, is always one: what is paid for elsewhere.
+    """
+    prepaid = sums.committed_billed - sums.committed_effective
+    saved = sums.committed_effective - sums.committed_contracted + sums.commitment_credit
+    spread = sums.machine - prepaid - sums.credit
+    contracted = spread - saved
+    base = min((sums.listed, contracted, spread), key=lambda amount: abs(amount - expected))
+    if base == sums.listed:
+        _put(parts, DifferenceCause.DISCOUNT, contracted - sums.listed)
+    if base in (sums.listed, contracted):
+        _put(parts, DifferenceCause.COMMITMENT, saved)
+    _put(parts, DifferenceCause.PREPAID, prepaid)
+    _put(parts, DifferenceCause.CREDIT, sums.credit)
+    return base
+
+
+def _put(parts: dict[DifferenceCause, int], cause: DifferenceCause, amount: int) -> None:
+    parts[cause] = parts.get(cause, 0) + amount
+
+
+def _seconds(sums: BilledSums, gpus: int) -> Decimal | None:
+    """Seconds that the machine is billed for; None if no line counts them."""
+    if sums.gpu_seconds is not None and gpus:
+        return _EXACT.divide(sums.gpu_seconds, Decimal(gpus))
+    return sums.seconds if sums.gpu_seconds is None else None
+
+
+def _expected(seconds: Decimal, ledger: LedgerAmount) -> int:
+    """The billed seconds at the ledger's average price, in picos."""
+    price = _EXACT.divide(Decimal(ledger.priced), Decimal(ledger.lasted))
+    micros = _EXACT.divide(_EXACT.multiply(seconds, price), Decimal(_HOUR))
+    return int(_EXACT.to_integral_value(_EXACT.multiply(micros, PICOS_IN_A_MICRO)))
+
+
+def _time_cause(seconds: Decimal, difference: int, ledger: LedgerAmount) -> DifferenceCause:
+    """Why the billed seconds cost ``difference`` (picos) more at the ledger's price than the ledger has."""
+    a_second = ledger.priced * PICOS_IN_A_MICRO // (ledger.lasted * _HOUR)
+    if abs(difference) <= max(a_second, PICOS_IN_A_MICRO):
+        return DifferenceCause.ROUNDING
+    if ledger.lasted < _LONGEST_MINIMUM * _MICROS and difference > 0 and seconds <= _LONGEST_MINIMUM:
+        return DifferenceCause.MINIMUM_CHARGE
+    return DifferenceCause.TIME
+
+
+def _micros(amount: int) -> int:
+    """Picos as micro-dollars, half up."""
+    return (2 * amount + PICOS_IN_A_MICRO) // (2 * PICOS_IN_A_MICRO)
+
+
+# Which rental a line of a bill is of: by the id of its machine, by its tags, or by the name of a machine found so.
+
+
+_OUR_NAMES = "charterer-"
+"""How the names of instances begin that Charterer makes in Google Cloud (``providers.gcp.listing``)."""
+
+
+class RentalMatcher:
+    """Finds rentals (by uid) for lines. Those of machines come first: what has a machine's name or claim follows."""
+
+    def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:
+        self._rentals = rentals
+        self._by_machine: dict[str, list[str]] = {}
+        self._by_name: dict[str, list[str]] = {}
+        self._alike: dict[tuple[str, str], Sequence[str]] = {}
+        for uid, rental in rentals.items():
+            if rental.machine.instance:
+                self._by_machine.setdefault(resource_key(rental.machine.instance), []).append(uid)
+            self._by_name.setdefault(rental.name, []).append(uid)
+
+    def rental_of(self, line: BillLine) -> str | None:
+        """The uid of the rental that the line is of; None if it is of none that the record has.
+
+        A machine that carries a rental's tag is not the rental's if the record knows another machine as the rental's.
+        """
+        by_id = self._by_machine
+        found: Sequence[str] = by_id.get(line.resource) or by_id.get(line.tags.claim.lower()) or ()
+        if not found:
+            found = [uid for uid in self._by_name.get(line.tags.rental, ()) if self._may_be(line, uid)]
+        alike = [(line.vendor, each) for each in (line.tags.claim, line.name) if each and self._is_of_one(each, line)]
+        if line.kind is LineKind.MACHINE:
+            self._alike.update(dict.fromkeys(alike, found) if found else {})
+        else:
+            found = next(filter(None, (found, *(self._alike.get(each, ()) for each in alike))), ())
+        return max(found, key=lambda uid: (self._shared(line, uid), uid), default=None)
+
+    @staticmethod
+    def _is_of_one(text: str, line: BillLine) -> bool:
+        """Whether no other machine has the text: a NodeClaim, or a name that Charterer gave. Others may be alike."""
+        return text == line.tags.claim or text.startswith(_OUR_NAMES)
+
+    def _may_be(self, line: BillLine, uid: str) -> bool:
+        rental = self._rentals[uid]
+        other = bool(rental.machine.instance) and line.kind is LineKind.MACHINE
+        return not other and line.tags.pool in ("", rental.pool)
+
+    def _shared(self, line: BillLine, uid: str) -> int:
+        """Microseconds of the line in which the rental cost something."""
+        return overlap(line.start, line.end, self._rentals[uid].spans)
+
+
+# The ledger beside bills: an entry for each rental and month, and sums of entries.
+
+
+_NO_COST = LedgerAmount(ZERO, ZERO, 0, 0)
+_UTC = "UTC"
+
+
+class Grouping(StrEnum):
+    """What entries are summed up by."""
+
+    MONTH = "month"
+    BUDGET = "budget"
+    POOL = "pool"
+    RENTAL = "rental"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """The ledger beside the bill, of one rental in one month or of a group of these.
+
+    ``month`` is that of the budget's time zone, and of UTC for a machine that no rental had. ``machine``: as the bill
+    names it. Empty fields: summed over, or unknown. ``outside``: what the ledger has at times that no bill covers; it
+    is not in ``ledger``. ``billed - ledger`` is the sum of ``causes``.
+    """
+
+    month: str
+    budget: str
+    pool: str
+    rental: str
+    machine: str
+    cloud: str
+    rentals: int
+    lines: int
+    ledger: Money
+    outside: Money
+    billed: Money
+    causes: Mapping[DifferenceCause, Money]
+
+    @property
+    def amount(self) -> Money:
+        """Bill minus ledger."""
+        return self.billed - self.ledger
+
+
+def compare(ledger: LedgerSide, lines: Iterable[BillLine]) -> Sequence[Difference]:
+    """An entry for each rental and month in which the ledger or the bill has anything, ordered by their names.
+
+    A line that two months share is divided by the time that the rental lasted in each, or by time if it did not last.
+    """
+    matcher, months = RentalMatcher(ledger.rentals), CalendarMonths()
+    found: dict[RentalMonth, BilledSums] = {}
+    strangers: dict[tuple[str, str, str, str], BilledSums] = {}
+    for line in lines:
+        uid = matcher.rental_of(line)
+        if uid is not None:
+            rental = ledger.rentals[uid]
+            for month, piece in by_month(line, months, rental.time_zone, rental):
+                found.setdefault(RentalMonth(uid, month), BilledSums()).add(piece)
+        elif line.tags.ours:
+            for month, piece in by_month(line, months, _UTC, None):
+                what = (month, line.tags.pool, line.resource or line.tags.rental, line.vendor)
+                strangers.setdefault(what, BilledSums()).add(piece)
+    known = [_known(key, ledger, found.get(key)) for key in ledger.amounts.keys() | found.keys()]
+    entries = [*known, *(_stranger(*what, sums) for what, sums in strangers.items())]
+    there = [entry for entry in entries if entry.lines or entry.ledger != ZERO or entry.outside != ZERO]
+    return sorted(there, key=lambda entry: (entry.month, entry.budget, entry.pool, entry.rental, entry.machine))
+
+
+def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[Difference]:
+    """Sums of entries that agree in ``by``, causes included. A machine that no rental had stands for itself."""
+    groups: dict[tuple[str, ...], list[Difference]] = {}
+    for entry in entries:
+        machine = entry.machine if Grouping.RENTAL in by and not entry.rental else ""
+        groups.setdefault((*(str(getattr(entry, each.value)) for each in by), machine), []).append(entry)
+    return [_sum(group, by) for _, group in sorted(groups.items())]
+
+
+def by_month(
+    line: BillLine, months: CalendarMonths, time_zone: str, rental: RentalFacts | None
+) -> Sequence[tuple[str, BillLine]]:
+    """The line by months of a time zone; parts of amounts add up exactly, seconds to their last decimal."""
+    month = months.of(time_zone, line.start)
+    if line.end <= month.end:
+        return [(month.name, line)]
+    bounds = [line.start]
+    while month.end < line.end:
+        bounds.append(month.end)
+        month = months.of(time_zone, month.end)
+    bounds.append(line.end)
+    spans = rental.spans if rental is not None else ()
+    pieces = list(pairwise(bounds))
+    weights = [overlap(since, until, spans) for since, until in pieces]
+    if not any(weights):
+        weights = [until - since for since, until in pieces]
+    parts = _parts(line, weights)
+    return [
+        (months.of(time_zone, since).name, replace(part, start=since, end=until))
+        for (since, until), part, weight in zip(pieces, parts, weights, strict=True)
+        if weight
+    ]
+
+
+def _parts(line: BillLine, weights: Sequence[int]) -> Sequence[BillLine]:
+    shares = {str(at): weight for at, weight in enumerate(weights)}
+
+    def amounts(whole: Picos) -> Sequence[Picos]:
+        parts = apportion(Money(abs(whole)), shares)
+        sign = 1 if whole >= 0 else -1
+        return [Picos(sign * parts.get(str(at), ZERO).micros) for at in range(len(weights))]
+
+    def seconds(whole: Decimal | None) -> Sequence[Decimal | None]:
+        return [None if whole is None else whole * weight / sum(weights) for weight in weights]
+
+    columns = zip(
+        seconds(line.seconds),
+        seconds(line.gpu_seconds),
+        amounts(line.listed),
+        amounts(line.contracted),
+        amounts(line.effective),
+        amounts(line.billed),
+        amounts(line.commitment_credit),
+        amounts(line.credit),
+        strict=True,
+    )
+    return [
+        replace(
+            line,
+            seconds=seconds_part,
+            gpu_seconds=gpu_seconds,
+            listed=listed,
+            contracted=contracted,
+            effective=effective,
+            billed=billed,
+            commitment_credit=commitment_credit,
+            credit=credit,
+        )
+        for seconds_part, gpu_seconds, listed, contracted, effective, billed, commitment_credit, credit in columns
+    ]
+
+
+def _known(key: RentalMonth, ledger: LedgerSide, sums: BilledSums | None) -> Difference:
+    rental, amount = ledger.rentals[key.rental_uid], ledger.amounts.get(key, _NO_COST)
+    sums = BilledSums() if sums is None else sums
+    billed, causes = causes_of(amount, sums, rental.machine.gpus)
+    return Difference(
+        month=key.month,
+        budget=rental.budget,
+        pool=rental.pool,
+        rental=rental.name,
+        machine=rental.machine.instance,
+        cloud=rental.machine.cloud,
+        rentals=1,
+        lines=sums.lines,
+        ledger=amount.cost,
+        outside=amount.outside,
+        billed=billed,
+        causes=causes,
+    )
+
+
+def _stranger(month: str, pool: str, machine: str, vendor: str, sums: BilledSums) -> Difference:
+    billed, _ = causes_of(_NO_COST, sums, 0)
+    causes = {DifferenceCause.NOT_IN_LEDGER: billed} if billed != ZERO else {}
+    return Difference(month, "", pool, "", machine, vendor, 0, sums.lines, ZERO, ZERO, billed, causes)
+
+
+def _sum(group: Sequence[Difference], by: Sequence[Grouping]) -> Difference:
+    first, causes = group[0], dict[DifferenceCause, int]()
+    for entry in group:
+        for cause, amount in entry.causes.items():
+            causes[cause] = causes.get(cause, 0) + amount.micros
+    return Difference(
+        month=first.month if Grouping.MONTH in by else "",
+        budget=first.budget if Grouping.BUDGET in by else "",
+        pool=first.pool if Grouping.POOL in by else "",
+        rental=first.rental if Grouping.RENTAL in by else "",
+        machine=_common(entry.machine for entry in group) if Grouping.RENTAL in by else "",
+        cloud=_common(entry.cloud for entry in group),
+        rentals=len({(entry.budget, entry.pool, entry.rental) for entry in group if entry.rental}),
+        lines=sum(entry.lines for entry in group),
+        ledger=total(entry.ledger for entry in group),
+        outside=total(entry.outside for entry in group),
+        billed=total(entry.billed for entry in group),
+        causes={cause: Money(micros) for cause, micros in causes.items() if micros},
+    )
+
+
+def _common(values: Iterable[str]) -> str:
+    """The value that all have; empty if they differ."""
+    found = set(values)
+    return found.pop() if len(found) == 1 else ""

@@ -1,0 +1,54 @@
+"""The interfaces of a simulated world: the events that it reports, and what it asks of knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from charterer.domain.ids import ClassId
+from charterer.domain.job import Allocation
+from charterer.domain.profile import Profile
+from charterer.domain.time import Instant
+from charterer.tools.simulator.model.node_market import SimMachine
+from charterer.tools.simulator.model.sim_job import SimJob
+
+# The interface to knowledge of the job classes: what the world asks, and the room ``knowledge`` implements.
+
+
+class Knowledge(Protocol):
+    """The profiles of the classes, and what trainers' reports add to them."""
+
+    @property
+    def report_seconds(self) -> float:
+        """Seconds between two reports of a job in training; infinite where reports carry no news."""
+
+    def profiles(self) -> Mapping[ClassId, Profile]:
+        """The profiles as of now; the same objects as long as nothing changed."""
+
+    def expected_work(self, job: SimJob) -> float | None:
+        """The whole work of a job as expected now, in reference seconds of its class's profile; None if unknown."""
+
+    def batch(self, job: SimJob) -> int:
+        """The total batch size with which a job trains from now on; 0: the best one of each epoch."""
+
+    def receive_report(self, job: SimJob, at: Instant) -> None:
+        """A job in training reports."""
+
+
+class WorldEvents:
+    """Receives the events of a world, but not the effects of actions in it. This one ignores all of them."""
+
+    def job_arrived(self, job: SimJob) -> None:
+        """A job was submitted."""
+
+    def job_completed(self, job: SimJob) -> None:
+        """A job is complete; the GPUs of its allocation, which it keeps for reference, are free now."""
+
+    def job_interrupted(self, job: SimJob, held: Allocation) -> None:
+        """The cloud took back a machine of the job: the GPUs of ``held`` are free, and the job waits."""
+
+    def machine_ready(self, machine: SimMachine) -> None:
+        """A machine takes pods from now on."""
+
+    def machine_lost(self, machine: SimMachine) -> None:
+        """The cloud took a machine back; no job is on it any more."""

@@ -1,0 +1,207 @@
+"""Which jobs are on which GPUs, at most two on each, and how fast they train there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
+from typing import Any, NamedTuple
+
+from charterer.domain.ids import ClassId, RentalId
+from charterer.domain.job import Allocation
+from charterer.domain.time import Instant, after
+from charterer.gpu_types import sharers, slice_profile, whole_type
+from charterer.tools.simulator.model.node_market import NodeMarket
+from charterer.tools.simulator.model.pairs import PairMember, PairTable
+from charterer.tools.simulator.model.sim_job import Gpu, SimJob
+
+# The virtual clock: a queue of events in order of time.
+
+
+class Clock:
+    """``now``: seconds since ``start``; ``instant``: the same, as an Instant.
+
+    Events of the same second happen in the order in which they were scheduled.
+    """
+
+    __slots__ = ("_events", "_scheduled", "instant", "now", "start")
+
+    def __init__(self, start: Instant) -> None:
+        self.start = start
+        self.now = 0.0
+        self.instant = start
+        self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
+        self._scheduled = 0
+
+    def at(self, when: float, callback: Callable[..., None], *arguments: Any) -> None:
+        """Call ``callback(*arguments)`` at that second, or within the present one if that second is over."""
+        self._scheduled += 1
+        heappush(self._events, (when, self._scheduled, callback, arguments))
+
+    def before_all(self, when: float, rank: int, callback: Callable[..., None], *arguments: Any) -> None:
+        """Like ``at``, but before all that ``at`` scheduled for that second; among themselves by ``rank``, from 0."""
+        heappush(self._events, (when, rank - (1 << 62), callback, arguments))
+
+    def step(self, until: float) -> bool:
+        """Run all events of the next second that has any; False when there is none up to ``until``."""
+        events = self._events
+        if not events or events[0][0] > until:
+            return False
+        now = self.now = events[0][0]
+        self.instant = after(self.start, now)
+        while events and events[0][0] <= now:
+            _, _, callback, arguments = heappop(events)
+            callback(*arguments)
+        return True
+
+
+_MOST_JOBS = 2
+
+
+class SharedRun(NamedTuple):
+    """The GPUs of a run, each free or with one job on it, and the passes in which the job does a step there."""
+
+    gpus: tuple[Gpu, ...]
+    passes: int = 1
+
+
+def member(job: SimJob) -> PairMember:
+    """The job as a partner on a GPU."""
+    return PairMember(job.class_id.name, job.passes)
+
+
+class SharedGpus:
+    """The jobs of each GPU. A job's partner counts from its first step on: while it starts or stands still, the job
+    trains as if it were alone, and all of the GPU's time is the job's.
+
+    A job on several GPUs trains as slowly as on the worst of them. GPU time of a pair is divided by what the two keep.
+    ``retrain`` schedules a job's completion anew.
+    """
+
+    def __init__(self, clock: Clock, market: NodeMarket, table: PairTable, retrain: Callable[[SimJob], None]) -> None:
+        self.table = table
+        self._clock = clock
+        self._market = market
+        self._retrain = retrain
+        self._on: dict[Gpu, list[SimJob]] = {}
+
+    def jobs_on(self, gpu: Gpu) -> Sequence[SimJob]:
+        """The jobs on a GPU, the longest there first."""
+        return self._on.get(gpu, ())
+
+    def both_kept(self, job: SimJob, passes: int, other: SimJob, rental: RentalId) -> tuple[float, float] | None:
+        """What the job, in so many passes, and the other one would keep beside each other on a GPU of that machine.
+
+        None where they do not fit, or nobody may share the machine's GPUs.
+        """
+        model = self._market.machines[rental].model
+        if model.sharing is None:
+            return None
+        own = PairMember(job.class_id.name, passes)
+        return self.table.both_kept(whole_type(model.gpu_type), model.sharing, own, member(other))
+
+    def enter(self, job: SimJob, allocation: Allocation, run: SharedRun | None) -> None:
+        """The job's run starts there; without ``run`` on the first GPUs of each placement that nobody is on.
+
+        ValueError where the GPUs are not those of the allocation, or a job on them does not permit it.
+        """
+        if run is None:
+            run = SharedRun(self._unused(allocation))
+        else:
+            self._check(job, allocation, run)
+        job.devices, job.passes = run
+        for gpu in run.gpus:
+            self._on.setdefault(gpu, []).append(job)
+        job.share(*self._parts(job))
+        self.stands(job)
+
+    def stands(self, job: SimJob) -> None:
+        """The job stands still until ``training_from``: its partners train faster until then."""
+        for other in self._partners(job):
+            self._settle(other)
+        if job.training_from > self._clock.now:
+            self._clock.at(job.training_from, self._begins, job, job.runs)
+
+    def leave(self, job: SimJob) -> None:
+        """The job's run is over, and its partners train alone."""
+        partners = self._partners(job)
+        for gpu in job.devices:
+            jobs = self._on.get(gpu, [])
+            if job in jobs:
+                jobs.remove(job)
+            if not jobs:
+                self._on.pop(gpu, None)
+        for other in partners:
+            self._settle(other)
+
+    def _begins(self, job: SimJob, run: int) -> None:
+        if job.runs == run and job.allocation is not None and job.finished is None:
+            self._settle(job)
+            for other in self._partners(job):
+                self._settle(other)
+
+    def _unused(self, allocation: Allocation) -> tuple[Gpu, ...]:
+        """Where a pool sells places on shared GPUs, the GPUs with the fewest jobs, as a device plugin spreads them."""
+        found: list[Gpu] = []
+        for place in allocation.placements:
+            model = self._market.machines[place.rental].model
+            most = sharers(slice_profile(model.gpu_type))
+            gpus = [Gpu(place.rental, number) for number in range(model.gpus_per_node // most)]
+            there = {gpu: len(self.jobs_on(gpu)) for gpu in gpus}
+            unused = sorted([gpu for gpu in gpus if there[gpu] < most], key=lambda gpu: there[gpu])
+            if len(unused) < place.gpus:
+                raise ValueError(f"{place.gpus} GPUs of {place.rental}, of which {len(unused)} have room")
+            found += unused[: place.gpus]
+        return tuple(found)
+
+    def _check(self, job: SimJob, allocation: Allocation, run: SharedRun) -> None:
+        there = Counter(gpu.rental for gpu in run.gpus)
+        asked = {place.rental: place.gpus for place in allocation.placements}
+        if there != asked or len(set(run.gpus)) < len(run.gpus):
+            raise ValueError(f"GPUs {run.gpus}, which are not those of its placements {allocation.placements}")
+        for gpu in run.gpus:
+            size = self._market.machines[gpu.rental].model.gpus_per_node
+            if not 0 <= gpu.number < size:
+                raise ValueError(f"GPU {gpu.number} of {gpu.rental}, which has {size}")
+            jobs = self.jobs_on(gpu)
+            if len(jobs) >= _MOST_JOBS:
+                raise ValueError(f"GPU {gpu.number} of {gpu.rental}, where two jobs are")
+            for other in jobs:
+                if self.both_kept(job, run.passes, other, gpu.rental) is None:
+                    raise ValueError(f"GPU {gpu.number} of {gpu.rental} beside {other.id}, with which it does not fit")
+
+    def _partners(self, job: SimJob) -> list[SimJob]:
+        found = {other.id: other for gpu in job.devices for other in self.jobs_on(gpu) if other is not job}
+        return list(found.values())
+
+    def _settle(self, job: SimJob) -> None:
+        """Train on at the speed, and with the part of the GPU time, that follow from who is there now."""
+        before = job.keeps
+        job.advance(self._clock.now)
+        job.share(*self._parts(job))
+        if job.keeps != before and job.session is None:
+            self._retrain(job)
+
+    def _parts(self, job: SimJob) -> tuple[float, float, tuple[ClassId, ...]]:
+        """The part of its speed that the job keeps now, the GPUs that it holds, those of pairs in part, and the
+        classes of the jobs that train beside it.
+        """
+        now, own = self._clock.now, member(job)
+        keeps = self.table.kept_alone(job.gpu_type, own)
+        held = 0.0
+        trains = job.training_from <= now
+        for gpu in job.devices:
+            other = next((there for there in self.jobs_on(gpu) if there is not job), None)
+            if other is None:
+                held += 1.0
+                continue
+            kept = self.both_kept(job, job.passes, other, gpu.rental)
+            assert kept is not None
+            other_trains = other.training_from <= now
+            if other_trains:
+                keeps = min(keeps, kept[0])
+            if trains == other_trains:
+                held += kept[0] / (kept[0] + kept[1]) if trains else 0.5
+            elif trains:
+                held += 1.0
+        return keeps, held, tuple([other.run_class for other in self._partners(job) if other.training_from <= now])

@@ -1,0 +1,312 @@
+"""Jobs that really ran, as input of a simulation: how long each trains, at which widths, on which pool.
+
+Policies that choose no pool run each job where it ran. Charterer may also run it in other pools of its GPU type, in
+pools of types for which its class has a curve, and on spot nodes where its owner allows them. Pools that no job can
+have in common are simulated by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from statistics import median
+
+from charterer.domain.ids import PoolId
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.pool import CapacityType, Pool
+from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
+from charterer.domain.rental import Rental
+from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import seconds_between
+from charterer.gpu_types import may_use, slice_profile
+from charterer.policy.options.sources import offered_widths
+from charterer.policy.options.speeds import throughput
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+
+# The cluster's GPUPools as a simulation has them.
+
+
+_FEWEST_STARTS = 3
+"""Rentals from which on a pool's start-up time is their median; with fewer it is what the GPUPool declares."""
+
+
+def pool_models(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
+    """Models of the pools whose nodes can be rented, with a known offering and price."""
+    models = {}
+    for name, pool in snapshot.pools.items():
+        offering, quote = pool.offering, pool.quote
+        if offering is None or quote is None:
+            continue
+        models[name] = PoolModel(
+            name=name,
+            gpus_per_node=offering.gpus_per_node,
+            hourly=quote.price,
+            gpu_type=offering.gpu_type,
+            start_seconds=_start_seconds(pool, snapshot.rentals.values()),
+            max_nodes=pool.max_nodes,
+            billing_minimum_seconds=quote.billing_minimum_seconds,
+            capacity_type=pool.capacity_type,
+        )
+    return models
+
+
+def _start_seconds(pool: Pool, rentals: Iterable[Rental]) -> float:
+    took = [
+        seconds_between(rental.created, rental.ready)
+        for rental in rentals
+        if rental.pool == pool.id and rental.ready is not None
+    ]
+    return max(median(took), 0.0) if len(took) >= _FEWEST_STARTS else pool.start_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class PastJob:
+    """A job that was submitted ``submitted`` seconds after the history's beginning.
+
+    ``seconds``: its training time on ``gpus``, the width that its owner asked for, without waiting and restarts.
+    ``kind``: the name of its class, empty where no curve is known; then it runs on ``gpus`` only, otherwise on
+    ``least`` to ``most``. ``took``: measured seconds from submission to completion; None where unknown. ``gpu_types``:
+    those that its owner permits, empty for all. ``spot``: whether spot nodes are allowed; they are where it ran on one.
+    ``slices``: MIG profiles that its owner permits; that of its pool is one of them.
+    """
+
+    name: str
+    submitted: float
+    gpus: int
+    seconds: float
+    kind: str = ""
+    least: int = 1
+    most: int = 1
+    resize: ResizePolicy = ResizePolicy.NEVER
+    weight: float = 1.0
+    took: float | None = None
+    gpu_types: tuple[str, ...] = ()
+    spot: SpotPolicy = SpotPolicy.NEVER
+    slices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class PastPool:
+    """A pool with the jobs that ran on it, by time of submission.
+
+    ``curves``: by kind the phases of its throughput (any unit, one for each kind). Each has a table for the pool's GPU
+    type, and then one for each other type for which a curve is known. ``restart_seconds``: from a
+    run's begin to its first step.
+    """
+
+    pool: PoolModel
+    jobs: tuple[PastJob, ...]
+    curves: Mapping[str, tuple[Phase, ...]]
+    restart_seconds: float = 30.0
+
+    def application(self, job: PastJob, others: Sequence[PoolModel] = ()) -> Application:
+        """The job as an application: the fraction of it done a second, by GPU type, phase and width.
+
+        ``others``: pools that it may use beside this one.
+        """
+        phases = self.curves.get(job.kind, ())
+        if not phases:
+            return Application(job.name, (1.0,), {self.pool.gpu_type: ({job.gpus: 1.0 / job.seconds},)})
+        scale = _seconds_per_unit(phases, job.gpus) / job.seconds
+        rates = {}
+        for gpu_type in self.types_of(job):
+            pools = [pool for pool in (self.pool, *others) if pool.gpu_type == gpu_type]
+            placeable = sorted({gpus for pool in pools for gpus in self._widths(job, pool)})
+            tables = [(phase, _form(phase, gpu_type)) for phase in phases]
+            widths = [gpus for gpus in placeable if all(throughput(form, gpus) for _, form in tables)]
+            if widths:
+                rates[gpu_type] = tuple(
+                    {gpus: (throughput(form, gpus) or 0.0) * scale for gpus in widths} for _, form in tables
+                )
+        return Application(job.name, tuple(phase.until for phase in phases), rates)
+
+    def types_of(self, job: PastJob) -> tuple[str, ...]:
+        """The GPU types on which the job can run, that of its pool first."""
+        phases = self.curves.get(job.kind)
+        if not phases:
+            return (self.pool.gpu_type,)
+        known = [{curve.gpu_type for curve in phase.curves} for phase in phases]
+        return (
+            self.pool.gpu_type,
+            *(
+                curve.gpu_type
+                for curve in phases[0].curves[1:]
+                if all(curve.gpu_type in types for types in known)
+                and may_use(curve.gpu_type, job.gpu_types, self.slices(job))
+            ),
+        )
+
+    def may_use(self, pool: PoolModel) -> bool:
+        """Whether any of its jobs may run there."""
+        return pool.name == self.pool.name or any(
+            pool.gpu_type in self.types_of(job) and (pool.capacity_type is not CapacityType.SPOT or self.spot(job))
+            for job in self.jobs
+        )
+
+    def spot(self, job: PastJob) -> bool:
+        """Whether the job may run on spot nodes."""
+        return job.spot is SpotPolicy.ALLOWED or self.pool.capacity_type is CapacityType.SPOT
+
+    def slices(self, job: PastJob) -> tuple[str, ...]:
+        """The MIG profiles that it may use."""
+        own = slice_profile(self.pool.gpu_type)
+        return (*job.slices, own) if own and own not in job.slices else job.slices
+
+    def _widths(self, job: PastJob, pool: PoolModel) -> list[int]:
+        return offered_widths(pool.gpu_type, pool.gpus_per_node, self.bounds(job), pool.max_nodes)
+
+    def bounds(self, job: PastJob) -> Widths:
+        """The job's own bounds, or the only width at which its speed is known."""
+        if job.kind not in self.curves:
+            return Widths(job.gpus, job.gpus, job.gpus, self.slices(job))
+        return Widths(min(job.least, job.gpus), job.gpus, max(job.most, job.gpus), self.slices(job))
+
+    def work(self, job: PastJob) -> float:
+        """The job's work in seconds of its class's reference option; the kind must be known."""
+        phases = self.curves[job.kind]
+        return job.seconds / (reference_throughput(phases) * _seconds_per_unit(phases, job.gpus))
+
+    @cached_property
+    def mean_work(self) -> Mapping[str, float]:
+        """The mean work of each kind's jobs."""
+        works: dict[str, list[float]] = {}
+        for job in self.jobs:
+            if job.kind in self.curves:
+                works.setdefault(job.kind, []).append(self.work(job))
+        return {kind: sum(work) / len(work) for kind, work in works.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPart:
+    """Pools in which jobs ran, and ``others`` on sale, between which Charterer chooses."""
+
+    pasts: tuple[PastPool, ...]
+    others: tuple[PoolModel, ...] = ()
+
+    @property
+    def pools(self) -> tuple[PoolModel, ...]:
+        """All of them."""
+        return (*(past.pool for past in self.pasts), *self.others)
+
+
+@dataclass(frozen=True)
+class History:
+    """All pools in which jobs ran; each has at least one, and no job name occurs twice.
+
+    ``others``: pools on sale in which none ran. ``gaps``: what a file has beside these jobs, in sentences.
+    """
+
+    pools: tuple[PastPool, ...]
+    others: tuple[PoolModel, ...] = ()
+    gaps: tuple[str, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[HistoryPart, ...]:
+        """The pools in groups that share no job."""
+        groups: list[tuple[list[PastPool], list[PoolModel]]] = []
+        for past in self.pools:
+            mine: tuple[list[PastPool], list[PoolModel]] = (
+                [past],
+                [pool for pool in self.others if past.may_use(pool)],
+            )
+            kept = []
+            for group in groups:
+                if _connected(mine, group):
+                    mine = ([*group[0], *mine[0]], list(dict.fromkeys([*group[1], *mine[1]])))
+                else:
+                    kept.append(group)
+            groups = [*kept, mine]
+        return tuple(HistoryPart(tuple(pasts), tuple(others)) for pasts, others in groups)
+
+    @property
+    def jobs(self) -> tuple[PastJob, ...]:
+        """The jobs of all pools by time of submission."""
+        jobs = (job for pool in self.pools for job in pool.jobs)
+        return tuple(sorted(jobs, key=lambda job: (job.submitted, job.name)))
+
+    @property
+    def jobs_with_curve(self) -> int:
+        """The number of jobs whose class has a curve."""
+        return sum(job.kind in pool.curves for pool in self.pools for job in pool.jobs)
+
+
+def _connected(one: tuple[list[PastPool], list[PoolModel]], other: tuple[list[PastPool], list[PoolModel]]) -> bool:
+    """Whether jobs of both may use one pool."""
+    if {pool.name for pool in one[1]} & {pool.name for pool in other[1]}:
+        return True
+    return any(first.may_use(second.pool) or second.may_use(first.pool) for first in one[0] for second in other[0])
+
+
+def placeable_width(gpus: int, gpus_per_node: int) -> int:
+    """The least width from ``gpus`` on that can be placed: below a node any, otherwise whole nodes."""
+    return gpus if gpus < gpus_per_node else -(-gpus // gpus_per_node) * gpus_per_node
+
+
+def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) -> tuple[Phase, ...]:
+    """The phases of ``home`` with the curves of ``others`` too, which have the same phases or none."""
+    known = [phases for phases in others if phases]
+    return tuple(
+        replace(phase, curves=(*phase.curves, *(curve for phases in known for curve in phases[at].curves)))
+        for at, phase in enumerate(home)
+    )
+
+
+def tabulated(phases: Iterable[Phase], gpu_type: str, widths: Iterable[int]) -> tuple[Phase, ...]:
+    """The phases with their curve for ``gpu_type`` only, as a table at those of ``widths`` that it covers.
+
+    Empty where a phase has no such curve, or its curve covers none of the widths.
+    """
+    forms = [
+        (phase.until, next((curve.form for curve in phase.curves if curve.gpu_type == gpu_type), None))
+        for phase in phases
+    ]
+    tables = []
+    for until, form in forms:
+        rates = [] if form is None else [(gpus, throughput(form, gpus)) for gpus in sorted(set(widths))]
+        points = tuple((gpus, rate) for gpus, rate in rates if rate)
+        if not points:
+            return ()
+        tables.append(Phase(until, (SpeedCurve(gpu_type, ThroughputTable(points)),)))
+    return tuple(tables)
+
+
+def covers(phases: Iterable[Phase], gpus: int) -> bool:
+    """Whether the curve of every phase covers that width."""
+    return all(throughput(phase.curves[0].form, gpus) for phase in phases)
+
+
+def curve_points(phase: Phase) -> tuple[tuple[int, float], ...]:
+    """The table of a phase: (GPUs, throughput), ascending."""
+    form = phase.curves[0].form
+    assert isinstance(form, ThroughputTable)
+    return form.points
+
+
+def widest_point(phases: tuple[Phase, ...]) -> int:
+    """The largest width of a curve."""
+    return curve_points(phases[0])[-1][0]
+
+
+def reference_throughput(phases: tuple[Phase, ...]) -> float:
+    """Throughput of the reference option: the first phase at its smallest width."""
+    return curve_points(phases[0])[0][1]
+
+
+def _seconds_per_unit(phases: tuple[Phase, ...], gpus: int) -> float:
+    """Seconds that one unit of work takes on ``gpus``, spread over the phases. The curve must cover the width."""
+    begins = (0.0, *(phase.until for phase in phases))
+    return sum((phase.until - begin) / _rate(phase, gpus) for phase, begin in zip(phases, begins, strict=False))
+
+
+def _form(phase: Phase, gpu_type: str) -> ThroughputTable:
+    form = next(curve.form for curve in phase.curves if curve.gpu_type == gpu_type)
+    assert isinstance(form, ThroughputTable)
+    return form
+
+
+def _rate(phase: Phase, gpus: int) -> float:
+    rate = throughput(phase.curves[0].form, gpus)
+    assert rate, f"the curve says nothing of {gpus} GPUs"
+    return rate

@@ -1,0 +1,288 @@
+"""The nodes that a cloud sells: they start up, are billed by the second, run out, and are taken back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from charterer.clouds.fake import FakeGroup
+from charterer.domain.billing import cost
+from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
+from charterer.domain.money import ZERO, Money, Price
+from charterer.domain.order import Refusal, RefusalKind, Scope, cool_down, with_cool_down
+from charterer.domain.plan import Rent
+from charterer.domain.pool import (
+    CapacityType,
+    Cloud,
+    Commitment,
+    NodeStart,
+    Offering,
+    Pool,
+    PriceSegment,
+    Quote,
+    SharingMechanism,
+)
+from charterer.domain.time import Instant, seconds_between
+from charterer.estimate.hazard import EndedNode, events_at_ages, hazard, with_ended, without_rentals
+from charterer.estimate.waits import with_refusal, with_start
+from charterer.policy.options.market import checkpoint_interval
+from charterer.tools.simulator.model.ground_truth import GPU_TYPE
+from charterer.tools.simulator.model.sim_job import SimJob
+
+MOST_NODES = 100_000
+"""The most nodes of a pool in a simulation from files."""
+DEAREST = Price.parse("1000000")
+"""The highest price of a node in a simulation; what is above is a slip of the pen."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolModel:
+    """A pool's offer. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
+
+    ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
+    the declared value). ``draw_lifetime(n)``: the seconds of readiness after which the n-th node rented in the pool,
+    counted from 1, is taken back (absent: never). ``restart_seconds``: from a run's begin to its first step; None: as
+    the scenario says. ``stock``: the most nodes that the cloud has; ``quota``: that it lets the account have; asking
+    for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
+    Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
+    ``learns_waits``: the GPUPool's ``learnWaits``. ``sharing``: how two jobs may use one of its GPUs; None: they may
+    not. ``committed``: who pays ``hourly`` for all of its nodes, used or not, for longer than the simulation.
+    """
+
+    name: str
+    gpus_per_node: int
+    hourly: Price
+    gpu_type: str = GPU_TYPE
+    start_seconds: float = 0.0
+    max_nodes: int = 1_000_000
+    billing_minimum_seconds: int = 0
+    capacity_type: CapacityType = CapacityType.ON_DEMAND
+    cooldown_seconds: float = 300.0
+    stock: int | None = None
+    draw_start_seconds: Callable[[], float] | None = None
+    draw_lifetime: Callable[[int], float] | None = None
+    later_prices: tuple[tuple[float, Price], ...] = ()
+    restart_seconds: float | None = None
+    later_stock: tuple[tuple[float, int | None], ...] = ()
+    quota: int | None = None
+    later_quota: tuple[tuple[float, int | None], ...] = ()
+    learns_waits: bool = True
+    sharing: SharingMechanism | None = None
+    committed: Commitment | None = None
+
+    @property
+    def may_be_late(self) -> bool:
+        """Whether a node may come later than ``start_seconds`` after it was asked for, or not at all."""
+        limited = self.stock is not None or self.quota is not None or self.later_stock or self.later_quota
+        return bool(limited) or self.draw_start_seconds is not None
+
+    @property
+    def most_nodes(self) -> int:
+        """The most nodes that can ever be rented at once."""
+        return min(self.max_nodes, _most(self.stock, self.later_stock), _most(self.quota, self.later_quota))
+
+    @property
+    def cloud(self) -> Cloud:
+        """The group that the GPUPool names."""
+        return FakeGroup("simulated", self.name)
+
+    def pool(self, now: Instant) -> Pool:
+        """The GPUPool."""
+        return Pool(
+            id=PoolId(self.name),
+            uid=f"uid-{self.name}",
+            resource_version="1",
+            generation=1,
+            created=Instant(0),
+            cloud=self.cloud,
+            max_nodes=self.max_nodes,
+            capacity_type=self.capacity_type,
+            start_seconds=self.start_seconds,
+            cooldown_seconds=self.cooldown_seconds,
+            price_override=None if self.committed is None else self.hourly,
+            offering=Offering(self.gpu_type, self.gpus_per_node, self.name, "simulated"),
+            quote=self.quote(self.hourly, now),
+            deleting=False,
+            learns_waits=self.learns_waits,
+            committed=self.committed,
+        )
+
+    def quote(self, hourly: Price, now: Instant) -> Quote:
+        """The quote of a node; its worst price is the highest of all that will ever hold."""
+        worst = max(hourly, self.hourly, *(price for _, price in self.later_prices))
+        return Quote(hourly, worst, self.billing_minimum_seconds, "simulated", now)
+
+
+def _most(first: int | None, later: Sequence[tuple[float, int | None]]) -> int:
+    """The highest of several limits in turn."""
+    return max(MOST_NODES * 1000 if limit is None else limit for limit in (first, *(limit for _, limit in later)))
+
+
+@dataclass(slots=True, eq=False)
+class SimMachine:
+    """A rented node. ``number`` counts rented nodes from 1, ``in_pool`` those of its pool. ``users``: the jobs that
+    hold GPUs of it.
+
+    ``ready``: since when it takes pods. ``draining``: it is ended when its last job leaves. ``ended``: it is gone.
+    """
+
+    order: Rent
+    model: PoolModel
+    number: int
+    in_pool: int
+    created: Instant
+    segments: tuple[PriceSegment, ...]
+    ready: Instant | None = None
+    draining: bool = False
+    ended: bool = False
+    users: dict[JobId, SimJob] = field(default_factory=dict)
+
+    @property
+    def id(self) -> RentalId:
+        """The rental's name; a later rental may have it again."""
+        return self.order.rental
+
+    @property
+    def uid(self) -> str:
+        """A name that no other machine ever has."""
+        return f"rental-{self.number}"
+
+    @property
+    def node(self) -> NodeName | None:
+        """The Kubernetes Node's name, once there is one."""
+        return None if self.ready is None else NodeName(self.uid)
+
+    def bill(self, now: Instant) -> Money:
+        """The node's cost if it ends now."""
+        return cost(self.segments, self.model.billing_minimum_seconds, self.created, now)
+
+
+class NodeMarket:
+    """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
+
+    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool;
+    ``rented``: how many ever were. ``stock`` and ``quota``: the pools' present limits. ``micros_per_hour``:
+    micro-dollars an hour of all machines; ``gpus``: theirs. ``spent`` and ``node_micros`` (microseconds), both by pool,
+    sum up the machines that ended.
+    """
+
+    def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
+        self.models = {PoolId(model.name): model for model in models}
+        self.pools: Mapping[PoolId, Pool] = {name: model.pool(now) for name, model in self.models.items()}
+        self.machines: dict[RentalId, SimMachine] = {}
+        self.spent: dict[PoolId, Money] = dict.fromkeys(self.models, ZERO)
+        self.node_micros: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.live: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.rented: dict[PoolId, int] = dict.fromkeys(self.models, 0)
+        self.stock = {name: model.stock for name, model in self.models.items()}
+        self.quota = {name: model.quota for name, model in self.models.items()}
+        self.micros_per_hour = 0
+        self.gpus = 0
+        self.rented_total = 0
+        self.version = 0
+        for name in self.models:
+            self._learn(name, now)
+
+    def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
+        """Change the price of the pool's nodes from now on, those that are rented already included."""
+        self.pools = {**self.pools, name: replace(self.pools[name], quote=self.models[name].quote(hourly, now))}
+        for machine in self.machines.values():
+            if machine.order.pool == name:
+                self.micros_per_hour += hourly.micros_per_hour - machine.segments[-1].price.micros_per_hour
+                machine.segments = (*machine.segments, PriceSegment(now, hourly))
+        self.version += 1
+
+    def rent(self, order: Rent, now: Instant) -> SimMachine | None:
+        """A new machine, which is not ready; None where the cloud has none, or gives none (the pool cools down)."""
+        model = self.models[order.pool]
+        refusal = self._refusal(order.pool, now)
+        if refusal is not None:
+            pool = self.pools[order.pool]
+            if pool.cooling(now) is not None:  # orders of one moment are refused together, as the operator counts them
+                return None
+            cooled = cool_down(pool.cooled, refusal, model.cooldown_seconds, now, None)
+            launches, rows = with_refusal(pool.launches, now), with_cool_down(pool.cooled, cooled)
+            self.pools = {**self.pools, order.pool: replace(pool, cooled=rows, launches=launches)}
+            return None
+        self.rented_total += 1
+        if self.pools[order.pool].cooled:
+            self.pools = {**self.pools, order.pool: replace(self.pools[order.pool], cooled=())}
+        self.live[order.pool] += 1
+        self.rented[order.pool] += 1
+        self.gpus += model.gpus_per_node
+        self.version += 1
+        quote = self.pools[order.pool].quote
+        assert quote is not None
+        self.micros_per_hour += quote.price.micros_per_hour
+        segments = (PriceSegment(now, quote.price),)
+        machine = self.machines[order.rental] = SimMachine(
+            order, model, self.rented_total, self.rented[order.pool], now, segments
+        )
+        return machine
+
+    def most_now(self, pool: PoolId) -> int:
+        """The most nodes that can be rented at once as things stand."""
+        limits = (self.models[pool].max_nodes, self.stock[pool], self.quota[pool])
+        return min(limit for limit in limits if limit is not None)
+
+    def _refusal(self, pool: PoolId, now: Instant) -> Refusal | None:
+        """The cloud's refusal of one more node; None where it has one."""
+        name, live, stock, quota = self.models[pool].name, self.live[pool], self.stock[pool], self.quota[pool]
+        if stock is not None and live >= stock:
+            return Refusal(RefusalKind.STOCK_OUT, Scope.POOL, name, "StockOut", "none left", now)
+        if quota is not None and live >= quota:
+            return Refusal(RefusalKind.QUOTA_EXCEEDED, Scope.POOL, name, "QuotaExceeded", f"limit {quota}", now)
+        return None
+
+    def mark_ready(self, machine: SimMachine, now: Instant) -> None:
+        """The machine takes pods from now on."""
+        machine.ready = now
+        self.version += 1
+        name = machine.order.pool
+        if machine.model.may_be_late:
+            start = NodeStart(machine.created, machine.created, now)
+            pool = self.pools[name]
+            self.pools = {**self.pools, name: replace(pool, launches=with_start(pool.launches, start))}
+        self._learn(name, now)
+
+    def drain(self, machine: SimMachine) -> None:
+        """The machine is to be ended when its last job leaves."""
+        machine.draining = True
+        self.version += 1
+
+    def end(self, machine: SimMachine, now: Instant, *, taken: bool = False) -> Money:
+        """End the machine now; returns its bill. ``taken``: the cloud takes it back."""
+        del self.machines[machine.order.rental]
+        machine.ended = True
+        self.version += 1
+        bill, pool = machine.bill(now), machine.order.pool
+        self.live[pool] -= 1
+        self.gpus -= machine.model.gpus_per_node
+        self.micros_per_hour -= machine.segments[-1].price.micros_per_hour
+        self.spent[pool] += bill
+        self.node_micros[pool] += now - machine.created
+        hours = seconds_between(machine.created, now) / 3600.0
+        ended = EndedNode(machine.uid, hours, now, taken, self.live[pool])
+        counted = without_rentals(with_ended(self.pools[pool].lifetimes, ended), ())
+        self.pools = {**self.pools, pool: replace(self.pools[pool], lifetimes=counted)}
+        self._learn(pool, now)
+        return bill
+
+    def checkpoint_seconds(self, nodes: Sequence[RentalId], write_seconds: float, now: Instant) -> float:
+        """The best interval between checkpoints of a job on these machines of one pool, as far as is known."""
+        machines = [self.machines[name] for name in nodes]
+        known = self.pools[machines[0].order.pool].hazard
+        ages = [seconds_between(machine.created, now) / 3600.0 for machine in machines]
+        return checkpoint_interval(write_seconds, 0.0 if known is None else events_at_ages(known, ages))
+
+    def _learn(self, name: PoolId, now: Instant) -> None:
+        """Estimate anew at which rate nodes of the pool are taken back: where that can be, or has been seen."""
+        pool = self.pools[name]
+        if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths):
+            ages = [
+                seconds_between(machine.created, now) / 3600.0
+                for machine in self.machines.values()
+                if machine.order.pool == name
+            ]
+            known = hazard(pool.lifetimes, ages, now, pool.capacity_type)
+            self.pools = {**self.pools, name: replace(pool, hazard=known)}

@@ -1,0 +1,134 @@
+"""What two jobs that share a GPU keep of the speeds that they have alone, as a table and read from a CSV file."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from charterer.domain.pool import SharingMechanism
+from charterer.tools.simulator.model.workload import BadRow, check_unique
+
+# What two jobs that share a GPU keep of the speeds that they have alone.
+
+
+class PairMember(NamedTuple):
+    """A job as a partner on a GPU: the name of its class, and the passes in which it does a step.
+
+    A job that accumulates the gradients of ``passes`` sub-batches takes less memory, and is slower.
+    """
+
+    class_name: str
+    passes: int = 1
+
+
+PairKey = tuple[str, SharingMechanism, PairMember, PairMember]
+"""GPU type, mechanism, a job, and its partner."""
+
+
+def _not_run(_: PairKey) -> float:
+    return 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class PairTable:
+    """The part of its speed alone (in one pass) that a job keeps beside one other job on each of its GPUs.
+
+    ``pairs``: by the key of the job that keeps it, so a pair has two entries; 0: the two do not fit on a GPU.
+    ``absent``: the same for pairs that are not in ``pairs``; by default they do not run together. ``alone``: by GPU
+    type and member, what a job keeps alone, in more passes than one. ``memory``: GiB that a member takes at most on
+    each of its GPUs; ``gpu_memory``: GiB of a GPU, by its type. Two that are known to take more do not fit, whatever
+    ``pairs`` says.
+    """
+
+    pairs: Mapping[PairKey, float]
+    absent: Callable[[PairKey], float] = _not_run
+    alone: Mapping[tuple[str, PairMember], float] = field(default_factory=dict)
+    memory: Mapping[PairMember, float] = field(default_factory=dict)
+    gpu_memory: Mapping[str, float] = field(default_factory=dict)
+
+    def kept_alone(self, gpu_type: str, own: PairMember) -> float:
+        """What a job keeps that has its GPUs to itself. KeyError for passes that the table does not know."""
+        return 1.0 if own.passes == 1 else self.alone[gpu_type, own]
+
+    def kept(self, gpu_type: str, mechanism: SharingMechanism, own: PairMember, other: PairMember) -> float:
+        """What ``own`` keeps beside ``other``; 0: they do not fit."""
+        if not self._fits(gpu_type, own, other):
+            return 0.0
+        key = gpu_type, mechanism, own, other
+        found = self.pairs.get(key)
+        return self.absent(key) if found is None else found
+
+    def both_kept(
+        self, gpu_type: str, mechanism: SharingMechanism, own: PairMember, other: PairMember
+    ) -> tuple[float, float] | None:
+        """What ``own`` and ``other`` keep beside each other; None where they do not fit."""
+        kept = self.kept(gpu_type, mechanism, own, other), self.kept(gpu_type, mechanism, other, own)
+        return kept if min(kept) > 0.0 else None
+
+    def passes(self, gpu_type: str, class_name: str) -> tuple[int, ...]:
+        """The numbers of passes in which jobs of the class can do a step, ascending from 1."""
+        more = {own.passes for of_type, own in self.alone if of_type == gpu_type and own.class_name == class_name}
+        return (1, *sorted(more - {1}))
+
+    def _fits(self, gpu_type: str, own: PairMember, other: PairMember) -> bool:
+        there, taken = self.gpu_memory.get(gpu_type), (self.memory.get(own), self.memory.get(other))
+        return there is None or taken[0] is None or taken[1] is None or taken[0] + taken[1] <= there
+
+
+# What jobs keep of their speeds beside each other, read from a CSV file with a header.
+
+
+_NEEDED = ("application", "beside", "kept")
+FILE_MECHANISM = SharingMechanism.TIME_SLICING
+"""The mechanism of all nodes in a simulation from files: the rows hold for what these nodes do."""
+
+
+def read_pairs(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> PairTable:
+    """Read columns application, beside, kept, and gpu_type where pools have several. BadRow for the first bad row.
+
+    A row says which part of its speed alone a job of the application keeps beside one of the other. ``gpu_types``:
+    those of the pools; rows of other types are read and left out.
+    """
+    reader = csv.DictReader(lines)
+    names, types = reader.fieldnames or (), sorted(set(gpu_types))
+    missing = [name for name in _NEEDED if name not in names]
+    if missing:
+        raise BadRow(f"{file}: no column {', '.join(missing)}: its first line must name {', '.join(_NEEDED)}")
+    check_unique(names, (*_NEEDED, "gpu_type"), file)
+    if len(types) > 1 and "gpu_type" not in names:
+        raise BadRow(
+            f"{file}: no column gpu_type, and the pools have several: say of each row whether it is about "
+            f"{' or '.join(types)}"
+        )
+    pairs: dict[PairKey, float] = {}
+    where: dict[PairKey, str] = {}
+    for row in reader:
+        line = f"{file} line {reader.line_num}"
+        own, other = (row.get(name) or "" for name in ("application", "beside"))
+        gpu_type = (row.get("gpu_type") or "") if "gpu_type" in names else types[0]
+        key = gpu_type, FILE_MECHANISM, PairMember(own), PairMember(other)
+        if key in pairs:
+            raise BadRow(f"{line}: application {own!r} has two rows beside {other!r}: leave one out")
+        pairs[key], where[key] = _kept(row.get("kept") or "", line), line
+    for gpu_type, mechanism, first, second in pairs:
+        if (gpu_type, mechanism, second, first) not in pairs:
+            line = where[gpu_type, mechanism, first, second]
+            raise BadRow(
+                f"{line}: application {second.class_name!r} has no row beside {first.class_name!r}: say what it keeps "
+                "there"
+            )
+    return PairTable({key: kept for key, kept in pairs.items() if key[0] in types})
+
+
+def _kept(text: str, line: str) -> float:
+    try:
+        kept = float(text)
+    except ValueError:
+        kept = -1.0
+    if not 0.0 <= kept <= 1.0:
+        raise BadRow(
+            f"{line}: kept {text!r} is no part of a speed: give a number from 0 (the two do not fit on a GPU) to 1"
+        )
+    return kept

@@ -1,0 +1,97 @@
+"""A scenario: the submissions, the true behaviour of training, the nodes on sale, and the budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from charterer.domain.budget import Budget, Mode, Selector
+from charterer.domain.ids import BudgetId, ClassId, Rate
+from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.money import ZERO, Money
+from charterer.domain.time import Instant
+from charterer.tools.simulator.model.ground_truth import Application
+from charterer.tools.simulator.model.node_market import PoolModel
+from charterer.tools.simulator.model.pairs import PairTable
+from charterer.tools.simulator.model.workload import Submission
+
+UNLIMITED = Money.parse("1000000000")
+"""Dollars a month that no simulation can spend."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobTerms:
+    """How a job may run: its widths, resize policy, spot policy and weight.
+
+    ``gpu_types``: those that its owner permits; empty for all on which its application can run. ``asked_pool``: where
+    it runs under policies that choose no pool; empty for any. ``target_seconds``: from its submission to its
+    targetCompletionTime; None: it has none.
+    """
+
+    widths: Widths
+    resize: ResizePolicy = ResizePolicy.RESTART
+    spot: SpotPolicy = SpotPolicy.NEVER
+    weight: float = 1.0
+    gpu_types: tuple[str, ...] = ()
+    asked_pool: str = ""
+    target_seconds: float | None = None
+
+
+def class_of(application: str) -> ClassId:
+    """The class of an application's jobs."""
+    return ClassId("team", application)
+
+
+def _by_application(_: Submission, application: Application) -> ClassId:
+    return class_of(application.name)
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """All that is the same under any policy. ``start``: the instant of second 0.
+
+    ``applications``: by the name that submissions give. ``terms``: how a submission's job may run. ``restart_seconds``:
+    from a run's begin to its first step, first starts included, in pools that say nothing else. ``resize_seconds``:
+    pause in training when a run is resized in place; pods that join are ready when a restart less that has passed.
+    ``checkpoint_seconds``: between checkpoints of a job on nodes that can be taken back, which loses what it did since
+    the last one; None: as is best for the rate that is known and the nodes' ages. ``checkpoint_write_seconds``: to
+    write one, without training. ``until``: the second at which the simulation ends at the latest. ``classes``: a job's
+    class, by default that of its application; with it applications of several sizes can share a class.
+    ``pairs``: what jobs keep beside each other on a GPU of a pool with ``sharing``; None: no two jobs are on one.
+    """
+
+    start: Instant
+    submissions: tuple[Submission, ...]
+    applications: Mapping[str, Application]
+    pools: tuple[PoolModel, ...]
+    budget: Budget
+    terms: Callable[[Submission], JobTerms]
+    restart_seconds: float = 30.0
+    resize_seconds: float = 0.0
+    checkpoint_seconds: float | None = 600.0
+    checkpoint_write_seconds: float = 0.0
+    until: float = float("inf")
+    classes: Callable[[Submission, Application], ClassId] = _by_application
+    pairs: PairTable | None = None
+
+
+def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:
+    """A budget that begins at ``created``; with ``rate`` (dollars a second) its exchange rate is fixed."""
+    return Budget(
+        id=BudgetId("simulated"),
+        uid="simulated",
+        resource_version="1",
+        generation=1,
+        created=created,
+        amount=amount,
+        time_zone="UTC",
+        selector=Selector((), ()),
+        mode=Mode.ENFORCE,
+        hard_limit=None,
+        max_hourly_rate=None,
+        opening_spend=ZERO,
+        weights=(),
+        balance=None,
+        deleting=False,
+        fixed_rate=rate,
+    )
