@@ -1,4 +1,4 @@
-"""The same hour simulated by `charterer.tools.simulator`: today's practice, Charterer at two budgets, and where less is sold.
+"""The same hour simulated (`charterer.tools.simulator`): today's practice, Charterer at two budgets, and less on sale.
 
     python -m demo.simulated [--pace 30] [--today FILE] [--markdown]
 

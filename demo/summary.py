@@ -191,7 +191,8 @@ def _columns(summary: Summary) -> str:
     return (
         f"{today}Charterer: its budget pays at most {shown(summary.pays)} to complete a job an hour earlier; "
         f"simulated, and really run on the control plane here with nodes of {summary.cloud}. No more money: a budget "
-        "that makes it spend no more than today. One simulator (charterer.tools.simulator) made the simulated columns, with "
+        "that makes it spend no more than today. One simulator (charterer.tools.simulator) made the simulated columns, "
+        "with "
         "the same jobs, tables, prices, stock, start-up times and lifetimes of spot nodes."
     )
 

@@ -24,7 +24,7 @@ _FORKS.set_forkserver_preload(
         "charterer.providers.azure.cloud",
         "charterer.providers.gcp.cloud",
         "charterer.providers.karpenter.provider",
-        *(f"charterer.cli.{command}" for command in ("doctor", "explain", "plan", "predict", "preflight")),
+        *(f"charterer.tools.commands.{command}" for command in ("doctor", "explain", "plan", "predict", "preflight")),
         "charterer.tools.commands.run.command",
         "tests.testbed.operators",
     ]

@@ -16,7 +16,6 @@ from click.shell_completion import CompletionItem
 
 from charterer import __version__
 from charterer.sentences import nearest, similar_names, visible
-from charterer.tools.commands.shared.output import FAILED
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
     "run": ("charterer.tools.commands.run.command:run", "Submit a job: a command, and the code of this directory."),
@@ -144,7 +143,7 @@ def _readable(message: str) -> str:
 
 
 class _WrongUsage(click.UsageError):
-    exit_code = FAILED
+    exit_code = click.ClickException.exit_code
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -28,7 +28,7 @@ def test_the_first_line_warns_if_and_only_if_nobody_leads(
     def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(seen_of(world), world.now, NAMESPACE, trouble)
 
-    monkeypatch.setattr(f"charterer.cli.{arguments[0]}.command.read", read)
+    monkeypatch.setattr(f"charterer.tools.commands.{arguments[0]}.command.read", read)
     assert charterer(*arguments).stdout.startswith(f"Warning: {trouble}\n") is bool(trouble)
     assert json.loads(charterer(*arguments, "-o", "json").stdout)["nobodyActs"] == (trouble or None)
 

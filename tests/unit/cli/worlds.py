@@ -65,10 +65,10 @@ def charterer_over(
     def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(replace(seen_of(world, *problems), limits=limits, stop=stop), world.now, NAMESPACE)
 
-    for command in ("plan", "report", "explain", "simulate", "predict", "costs"):
-        monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)
+    for command in ("plan.command", "report", "explain.command", "simulate", "predict", "costs.command"):
+        monkeypatch.setattr(f"charterer.tools.commands.{command}.read", read)
     for command in ("report", "simulate"):
-        monkeypatch.setattr(f"charterer.cli.{command}.command.read_others", lambda cluster: others)
+        monkeypatch.setattr(f"charterer.tools.commands.{command}.read_others", lambda cluster: others)
 
     def charterer(*arguments: str, stdin: str | None = None) -> Result:
         result = CliRunner().invoke(main, list(arguments), input=stdin)

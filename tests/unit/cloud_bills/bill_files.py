@@ -1,4 +1,4 @@
-"""Small files as clouds export them, as their vendors describe them (sources: ``charterer.tools.cloud_bills.formats``)."""
+"""Small files as clouds export them, by their vendors' descriptions (``charterer.tools.cloud_bills.formats``)."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def test_the_packages_of_the_controller_stand_in_their_layers() -> None:
     ("heading", "package"),
     [
         ("### `policy`: a Snapshot in, a Plan out", "charterer.policy"),
-        ("### `simulate`: the planner in a virtual world", "charterer.tools.simulator"),
+        ("### `tools.simulator`: the planner in a virtual world", "charterer.tools.simulator"),
     ],
 )
 def test_the_packages_of_a_table_are_those_of_the_linter_none_above_one_that_imports_it(

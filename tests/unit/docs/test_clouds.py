@@ -47,8 +47,8 @@ def test_the_page_says_what_each_cloud_can_do(column: str) -> None:
     "place",
     [
         "charts/charterer/templates/NOTES.txt",
-        "operator/charterer/cli/preflight.py",
-        "operator/charterer/cli/doctor/checks.py",
+        "operator/charterer/tools/commands/preflight.py",
+        "operator/charterer/tools/commands/doctor/checks.py",
     ],
 )
 def test_whoever_has_no_pool_is_sent_to_the_page_that_leads_to_one_for_each_cloud(place: str) -> None:

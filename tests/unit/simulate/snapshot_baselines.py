@@ -1,6 +1,7 @@
 """The baselines as planners that examine the whole snapshot at every event: slow, and simple enough to be right.
 
-The state that ``charterer.tools.simulator.policies.baselines`` updates event by event is derived anew from each snapshot here.
+The state that ``charterer.tools.simulator.policies.baselines`` updates event by event is derived anew from each
+snapshot here.
 """
 
 from __future__ import annotations

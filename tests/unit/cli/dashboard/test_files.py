@@ -11,7 +11,7 @@ import pytest
 from charterer.tools.commands.dashboard import command
 
 ROOT = Path(__file__).parents[4]
-STATIC = ROOT / "operator/charterer/cli/dashboard/static"
+STATIC = ROOT / "operator/charterer/tools/commands/dashboard/static"
 VENDORED = {
     "uPlot.iife.min.js": "19c8d4c6ad88929a79f4ae49d6f7161566dfd0ba3d15cc495e974f787eb78f1f",
     "uPlot.min.css": "df630c6a8d6f8eeaff264b50f73ce5b114f646ffd9a0bb74f049b0a00135fa04",

@@ -107,8 +107,8 @@ def run(monkeypatch: pytest.MonkeyPatch, jobs: list[dict[str, Any]], *arguments:
 
     seen = OwnJobs("vision", [one_namespace.seen_job(job) for job in jobs], NOW)
     for command, reader in (("explain", "own_job"), ("plan", "own_jobs")):
-        monkeypatch.setattr(f"charterer.cli.{command}.command.read", read)
-        monkeypatch.setattr(f"charterer.cli.{command}.command.{reader}", lambda *_: seen)
+        monkeypatch.setattr(f"charterer.tools.commands.{command}.command.read", read)
+        monkeypatch.setattr(f"charterer.tools.commands.{command}.command.{reader}", lambda *_: seen)
     return CliRunner().invoke(main, list(arguments))
 
 

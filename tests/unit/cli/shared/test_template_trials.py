@@ -50,7 +50,7 @@ def over(world: World, monkeypatch: pytest.MonkeyPatch, api: DryRuns, verdicts: 
     charterer = charterer_over(world, monkeypatch)
     reading = ClusterReading(state_of(world, verdicts), world.now, NAMESPACE)
     for command in ("plan", "explain"):
-        monkeypatch.setattr(f"charterer.cli.{command}.command.read", lambda cluster: reading)
+        monkeypatch.setattr(f"charterer.tools.commands.{command}.command.read", lambda cluster: reading)
     api.serve(monkeypatch)
     return charterer
 

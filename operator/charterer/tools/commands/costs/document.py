@@ -267,8 +267,8 @@ def focus_csv(month: str, rows: Iterable[tuple[CostRow, bool]], file: TextIO, ve
 def _focus_lines(
     month: str, rows: Iterable[tuple[CostRow, bool]], cells: Callable[[Mapping[str, str]], Sequence[str]]
 ) -> Iterator[Sequence[str]]:
-    for row, is_open in rows:
-        yield cells(_charge(month, row, is_open))
+    for charged, is_open in rows:
+        yield cells(_charge(month, charged, is_open))
 
 
 def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:

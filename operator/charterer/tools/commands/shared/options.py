@@ -48,7 +48,7 @@ def option_group(parameter: str, group: type[DataclassInstance], *options: Calla
 # The option that names the record of costs.
 
 
-AnyCommand = TypeVar("F", bound=Callable[..., Any] | click.Command)
+AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any] | click.Command)
 
 
 def record_option(**more: Any) -> Callable[[AnyCommand], AnyCommand]:
