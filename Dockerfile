@@ -1,6 +1,6 @@
 # The operator's image: an interpreter, the locked dependencies without what the operator never loads, the wheel, and the
 # shared libraries that these need. No shell, no package manager, nothing that installs or compiles
-# (docs/development/adr/0066-what-the-image-lacks.md). It runs as any user on a read-only root file system. A release is
+# (docs/development/adr/0025-simulator-test-bed-and-image.md). It runs as any user on a read-only root file system. A release is
 # made only once the base image has a digest (docs/development/release.md).
 
 FROM python:3.12-slim AS build

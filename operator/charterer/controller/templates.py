@@ -1,4 +1,4 @@
-"""Trying the templates of all jobs by dry runs before money is spent on them (docs/development/adr/0004)."""
+"""Trying the templates of all jobs by dry runs before money is spent on them (docs/development/adr/0024)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from charterer.workloads.adopted.noted import QUEUE_LABEL
 # template.
 #
 # The pod template is opaque to the TrainingJob's schema; only the Job API knows whether it is right. Its pods are
-# not tried, but some of what they need is looked up: docs/development/adr/0004 says what, and why.
+# not tried, but some of what they need is looked up: docs/development/adr/0024 says what, and why.
 
 
 TRIALS_AT_ONCE: Final = 8

@@ -60,7 +60,7 @@ class Currency:
         return f"{Money(self.per_dollar).decimal()} {self.code} a dollar, as of {self.as_of.isoformat()}"
 
 
-# Loans between budgets of one parent: what some are not forecast to need this month, others may spend (ADR 76).
+# Loans between budgets of one parent: what some are not forecast to need this month, others may spend (ADR 5).
 #
 # Nothing is recorded of a loan. It follows from what each has spent and is forecast to spend, anew in every plan.
 

@@ -92,7 +92,7 @@ class CostRow:
         return self.cost == ZERO and not self.gpu_seconds
 
 
-# Who used a rental's GPUs, and how much of what it cost is on record (docs/development/adr/0075).
+# Who used a rental's GPUs, and how much of what it cost is on record (docs/development/adr/0003).
 
 
 USES_KEPT: Final = 200

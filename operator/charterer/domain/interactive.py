@@ -1,4 +1,4 @@
-"""What an interactive job asks for, and what was recorded of it (docs/development/adr/0070-interactive-jobs.md)."""
+"""What an interactive job asks for, and what was recorded of it (docs/development/adr/0019-interactive-jobs.md)."""
 
 from __future__ import annotations
 

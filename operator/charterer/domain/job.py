@@ -63,7 +63,7 @@ class Finish:
 # The group of pods in which a run trains that is resized in place, as Charterer asks for it and as its leader
 # reports.
 #
-# docs/development/adr/0063-in-place.md has the protocol and its order.
+# docs/development/adr/0020-in-place.md has the protocol and its order.
 
 
 FORMED_SECONDS = 60.0

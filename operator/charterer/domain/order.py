@@ -1,7 +1,7 @@
 """Orders: which rentals want a node, what the cloud answers, when it is asked again, and what it can do at all.
 
 One idea fits every cloud: the life cycle says which rentals want a node, not only how many. Clouds that take names or
-tokens use the orders; clouds that only count use ``at_least`` (docs/development/adr/0038).
+tokens use the orders; clouds that only count use ``at_least`` (docs/development/adr/0022).
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ from charterer.gpu_types import is_shared, mig_layouts, slice_profile, slice_typ
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """That ``budget`` pays for all nodes of a pool until then, used or not (docs/development/adr/0077)."""
+    """That ``budget`` pays for all nodes of a pool until then, used or not (docs/development/adr/0006)."""
 
     until: Instant
     budget: BudgetId

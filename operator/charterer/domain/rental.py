@@ -1,6 +1,6 @@
 """A rental: one node rented for one budget, from the intent to rent it until its cost is in the ledger.
 
-And gangs: rentals of nodes that a job needs at once (docs/development/adr/0039).
+And gangs: rentals of nodes that a job needs at once (docs/development/adr/0013).
 """
 
 from __future__ import annotations

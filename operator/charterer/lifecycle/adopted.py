@@ -84,7 +84,7 @@ def wait_for_drain(view: LifecycleView) -> Wait | None:
 # Objects that teams already had: when a TrainingJob is made for one, and when the object is given back.
 #
 # The object holds one run at a time, and is stopped where a run would be deleted
-# (docs/development/adr/0078-adoption.md).
+# (docs/development/adr/0017-adopted-objects.md).
 
 
 def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | Wait | None:

@@ -107,7 +107,7 @@ def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait 
     return None
 
 
-# What a budget was lent in a period that is over: what it spent beyond its aim, as others spent less (ADR 76).
+# What a budget was lent in a period that is over: what it spent beyond its aim, as others spent less (ADR 5).
 
 
 def borrowed_by(budget: Budget, start: Instant, end: Instant, view: LifecycleView) -> Mapping[BudgetId, Money]:
@@ -241,7 +241,7 @@ def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bo
 # The record of costs: what rentals cost is written to it before they are forgotten, a day at a time.
 #
 # The rental is the queue: what is on record is in its status, and the next part is made from there
-# (docs/development/adr/0075). While the place refuses, rentals that have ended stay, and all else goes on.
+# (docs/development/adr/0003). While the place refuses, rentals that have ended stay, and all else goes on.
 
 
 _PARTS: Final = 250

@@ -49,7 +49,7 @@ from charterer.sentences import count, names
 
 # A run that is resized in place: which of its pods should train together, and when its width follows.
 #
-# One step at a time (docs/development/adr/0063-in-place.md). Pods that join are made first, and become members when
+# One step at a time (docs/development/adr/0020-in-place.md). Pods that join are made first, and become members when
 # they are there; pods that leave are no members first, and end when their leader says that it trains without them.
 # A trainer that names no generation forms its group in its own way: its width changes at once.
 

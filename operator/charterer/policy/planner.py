@@ -226,7 +226,10 @@ def _demand(assignment: GroupAssignment) -> _Demand | None:
 
 
 def _cost(demands: Sequence[_Demand], closed: Collection[PoolId], offers: Mapping[PoolId, PoolOffer]) -> float:
-    """Dollars a second of all jobs outside these pools, their time and what nodes leave unused included."""
+    """Cost rate of all jobs if the pools in ``closed`` are not used, in dollars a second.
+
+    It has the dollars, the worth of the jobs' time, and the GPUs that stay idle on nodes.
+    """
     total, used = 0.0, dict[PoolId, float]()
     for each in demands:
         best = each.best(closed)
@@ -252,7 +255,7 @@ def unused(mean: float, size: int) -> float:
     return size * expected - mean
 
 
-# Which budgets lend each other money in this plan: those of a parent that allows it, by their forecasts (ADR 76).
+# Which budgets lend each other money in this plan: those of a parent that allows it, by their forecasts (ADR 5).
 
 
 def with_loans(solutions: Sequence[BudgetSolution], inputs: PlanInputs) -> Sequence[BudgetSolution]:

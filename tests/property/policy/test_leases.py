@@ -1,4 +1,4 @@
-"""The protocol by which clusters would lease parts of one limit (docs/development/adr/0076): a model, with partitions.
+"""The protocol by which clusters would lease parts of one limit (docs/development/adr/0005): a model, with partitions.
 
 Requests and answers are lost, late, doubled and out of order, and clocks are wrong by up to ``DELTA``. Time and dollars
 are whole numbers.

@@ -112,7 +112,7 @@ def still_worlds(draw: st.DrawFn) -> World:
 
 @settings(
     max_examples=lanes.examples(30), derandomize=True
-)  # with more jobs than choose together it has an exception (ADR 50)
+)  # with more jobs than choose together it has an exception (ADR 12)
 @given(still_worlds())
 def test_at_one_instant_no_job_moves_twice_whatever_gpu_types_are_sold(world: World) -> None:
     assert max(moves(world, minutes=60).values(), default=0) <= 1

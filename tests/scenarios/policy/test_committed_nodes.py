@@ -83,7 +83,7 @@ def test_idle_committed_nodes_make_a_job_wider_than_it_would_be_at_their_price()
 
 
 def test_jobs_beyond_the_committed_nodes_get_others_as_long_as_money_is_left() -> None:
-    """A ceiling that followed the marginal price would crowd all eight onto the committed nodes (ADR 77)."""
+    """A ceiling that followed the marginal price would crowd all eight onto the committed nodes (ADR 6)."""
     world = world_with(amount="14000")
     for number in range(8):
         world.job(f"j{number}", gpus=(1, 8, 32), profile="sft")

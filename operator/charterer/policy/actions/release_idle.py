@@ -30,7 +30,7 @@ from charterer.policy.nodes.rentals import KnownEnd, PoolRentals
 # Machines of gangs of which too few came: they are not kept for long.
 #
 # Other jobs may use the machines of an incomplete gang, as they may use any that is idle. What none of them uses is
-# kept while the cloud is going to be asked for the rest soon, and then given back (docs/development/adr/0039).
+# kept while the cloud is going to be asked for the rest soon, and then given back (docs/development/adr/0013).
 
 
 class IncompleteGangs:

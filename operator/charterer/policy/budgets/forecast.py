@@ -22,7 +22,7 @@ from charterer.domain.time import Instant, seconds_between
 # the load (``demand``), so that it makes no difference to the exchange rate which jobs already run.
 #
 # What commitments will cost within h, nodes that are paid for whether they are used or not, is no longer there to
-# decide about: it is taken out of M. Jobs cost next to nothing there, and none of it is in the load (ADR 77).
+# decide about: it is taken out of M. Jobs cost next to nothing there, and none of it is in the load (ADR 6).
 
 
 LEAST_HORIZON_SECONDS = 2 * 86_400.0

@@ -30,7 +30,7 @@ from charterer.policy.nodes.pool_room import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.nodes.rentals import HeldGpus, PoolNodes, PoolRentals, by_rental, spent
 from charterer.policy.outlook.partners import Partners
 
-# Gangs: nodes that a job needs at once are marked when they are rented (docs/development/adr/0039).
+# Gangs: nodes that a job needs at once are marked when they are rented (docs/development/adr/0013).
 
 
 class GangMarks:
@@ -100,7 +100,7 @@ class GangMarks:
 #
 # Each dollar counts in the month of the budget that paid it, in that budget's time zone. While the month has begun
 # for some of them only, the sum of either month counts, whichever is more; and what all rentals can still cost
-# counts in both. So no month exceeds the limit, as those who pay count it (docs/development/adr/0076).
+# counts in both. So no month exceeds the limit, as those who pay count it (docs/development/adr/0005).
 
 
 def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, Purse]:

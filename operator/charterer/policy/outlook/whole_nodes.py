@@ -10,7 +10,7 @@ included. From what each job would have at its part of a node, and from all wait
 job after the other takes what makes the sum smaller, until none does; the best end counts.
 
 Jobs that come later use what is empty. Where they come often, the part of a node is what a job costs in the end
-(ADR 42), and nothing is chosen here. Nor is where many jobs are in sight, because little of their nodes is empty then.
+(ADR 11), and nothing is chosen here. Nor is where many jobs are in sight, because little of their nodes is empty then.
 Jobs with a target, with a maxCost, interactive ones, those whose best option changes as they
 advance, and those on parts of GPUs have what they would have.
 """

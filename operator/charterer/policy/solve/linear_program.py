@@ -130,7 +130,7 @@ def _program(costs: Sequence[float], classes: Sequence[int], uses: Sequence[Uses
 # pool and width. Its optimum is the bound. Its choices are placed on the nodes; what does not fit is repaired; and
 # the best of that and one job after the other is the answer. Where it is not within ``NEAR`` of the bound, branch
 # and bound goes on from there for a number of columns, never for a time, so that the same program always has the
-# same answer (docs/development/adr/0045).
+# same answer (docs/development/adr/0010).
 
 
 NEAR = 0.01

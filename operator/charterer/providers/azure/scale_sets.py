@@ -53,7 +53,7 @@ class Autoscale:
 # Azure counts. It says of no VM which order it is for, and it chooses itself which VM to end when the capacity is
 # lowered below their number: so that never happens here. What failed for want of a host stays in the set as a VM
 # that is Failed, with the code in its instance view, which is the record of a failed operation
-# (docs/development/adr/0059).
+# (docs/development/adr/0022).
 
 
 _log = logging.getLogger(__name__)

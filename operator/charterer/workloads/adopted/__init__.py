@@ -1,1 +1,1 @@
-"""The objects that teams already have, each kind with a module (docs/development/adr/0078-adoption.md)."""
+"""The objects that teams already have, each kind with a module (docs/development/adr/0017)."""

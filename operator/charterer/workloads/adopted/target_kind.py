@@ -1,4 +1,4 @@
-"""The seam between a TrainingJob and the object that its team already had (docs/development/adr/0078-adoption.md).
+"""The seam between a TrainingJob and the object that its team already had (docs/development/adr/0017).
 
 Rules that every implementation keeps, and that the code outside this package relies on:
 

@@ -626,7 +626,7 @@ def _other_pools(explanation: Explanation) -> list[Block]:
 
 
 def _row(option: Alternative, *, wholes: bool) -> tuple[TableCell, ...]:
-    """``wholes``: whether jobs choose with what of nodes stays empty (ADR 83)."""
+    """``wholes``: whether jobs choose with what of nodes stays empty (ADR 11)."""
     tone = TONES.get(option.rank, Tone.PLAIN)
     cells = row(
         "*" if option.rank is Rank.CHOSEN else "",
