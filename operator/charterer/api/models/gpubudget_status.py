@@ -94,7 +94,7 @@ Day = Annotated[
 
 
 class CurrencyRate(ApiModel):
-    """What a dollar costs, and since when."""
+    """The exchange rate from dollars to spec.currency, and the day on which it was set."""
 
     per_dollar: UnitsPerDollar
     """Units of spec.currency that a dollar costs, such as "0.92"."""
@@ -108,7 +108,7 @@ class InCurrency(ApiModel):
     currency: Annotated[str, Field(max_length=3)]
     """The currency."""
     rate: Annotated[str, Field(max_length=64)]
-    """What a dollar costs, and since when."""
+    """The exchange rate, and the day on which it was set."""
     spent: Cents
     """Spent in the current period."""
     remaining: SignedCents

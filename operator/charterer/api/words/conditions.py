@@ -11,8 +11,8 @@ from charterer.api.words.words import Meaning
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
     ConditionType.READY: Meaning("The budget, pool, set or profile can be used.", "If False: read its message."),
     ConditionType.WITHIN_BUDGET: Meaning(
-        "The amount is not below the interval in which nine periods in ten like this one end; without a history, not "
-        "below what is spent and the jobs in sight will still cost.",
+        "On course: the low end of the 90 % forecast is within the amount. Without a history: what is spent and what "
+        "the jobs in sight will still cost is within it.",
         "If False: lower the load, or raise `spec.amount`.",
     ),
     ConditionType.PRICE_DATA_FRESH: Meaning(
@@ -23,7 +23,7 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "Change `spec.namespaceSelector` of one of them.",
     ),
     ConditionType.CURRENCY_RATE_CURRENT: Meaning(
-        "What a dollar costs in the budget's currency was set in the last 35 days.",
+        "`spec.currencyRate` was set within the last 35 days.",
         "If False: set `spec.currencyRate` anew. Until then the amounts are those of the old rate.",
     ),
     ConditionType.LEFT_RUNNING: Meaning(
@@ -265,10 +265,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "The curves of a variant are in another unit than those of the job, or at numbers of GPUs that it cannot have.",
         "Correct what the message names (docs/capacity/variants.md). Until then the variant is not used.",
     ),
-    "RateCurrent": Meaning("What a dollar costs in the budget's currency was set in the last 35 days."),
+    "RateCurrent": Meaning("`spec.currencyRate` was set within the last 35 days."),
     "RateOfTheFuture": Meaning("The day of the budget's `spec.currencyRate` is still to come.", "Correct `asOf`."),
     "RateStale": Meaning(
-        "What a dollar costs in the budget's currency was set more than 35 days ago.",
+        "`spec.currencyRate` was set more than 35 days ago.",
         "Set `spec.currencyRate` anew. Until then the amounts are those of the old rate.",
     ),
     "Readable": Meaning("The profile can be used; nothing was learned yet."),
