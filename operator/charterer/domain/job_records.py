@@ -140,9 +140,9 @@ def session_state(job: Job) -> SessionState | None:
 
 
 def with_report(job: Job, progress: Progress | None) -> Job:
-    """The job with a later report on record. What its GPUs cost since the former one is split by what it says.
+    """The job with a later report on record: the cost since the last report is split into busy and idle by its seconds.
 
-    The dollars are whole seconds of the run's price: repeated for the same report, nothing is added.
+    Recording one report twice adds nothing, because the dollars are whole seconds of the run's price.
     """
     before, reported = job.progress, replace(job, progress=progress)
     usage = None if progress is None else progress.usage

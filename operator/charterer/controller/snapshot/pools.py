@@ -321,7 +321,7 @@ def _cpus(offering: Offering) -> int:
 
 
 def _moved(pool: Pool, before: Quote, listed: Quote) -> bool:
-    """Whether the cloud's price moved too far; a price that a person changed in the pool's spec did not."""
+    """Whether the cloud's price changed by more than ``_HELD_FACTOR``. A change of the pool's spec does not count."""
     moved = _far(before.list_price, listed.price)
     if pool.capacity_type is CapacityType.SPOT:
         moved = moved and pool.priced(listed.price) > before.worst

@@ -344,15 +344,18 @@ class GroupDemand:
         return 0.0 if self.basis is ArrivalsBasis.ASSUMED else self.arrivals
 
     def coming(self, seconds: float) -> float:
-        """Jobs to come, a second, without what they cost after the horizon. ``seconds``: of a job's life.
+        """Arrivals a second that this period pays for. A job lives for ``seconds``.
 
-        Of those of the last life before the horizon's end, half is paid for later.
+        Jobs that arrive within one life before the horizon's end count half.
         """
         horizon = self.horizon
         return self.arrivals * (1.0 - seconds / 2.0 / horizon if seconds <= horizon else horizon / 2.0 / seconds)
 
     def standing(self, seconds: float) -> float:
-        """The jobs in sight as jobs a second, without what they cost after the horizon; a new one takes ``seconds``."""
+        """The jobs in sight as a rate, if a new job takes ``seconds``.
+
+        Their remaining work is spread over the horizon, or over their remaining time if that is longer.
+        """
         if not self.active:
             return 0.0
         left = seconds * self.in_sight / self.active

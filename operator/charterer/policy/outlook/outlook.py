@@ -337,7 +337,7 @@ class Outlook:
         )
 
     def without_start_up_over(self, job: Job, projection: Projection, worth: float) -> Projection:
-        """The projection without what is over of its start-up, where all nodes are ready or boot.
+        """The projection minus the part of the start-up that has passed, if all its nodes are ready or booting.
 
         So a job waits for the last of its nodes while that costs less than to begin without it, and the machine is not
         wasted. If another job is about to leave a whole node, the wait for it counts instead of a start-up.

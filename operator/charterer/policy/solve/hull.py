@@ -142,7 +142,10 @@ def rates_of_mixtures(
 
 
 def solution_at(demands: Sequence[Demand], theta: Rate) -> Solution:
-    """What classes take at an exchange rate, with every tie taken; the surplus where all have their fastest."""
+    """The corner that each class takes at the rate ``theta``; at a tie, the faster one.
+
+    ``fit`` is SURPLUS if all classes have their fastest option.
+    """
     levels = [bisect_right(demand.slopes, theta * demand.weight) for demand in demands]
     fastest = all(level == len(demand.slopes) for level, demand in zip(levels, demands, strict=True))
     fit = BudgetFit.SURPLUS if fastest else BudgetFit.MET
