@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import JobId
@@ -34,8 +34,9 @@ STEPS = st.lists(
 class Sessions:
     """A notebook whose worker reports every half minute, and an operator that plans after each report.
 
-    ``recorded``: the report in the status. ``free_since``: since when neither a cell ran, nor anything happened after
-    which the idle time counts anew.
+    ``recorded``: the report in the status. ``said_busy``: whether a cell ran by the last report. ``free_since``: since
+    when no cell ran as far as reports say, nor anything happened after which the idle time counts anew: what a silent
+    worker did after it said that a cell runs is known by its next report only.
     """
 
     world: World = field(default_factory=World)
@@ -43,6 +44,7 @@ class Sessions:
     recorded: Progress | None = None
     busy: bool = False
     silent: bool = False
+    said_busy: bool = False
     free_since: Instant = MID_MONTH
 
     def __post_init__(self) -> None:
@@ -92,6 +94,9 @@ class Sessions:
             session = SessionOfRun(self.told.asks, job.allocation.since)
             report = ProgressReport(run=job.allocation.run, busy=self.busy)
             self.board.report(NOTEBOOK, job.allocation.run, report, self.world.now, session=session)
+            if self.said_busy:
+                self.free_since = self.world.now
+            self.said_busy = self.busy
         for _, progress in self.board.due(self.world.now):
             self.recorded = progress
             self.board.flushed(NOTEBOOK, progress, self.world.now)
@@ -102,7 +107,7 @@ class Sessions:
         self.check(decided.commands)
         self.world.carry_out(decided)
         if self.job.allocation is None:
-            self.busy, self.silent = False, False
+            self.busy, self.silent, self.said_busy = False, False, False
         self.world.everything_starts()
 
     def check(self, commands: object) -> None:
@@ -125,6 +130,7 @@ class Sessions:
 
 @settings(max_examples=lanes.examples(40))
 @given(STEPS)
+@example(["ask", "cell", "worker is silent", 61.0])
 def test_gpus_are_there_when_asked_for_and_only_as_long_as_they_are_used(steps: list[str | float]) -> None:
     sessions = Sessions()
     for what in steps:
