@@ -7,6 +7,7 @@ import tomllib
 
 import pytest
 
+from charterer.api.models.kinds import KINDS
 from tests.unit.docs.test_links import ROOT
 
 PAGE = (ROOT / "docs/development/architecture.md").read_text()
@@ -29,6 +30,11 @@ def named(cell: str) -> set[str]:
 def siblings(layer: str) -> set[str]:
     """The packages of one of import-linter's layers."""
     return set(layer.split(" | "))
+
+
+def test_the_picture_of_objects_has_every_kind() -> None:
+    picture = PAGE.split("```mermaid")[1].split("```")[0]
+    assert {kind.kind for kind in KINDS} <= set(re.findall(r"\w+", picture))
 
 
 def test_the_table_of_layers_is_that_of_the_linter() -> None:
