@@ -16,7 +16,7 @@ from charterer.gpu_types import RelativeSpeed
 from charterer.incremental import Remember, directly
 from charterer.policy.options.market import Market, MenuKey, market_of
 from charterer.policy.options.pair_speeds import Parts, chosen_parts
-from charterer.policy.options.sources import Curves, OptionSource, WholeWidths, curves_of
+from charterer.policy.options.sources import Curves, candidates, curves_of
 from charterer.policy.options.speeds import (
     ClassKnowledge,
     QuarantinedWidths,
@@ -86,8 +86,6 @@ def _counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId
     }
 
 
-SOURCE: OptionSource = WholeWidths()
-"""Where the planner's options come from."""
 _NONE: QuarantinedWidths = frozenset()
 
 
@@ -138,7 +136,6 @@ def build_menu(
     market: Market,
     explore: bool = False,
     quarantined: QuarantinedWidths = _NONE,
-    source: OptionSource = SOURCE,
     others: tuple[ClassKnowledge, ...] = (),
     parts: Parts = (),
 ) -> Menu:
@@ -154,25 +151,25 @@ def build_menu(
     measure = measuring_profile([profile, *[other.profile for other in others]])
     curves = curves_of(profile, explore, parts)
     avoided = quarantined | _failed(key, "", profile, market)
-    everything = list(source.candidates(key, market, curves))
-    candidates = [candidate for candidate in everything if (candidate.gpu_type, candidate.gpus) not in avoided]
+    everything = list(candidates(key, market, curves))
+    chosen = [candidate for candidate in everything if (candidate.gpu_type, candidate.gpus) not in avoided]
     restart = curves.restart_seconds
     for variant, other in zip(key.variants, others, strict=True):
         if measure is not None and other.profile is not None and has_curve(other.profile):
             of_variant = _variant_curves(variant.name, other, measure, profile)
             restart = max(restart, of_variant.restart_seconds)
             avoided = other.quarantined | _failed(key, variant.name, other.profile, market)
-            found = [each for each in source.candidates(key.of(variant), market, of_variant) if each.known]
-            candidates += [each for each in found if (each.gpu_type, each.gpus) not in avoided]
-    if not any(candidate.known for candidate in candidates):
-        candidates = everything
-    stages_of = [candidate.stages for candidate in candidates if candidate.known]
+            found = [each for each in candidates(key.of(variant), market, of_variant) if each.known]
+            chosen += [each for each in found if (each.gpu_type, each.gpus) not in avoided]
+    if not any(candidate.known for candidate in chosen):
+        chosen = everything
+    stages_of = [candidate.stages for candidate in chosen if candidate.known]
     rigid = key.least == key.most and not key.variants
     if measure is not None and stages_of:
         own = [stages[0] for stages in stages_of if not stages[0].variant] or [stages[0] for stages in stages_of]
         usual = usual_dollars(_of_givers([stages[0] for stages in stages_of], market), key.preferred)
         if key.tries and explore:
-            stages_of += _to_try(key, others, stages_of, market, source)
+            stages_of += _to_try(key, others, stages_of, market)
         stages = tuple(zip(*stages_of, strict=True))
         until = tuple(phase.until for phase in measure.phases)
         nodes = {offer.pool: offer.gpus_per_node for offer, _ in market.open_to(key)}
@@ -181,14 +178,14 @@ def build_menu(
         table = OptionTable.of(stages, restart, in_place)
         ceiling = default_ceiling(_of_givers(own, market), key.preferred)
         return Menu(stages, until, (), True, rigid, table, ceiling, usual)
-    options = [candidate.stages[0] for candidate in candidates]
+    options = [candidate.stages[0] for candidate in chosen]
     widest = max([option.gpus for option in options], default=0)
-    chosen = tuple(option for option in options if option.gpus == widest)
+    widest_options = tuple(option for option in options if option.gpus == widest)
     narrower = tuple(option for option in options if option.gpus < widest)
-    table = OptionTable.of((chosen,), restart)
-    priced = _of_givers(chosen, market)
+    table = OptionTable.of((widest_options,), restart)
+    priced = _of_givers(widest_options, market)
     ceiling, usual = default_ceiling(priced, key.preferred), usual_dollars(priced, key.preferred)
-    return Menu((chosen,), (1.0,), narrower, False, rigid, table, ceiling, usual)
+    return Menu((widest_options,), (1.0,), narrower, False, rigid, table, ceiling, usual)
 
 
 def _of_givers(options: Sequence[Option], market: Market) -> Sequence[Option]:
@@ -213,7 +210,6 @@ def _to_try(
     others: Iterable[ClassKnowledge],
     stages: Sequence[tuple[Option, ...]],
     market: Market,
-    source: OptionSource,
 ) -> list[tuple[Option, ...]]:
     """Variants without a curve, as fast in each phase as the fastest option of ``stages``: in each pool one width."""
     hope = [max(option.speed for option in stage) for stage in zip(*stages, strict=True)]
@@ -223,7 +219,7 @@ def _to_try(
             continue
         avoided = other.quarantined | _failed(key, variant.name, None, market)
         widest: dict[PoolId, Option] = {}
-        for each in source.candidates(key.of(variant), market, Curves(None, {}, variant=variant.name)):
+        for each in candidates(key.of(variant), market, Curves(None, {}, variant=variant.name)):
             if (each.gpu_type, each.gpus) not in avoided:
                 widest[each.stages[0].pool] = each.stages[0]
         for option in widest.values():
@@ -289,7 +285,7 @@ class Menus:
         own = ClassKnowledge(None) if class_id is None else self._known(class_id)
         others = tuple([self._known(variant.class_id) for variant in key.variants])
         return self._remember(
-            build_menu, key, own.profile, self._market, own.explore, own.quarantined, SOURCE, others, own.parts
+            build_menu, key, own.profile, self._market, own.explore, own.quarantined, others, own.parts
         )
 
     def assumed_speeds(self, key: MenuKey) -> Mapping[str, RelativeSpeed]:

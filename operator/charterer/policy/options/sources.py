@@ -1,14 +1,10 @@
-"""Where options come from. A source yields candidate ways to run a group of jobs on the pools that it may use.
-
-``WholeWidths`` is the only source: numbers of whole GPUs of one pool, or one slice or shared GPU. Whatever a source
-yields is weighed alike.
-"""
+"""Candidate ways to run a group of jobs: numbers of whole GPUs of one pool, or one slice or shared GPU."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from charterer.domain.job import Widths
 from charterer.domain.money import Price
@@ -138,51 +134,37 @@ class Candidate:
         return self.stages[0].gpus
 
 
-class OptionSource(Protocol):
-    """A source of candidates."""
-
-    def candidates(self, key: MenuKey, market: Market, curves: Curves) -> Iterable[Candidate]:
-        """The ways to run the jobs of a key: on pools that are open to them, within their widths, each way once."""
-
-
-class WholeWidths:
-    """Numbers of whole GPUs of one pool, or one of its slices or shared GPUs.
+def candidates(key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
+    """The ways to run the jobs of a key: on pools that are open to them, within their widths, each way once.
 
     Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is whole nodes, one pod each. The
-    ``preferred`` width is offered too where it can be placed.
+    ``preferred`` width is offered too where it can be placed. If no speed is known, no width above it comes; before its
+    class reported anything, none above ``TRIAL_STEP`` times that.
     """
-
-    def candidates(self, key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
-        """Every offered width of every pool; where no speed is known, none above the preferred width.
-
-        Before its class reported anything, none above ``TRIAL_STEP`` times that.
-        """
-        speeds_of: dict[tuple[str, int], Sequence[float]] = {}
-        offers = market.open_to(key)
-        assumed: Mapping[str, RelativeSpeed] = {}
-        unproven = curves.profile is not None and curves.profile.unproven
-        most = TRIAL_STEP * key.preferred if unproven else key.most
-        limits = dict(key.limits)
-        for offer, price in offers:
-            pods = limits.get(offer.pool)
-            for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes, pods):
-                width, takes = (offer.gpu_type, gpus), taken(gpus, offer.gpus_per_node, key.each, pods)
-                if gpus > most or takes is None:
-                    continue
-                if width not in speeds_of:
-                    speeds_of[width] = curves.speeds(*width)
-                lost = None if offer.hazard is None else _interruptions(offer, gpus, takes, curves, speeds_of[width])
-                if speeds_of[width]:
-                    trial = gpus in curves.trials.get(offer.gpu_type, ())
-                    stages = [
-                        _option(offer, gpus, takes, price, value, curves, trial, lost) for value in speeds_of[width]
-                    ]
-                    yield Candidate(offer.gpu_type, tuple(stages), known=True)
-                elif gpus <= key.preferred:
-                    assumed = assumed or assumed_speeds(offers)
-                    share = assumed[offer.gpu_type].estimate * gpus / key.preferred
-                    option = _option(offer, gpus, takes, price, share, curves, False, lost)
-                    yield Candidate(offer.gpu_type, (option,), known=False)
+    speeds_of: dict[tuple[str, int], Sequence[float]] = {}
+    offers = market.open_to(key)
+    assumed: Mapping[str, RelativeSpeed] = {}
+    unproven = curves.profile is not None and curves.profile.unproven
+    most = TRIAL_STEP * key.preferred if unproven else key.most
+    limits = dict(key.limits)
+    for offer, price in offers:
+        pods = limits.get(offer.pool)
+        for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes, pods):
+            width, takes = (offer.gpu_type, gpus), taken(gpus, offer.gpus_per_node, key.each, pods)
+            if gpus > most or takes is None:
+                continue
+            if width not in speeds_of:
+                speeds_of[width] = curves.speeds(*width)
+            lost = None if offer.hazard is None else _interruptions(offer, gpus, takes, curves, speeds_of[width])
+            if speeds_of[width]:
+                trial = gpus in curves.trials.get(offer.gpu_type, ())
+                stages = [_option(offer, gpus, takes, price, value, curves, trial, lost) for value in speeds_of[width]]
+                yield Candidate(offer.gpu_type, tuple(stages), known=True)
+            elif gpus <= key.preferred:
+                assumed = assumed or assumed_speeds(offers)
+                share = assumed[offer.gpu_type].estimate * gpus / key.preferred
+                option = _option(offer, gpus, takes, price, share, curves, False, lost)
+                yield Candidate(offer.gpu_type, (option,), known=False)
 
 
 def offered_widths(

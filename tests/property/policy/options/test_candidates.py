@@ -1,10 +1,9 @@
-"""What every source of options promises to the planner, whatever the options are."""
+"""What candidates promise to the planner, whatever pools, widths and curves are."""
 
 from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,12 +13,11 @@ from charterer.domain.option import Option
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
 from charterer.policy.options.market import Market, MenuKey, PoolOffer, market, pool_offer
-from charterer.policy.options.sources import OptionSource, WholeWidths, curves_of
+from charterer.policy.options.sources import candidates, curves_of
 from charterer.policy.solve.phase_dp import key_of
 from tests import lanes
 from tests.worlds import World
 
-SOURCES: list[OptionSource] = [WholeWidths()]
 TYPES = ("a100", "h100")
 
 
@@ -64,16 +62,15 @@ def some_key(draw: Random) -> MenuKey:
     return MenuKey(ClassId("team", "sft"), least, preferred, most, types, draw.choice(list(SpotPolicy)))
 
 
-@pytest.mark.parametrize("source", SOURCES, ids=lambda source: type(source).__name__)
 @settings(max_examples=lanes.examples(150))
 @given(draw=st.randoms(use_true_random=False))
-def test_candidates_are_what_the_jobs_may_have_and_the_pools_can_give(source: OptionSource, draw: Random) -> None:
+def test_candidates_are_what_the_jobs_may_have_and_the_pools_can_give(draw: Random) -> None:
     pools, profile, key = some_market(draw), some_profile(draw), some_key(draw)
     curves = curves_of(profile, draw.random() < 0.5)
-    candidates = list(source.candidates(key, pools, curves))
-    assert candidates == list(source.candidates(key, pools, curves)), "the same question has the same answer"
-    assert len({key_of(candidate.stages[0]) for candidate in candidates}) == len(candidates), "each way comes once"
-    for candidate in candidates:
+    found = list(candidates(key, pools, curves))
+    assert found == list(candidates(key, pools, curves)), "the same question has the same answer"
+    assert len({key_of(candidate.stages[0]) for candidate in found}) == len(found), "each way comes once"
+    for candidate in found:
         option = candidate.stages[0]
         offer = pools.offers[option.pool]
         assert (offer, offer.price) in pools.open_to(key)
