@@ -159,7 +159,10 @@ def job_controllers(
 
 @pytest.fixture(scope="module")
 def kueue(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KueueProcess]:
-    """A real Kueue, for one module: its webhooks look at every Job and pod. Skipped where it has not been built."""
+    """A real Kueue, for one module: its webhooks look at every Job and pod. Skipped where it has not been built.
+
+    So each module with it is a group of its own, and all of them may run at once, each on a worker's control plane.
+    """
     files = awaited.have("kueue", kueue_program.find, "Kueue has not been built: run `make kueue`")
     with KueueProcess.start(control_plane, files, tmp_path_factory.mktemp("kueue")) as running:
         yield running

@@ -18,7 +18,7 @@ from tests.testbed.bed import SYSTEM, group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import ELASTIC, GPU, QUEUE_NAME, KueueBed, holds, open_kueue_bed
 
-pytestmark = pytest.mark.xdist_group("kueue")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("Kueue")]
 
 
 @pytest.fixture

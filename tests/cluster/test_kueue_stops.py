@@ -16,7 +16,7 @@ from tests.testbed.bed import group
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.bed import ELASTIC, LOCAL_QUEUES, PRIORITIES, QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
 
-pytestmark = pytest.mark.xdist_group("kueue")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("Kueue, stops")]
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from tests.testbed.kuberay.ray_jobs import entrypoints, node_for_heads
 from tests.testbed.kueue.bed import QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
 from tests.testbed.kueue.process import KueueProcess
 
-pytestmark = pytest.mark.xdist_group("kueue")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("Kueue, events of a queue")]
 NAME = "llm"
 RESOURCES: Mapping[str, Resource] = {"Job": JOBS, "RayJob": RAY_JOBS}
 PAID_FOR_NOTHING_SECONDS = 60.0

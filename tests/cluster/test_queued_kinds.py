@@ -20,7 +20,7 @@ from tests.testbed.kuberay.process import KubeRayProcess
 from tests.testbed.kuberay.ray_jobs import entrypoints, node_for_heads
 from tests.testbed.kueue.bed import QUEUE, QUEUE_NAME, KueueBed, open_kueue_bed
 
-pytestmark = pytest.mark.xdist_group("kueue")
+pytestmark = [pytest.mark.long, pytest.mark.xdist_group("Kueue, kinds")]
 KINDS: dict[str, tuple[Resource, Callable[[str], RawObject]]] = {
     "JobSet": (JOB_SETS, job_set),
     "TrainJob": (TRAIN_JOBS, train_job),
