@@ -1,6 +1,6 @@
 """Renews the table of Google Cloud's prices: ``python -m tests.facts.google_prices [REPOSITORY]``.
 
-REPOSITORY is a git URL, by default that of ``price_table.ORIGIN``. It needs git.
+REPOSITORY is a git URL, by default that of ``ORIGIN`` of ``charterer.providers.gcp.prices``. It needs git.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def vote(values: Sequence[float], expected: Normal) -> float:
 # Gradients are as large as the model, so what differs between classes is mostly that: the seconds of α_l and of α_n
 # are a number of the link of a GPU type times the parameters, within a factor of e^``MODEL_SPREAD``. A class that
 # is faster than its size says on one of the links is so on the other: it sends its gradients in fewer bytes, or
-# while it computes. Before anything ran over a link, nothing is known of it that ``prior.BASE`` does not say.
+# while it computes. Before anything ran over a link, nothing is known of it that ``BASE`` does not say.
 
 
 MODEL_SPREAD: Final = 0.45
@@ -357,7 +357,7 @@ def _known(noise: Noise) -> float:
 # beyond the largest measured one, seconds grow with FLOPs. The effects are normal with mean 0: of the GPU type
 # beside its data sheet, of the family (classes that run one program) and of the model, the last two also on that
 # type alone. Classes that ran here are data: their effects are partly those of the class in question, so the
-# prediction is the mean and the variance of a normal variable given others (kriging, as in ``batch_cell``).
+# prediction is the mean and the variance of a normal variable given others (kriging, as in ``cells``).
 #
 # ``tests.bench.predict`` derives the constants again from measured tables, and says how well models that are left
 # out are predicted.

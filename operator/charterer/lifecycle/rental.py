@@ -231,7 +231,7 @@ _PATIENCE_SECONDS = 600.0
 _FOREIGN_GPU_SECONDS = 3600.0
 """Seconds that pods of others with GPUs may go on on a released machine before they are asked to leave."""
 _LAST_PATIENCE_SECONDS = 60.0
-"""The same where a hard limit ends the machine, which holds money back for ``hard_limit.MARGIN_SECONDS`` only."""
+"""The same where a hard limit ends the machine, which holds money back for ``limits.MARGIN_SECONDS`` only."""
 
 
 def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:

@@ -55,7 +55,7 @@ class _SnapshotCollector(Collector):
 
 
 class _JobInstruments:
-    """``job_times.JobTimesObserver`` on the registry."""
+    """``JobTimesObserver`` on the registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(spec: MetricSpec) -> Histogram:

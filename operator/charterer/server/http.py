@@ -112,7 +112,7 @@ class ServerLimits:
 
 
 PROGRESS_CONNECTIONS = ServerLimits(connections=4_096)
-"""For reports: as many connections again as answers may wait (``held_answers.MOST_HELD``)."""
+"""For reports: as many connections again as answers may wait (``MOST_HELD``)."""
 FEW_CONNECTIONS = ServerLimits(connections=64)
 """For health and metrics, which few clients ask for."""
 
@@ -200,7 +200,7 @@ def progress_app(
 ) -> web.Application:
     """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
 
-    POST /v1/trainer-status/<index of the pod>: the same in Kubeflow Trainer's protocol (``trainer_status``).
+    POST /v1/trainer-status/<index of the pod>: the same in Kubeflow Trainer's protocol (``progress``).
     The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
     ``"batch"``, samples per step, where ``counsel`` has one; ``"checkpointEverySeconds"`` where nodes are taken back;
     ``"members"``, the pods that should train together, where that changes in place. ``held``: answers that wait for it.

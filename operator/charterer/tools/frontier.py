@@ -1,6 +1,6 @@
 """The frontier: completion time against dollars a period, as the planner itself would spend them.
 
-In the long run a budget of A dollars a period of P seconds allows b = A / P. ``exchange_rate.solve`` gives the corner
+In the long run a budget of A dollars a period of P seconds allows b = A / P. ``hull.solve`` gives the corner
 of each group's hull at that rate, and with λ_i jobs a second of a_i seconds the mean completion time is Σ λ·a / Σ λ.
 A dollar more saves 1 / θ seconds of (weighted) job life: that is what θ means, and a property test holds it to it.
 
@@ -293,7 +293,7 @@ def _corners(found: Solution, at: int) -> list[tuple[float, int]]:
 # The jobs are those that the budget pays for now: λ_i jobs a second of each group. Without a kind they are solved
 # again, with the pools of that kind left out, for the smallest spend at which the (weighted) mean completion time
 # is the same. Variants are a kind, too: without them, jobs train as their templates say. The mean completion time
-# falls as the spend grows, so that spend is found by halving (``exchange_rate.solve``). Where no spend is enough,
+# falls as the spend grows, so that spend is found by halving (``hull.solve``). Where no spend is enough,
 # they are solved for what the budget would spend on them: its amount, or what it spends now.
 
 

@@ -188,7 +188,7 @@ class MovableRun:
 
 
 class BudgetPlan:
-    """What the rules of ``budget_actions`` read and write.
+    """What the rules of ``planner`` read and write.
 
     ``jobs``: what is to be done with each. ``ending``: rentals that end, and why. ``allotment``: the room of
     pools that are too small. ``movable``: running jobs that must move or may gain by it. ``whole``: what jobs choose

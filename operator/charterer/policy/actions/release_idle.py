@@ -2,7 +2,7 @@
 
 Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others or nothing
 begins there any more, those that wait for the rest of a gang (``gangs``), and those that are paid for whether they are
-used or not (``committed_nodes``).
+used or not (``planner``).
 """
 
 from __future__ import annotations

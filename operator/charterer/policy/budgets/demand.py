@@ -5,7 +5,7 @@ what the budget has over the horizon H (``pacing``):
 
 - the jobs in sight, running and waiting: a stock. What work they have left, in jobs of the mean size, over H.
 - the jobs to come: λ a second (``arrivals``, or as the profile declares it as far as jobs bear that out:
-  ``declared_load``), without what those of the last hours will cost after H.
+  ``demand``), without what those of the last hours will cost after H.
 """
 
 from __future__ import annotations

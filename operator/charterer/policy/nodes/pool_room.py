@@ -27,7 +27,7 @@ from charterer.policy.nodes.rentals import PoolRentals, RentalIndex
 # rates, and the next failure, seconds later, would move them back. A node launched after the failure ends the doubt
 # at once.
 #
-# The operator's own limits are of all pools together. Here each pool has all that they allow; ``pool_quota`` keeps
+# The operator's own limits are of all pools together. Here each pool has all that they allow; ``pool_room`` keeps
 # to them.
 
 

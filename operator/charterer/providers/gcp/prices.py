@@ -1,6 +1,6 @@
 """Prices of machine types, from the table of this package: Google Cloud tells no price of a machine.
 
-Its price list has cores, memory and GPUs, each by a text for people. ``price_table`` makes the table.
+Its price list has cores, memory and GPUs, each by a text for people. ``tests.facts.google_prices`` makes the table.
 """
 
 from __future__ import annotations

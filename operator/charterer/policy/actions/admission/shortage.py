@@ -1,8 +1,8 @@
 """Where a pool is too small for the jobs in sight: who gets its GPUs, worked out for all of them together.
 
 One after the other, jobs take what is best for each. That is right while there are nodes for all. Where there are not,
-a job that takes a node makes others wait. ``room_values`` says what each option is worth beside waiting, and
-``allocation_program`` allocates the nodes for the largest sum. A running job may be made narrower for it, as far as
+a job that takes a node makes others wait. ``room_waits`` says what each option is worth beside waiting, and
+``linear_program`` allocates the nodes for the largest sum. A running job may be made narrower for it, as far as
 moves are allowed; its restart is in its seconds and dollars. Nobody is stopped.
 """
 
