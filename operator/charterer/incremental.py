@@ -4,29 +4,43 @@ A snapshot is frozen, and what did not change since the snapshot before is the s
 A pure function given the same objects again has the same result, and need not be asked. A ``Memo`` holds the results;
 the functions know nothing of it. A call without a memo (``directly``) gives the same result, only later.
 
-Five questions can be asked of a memo: the result of one call; that of a call which itself asks the memo; the results of
-a function for each of many things; the groups into which many things fall; and which of many new values equal those of
-the turn before. Whatever was not asked for in a turn is dropped at its end, so a memo is never larger than the last
-turn needed.
+Six questions can be asked of a memo: the result of one call; that of a call which itself asks the memo; the results of
+a function for each of many things; the same where many mappings hold what is known of each; the groups into which many
+things fall; and which of many new values equal those of the turn before. Whatever was not asked for in a turn is
+dropped at its end, so a memo is never larger than the last turn needed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import compress, filterfalse
+from itertools import compress, filterfalse, repeat
 from operator import eq, is_not
 from types import NoneType
-from typing import Any, ParamSpec, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar, TypeVarTuple, overload
 
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
+Second = TypeVar("Second")
+Third = TypeVar("Third")
+Sources = TypeVar("Sources", bound=tuple[Mapping[Any, object], ...])
 Group = TypeVar("Group", bound=Hashable)
+Order = TypeVar("Order", bound="Ordered")
 Result = TypeVar("Result")
 Arguments = ParamSpec("Arguments")
+Shared = TypeVarTuple("Shared")
 
 _BY_VALUE = frozenset((str, float, int, bool, NoneType, frozenset))
 """Arguments that count as the same when they are equal, and tuples when their members do. All others by identity."""
+
+_NOTHING = object()
+"""What a mapping has under a key that it lacks."""
+
+
+class Ordered(Protocol):
+    """Something that can be sorted."""
+
+    def __lt__(self, other: Self, /) -> bool: ...
 
 
 class Remember(Protocol):
@@ -74,7 +88,7 @@ class Memo:
         result: Result = entry[1]
         return result
 
-    def within(self, function: Callable[..., Result], *args: Any) -> Result:
+    def within(self, function: Callable[[*Shared, Memo], Result], *args: *Shared) -> Result:
         """``function(*args, memo)``, which asks the memo itself; what it asked counts as asked again with the call."""
         key = Memo.within, function, _key(args)
         entry = self._entry(key)
@@ -91,34 +105,86 @@ class Memo:
         found: Result = entry[1]
         return found
 
+    @overload
+    def each(
+        self,
+        function: Callable[[Value, *Shared], Result],
+        things: Mapping[Key, Value],
+        *shared: *Shared,
+        name: Hashable = None,
+    ) -> Mapping[Key, Result]: ...
+
+    @overload
+    def each(
+        self,
+        function: Callable[[Value, Second | None, *Shared], Result],
+        things: tuple[Mapping[Key, Value], Mapping[Key, Second]],
+        *shared: *Shared,
+        name: Hashable = None,
+    ) -> Mapping[Key, Result]: ...
+
+    @overload
+    def each(
+        self,
+        function: Callable[[Value, Second | None, Third | None, *Shared], Result],
+        things: tuple[Mapping[Key, Value], Mapping[Key, Second], Mapping[Key, Third]],
+        *shared: *Shared,
+        name: Hashable = None,
+    ) -> Mapping[Key, Result]: ...
+
     def each(
         self,
         function: Callable[..., Result],
-        things: Mapping[Key, Any] | tuple[Mapping[Key, Any], *tuple[Mapping[Any, Any], ...]],
-        *shared: Any,
+        things: Mapping[Key, object] | tuple[Mapping[Key, object], ...],
+        *shared: object,
         name: Hashable = None,
     ) -> Mapping[Key, Result]:
         """``function(thing, *shared)`` for each of ``things``: the same mapping again if none is another object.
 
-        Several mappings are joined: the function is given what each of them has under a key of the first, None where
-        it has nothing. ``name`` tells apart several mappings with the same function and shared arguments.
+        Two or three mappings are joined: the function is given what each of them has under a key of the first, None
+        where it has nothing. ``name`` tells apart several mappings with the same function and shared arguments.
         """
-        joined = things if isinstance(things, tuple) else (things,)
-        slot = function, name, _key(shared)
+        mappings = things if isinstance(things, tuple) else (things,)
+
+        def made(keys: Iterable[Key]) -> dict[Key, Result]:
+            return {key: function(*[mapping.get(key) for mapping in mappings], *shared) for key in keys}
+
+        return self._each((function, name, _key(shared)), made, mappings, shared)
+
+    def joined(
+        self, function: Callable[[Sources, Key, *Shared], Result], sources: Sources, *shared: *Shared
+    ) -> Mapping[Key, Result]:
+        """``function(sources, key, *shared)`` for each key of the first mapping of ``sources``.
+
+        The function looks in them under this key alone. It is asked again about a key if any of them has another
+        object there. The same mapping again if none has.
+        """
+
+        def made(keys: Iterable[Key]) -> dict[Key, Result]:
+            return {key: function(sources, key, *shared) for key in keys}
+
+        return self._each((Memo.joined, function, _key(shared)), made, sources, shared)
+
+    def _each(
+        self,
+        slot: Hashable,
+        made: Callable[[Iterable[Key]], dict[Key, Result]],
+        mappings: tuple[Mapping[Key, object], ...],
+        shared: tuple[object, ...],
+    ) -> Mapping[Key, Result]:
         entry = self._entry(slot)
         if entry is None:
-            results = {key: function(*[mapping.get(key) for mapping in joined], *shared) for key in joined[0]}
+            results = made(mappings[0])
         else:
             _, before, results = entry
-            changed, gone = _changed_rows(joined, before)
+            changed, gone = _changed_rows(mappings, before)
             if changed or gone:
-                new = {key: function(*[mapping.get(key) for mapping in joined], *shared) for key in changed}
-                results = _updated(results, new, gone, joined[0])
-        self._turn[slot] = shared, joined, results
+                results = _updated(results, made(changed), gone, mappings[0])
+        self._turn[slot] = shared, mappings, results
         return results
 
     def grouped(
-        self, place: Callable[[Value], Group], order: Callable[[Value], Any], things: Mapping[Key, Value]
+        self, place: Callable[[Value], Group], order: Callable[[Value], Order], things: Mapping[Key, Value]
     ) -> Mapping[Group, tuple[Value, ...]]:
         """``things`` by the group in which ``place`` puts them, each group in ``order``, groups by their first members.
 
@@ -170,7 +236,7 @@ class Memo:
         return entry
 
 
-def _key(argument: Any) -> Hashable:
+def _key(argument: object) -> Hashable:
     if type(argument) in _BY_VALUE or isinstance(argument, str):
         same: Hashable = argument
         return same
@@ -184,7 +250,7 @@ def _regrouped(
     leaving: Sequence[Value],
     coming: Sequence[Value],
     place: Callable[[Value], Group],
-    order: Callable[[Value], Any],
+    order: Callable[[Value], Order],
 ) -> Mapping[Group, tuple[Value, ...]]:
     """The groups without those that leave, and with those that come."""
     gone = set(map(id, leaving))
@@ -216,7 +282,7 @@ def _updated(
 
 
 def _changed_rows(
-    now: tuple[Mapping[Key, Any], ...], before: tuple[Mapping[Key, Any], ...]
+    now: tuple[Mapping[Key, object], ...], before: tuple[Mapping[Key, object], ...]
 ) -> tuple[Collection[Key], Collection[Key]]:
     """The keys of the first mapping for which any has something new, another object or nothing more; those gone."""
     changed, gone = identity_diff(now[0], before[0])
@@ -227,9 +293,9 @@ def _changed_rows(
 
 
 def identity_diff(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> tuple[list[Key], list[Key]]:
-    """The keys of what is new or another object than before, and of what is gone. None is as good as nothing there."""
+    """The keys of what is new or another object than before, and of what is gone."""
     if now is before:
         return [], []
-    changed = list(compress(now, map(is_not, now.values(), map(before.get, now))))
+    changed = list(compress(now, map(is_not, now.values(), map(before.get, now, repeat(_NOTHING)))))
     new = sum([key not in before for key in changed])
     return changed, [] if len(before) + new == len(now) else list(filterfalse(now.__contains__, before))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -119,6 +121,33 @@ def test_each_of_several_mappings_asks_again_where_any_of_them_has_changed() -> 
     assert list(after.items()) == [(key, (key * 2.0, words.get(key))) for key in left]
 
 
+class Known(NamedTuple):
+    things: Mapping[int, Thing]
+    words: Mapping[int, str | None]
+
+
+def told(known: Known, key: int, factor: float) -> tuple[float, str | None]:
+    CALLS.append(key)
+    return known.things[key].number * factor, known.words.get(key, "nothing")
+
+
+def test_what_several_mappings_know_is_joined_again_where_any_of_them_has_changed() -> None:
+    memo = Memo()
+    things = {number: Thing("a", number) for number in range(7)}
+    with memo.turn():
+        memo.joined(told, Known(things, {1: "one", 2: "two", 3: "three", 6: None}), 2.0)
+    CALLS.clear()
+    left = {number: thing for number, thing in things.items() if number != 5}
+    words = {1: "one", 2: "zwei", 4: None, 8: "of nothing"}
+    with memo.turn():
+        after = memo.joined(told, Known(left, words), 2.0)
+        assert memo.joined(told, Known(dict(left), dict(words)), 2.0) is after
+    assert sorted(CALLS, key=str) == [2, 3, 4, 6]
+    assert list(after.items()) == [(key, (key * 2.0, words.get(key, "nothing"))) for key in left]
+    with memo.turn():
+        assert memo.joined(told, Known(left, words), 3.0)[1] == (3.0, "one")
+
+
 def test_each_keeps_the_order_of_the_things() -> None:
     memo = Memo()
     things = {number: Thing("a", number) for number in range(4)}
@@ -141,6 +170,16 @@ def test_values_that_equal_those_of_the_turn_before_are_the_same_objects() -> No
         assert memo.stable({"x": Thing("a", 1), "y": Thing("a", 3), "z": Thing("a", 4)}, "things") is after
     with memo.turn():
         assert memo.stable({"x": Thing("a", 1)}, "things") == {"x": Thing("a", 1)}
+
+
+def test_a_new_key_with_nothing_under_it_is_something_new() -> None:
+    memo = Memo()
+    with memo.turn():
+        memo.stable({"x": 1}, "numbers")
+        memo.each(str, {"x": 1})
+    with memo.turn():
+        assert memo.stable({"x": 1, "y": None}, "numbers") == {"x": 1, "y": None}
+        assert memo.each(str, {"x": 1, "y": None}) == {"x": "1", "y": "None"}
 
 
 histories = st.lists(
@@ -173,7 +212,7 @@ def test_groups_are_what_grouping_anew_gives_and_unchanged_ones_are_the_same(
 @st.composite
 def two_mappings(draw: st.DrawFn) -> tuple[dict[int, object], dict[int, object]]:
     """Things under their keys, and what has become of them: kept, made anew, gone, new, in another order."""
-    made = {key: object() for key in range(9)}
+    made = {key: object() if key else None for key in range(9)}
     before = {key: made[key] for key in draw(st.lists(st.sampled_from(range(9)), unique=True))}
     now = {key: made[key] for key in draw(st.just(list(before)) | st.lists(st.sampled_from(range(9)), unique=True))}
     return before, now | {key: object() for key in draw(st.sets(st.sampled_from(range(9)), max_size=3)) if key in now}
@@ -183,7 +222,7 @@ def two_mappings(draw: st.DrawFn) -> tuple[dict[int, object], dict[int, object]]
 def test_what_changed_is_what_is_no_more_the_same_object(both: tuple[dict[int, object], dict[int, object]]) -> None:
     before, now = both
     changed, gone = identity_diff(now, before)
-    assert changed == [key for key in now if now[key] is not before.get(key)]
+    assert changed == [key for key in now if key not in before or now[key] is not before[key]]
     assert set(gone) == before.keys() - now.keys()
 
 

@@ -346,13 +346,22 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     own = memo(own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
     pods = memo.grouped(controller_of_pod, pod_order, state.pods)
     runs = memo.grouped(job_of, run_order, memo.each(with_pods, (own, pods)))
-    trials, services = memo(_trials, state.refusals), memo(_with_service, state.services, decoded)
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")
     suspected = memo.each(suspicions, (decoded, clocks), payers, nodes)
-    volumes = memo(_volumes, state.volumes)
-    joined = decoded, runs, state.progress, trials, volumes, services, clocks, suspected, state.findings.by_job, adopted
-    parts = memo.stable(memo.each(_job_parts, joined, memo(_weights, payers), profiles), "jobs")
+    sources = JobSources(
+        decoded=decoded,
+        runs=runs,
+        progress=state.progress,
+        refusals=state.refusals,
+        volumes=state.volumes,
+        services=memo(_services, state.services, decoded),
+        clocks=clocks,
+        suspected=suspected,
+        bottlenecks=state.findings.by_job,
+        adopted=adopted,
+    )
+    parts = memo.stable(memo.joined(_job_parts, sources, memo(_weights, payers), profiles), "jobs")
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
     left = memo.stable({each: pods[each] for each in memo(placed_by_deleted, *targets) if each in pods}, "left")
@@ -394,10 +403,28 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
 # --- jobs -----------------------------------------------------------------------------------------------------------
 
 
+class JobSources(NamedTuple):
+    """What is known of each job, by where it is known from: ``decoded`` has all jobs, the others have some.
+
+    ``refusals``, ``volumes``: as in ClusterState. ``services``: the jobs that have theirs. ``clocks``: see ``_ahead``.
+    """
+
+    decoded: Mapping[JobId, DecodedJob]
+    runs: Mapping[JobId, tuple[OwnedRun, ...]]
+    progress: Mapping[JobId, Progress]
+    refusals: Mapping[JobId, str | None]
+    volumes: Mapping[JobId, tuple[AnyOf, ...] | None]
+    services: Mapping[JobId, bool]
+    clocks: Mapping[JobId, Instant]
+    suspected: Mapping[JobId, tuple[Suspicion, ...]]
+    bottlenecks: Mapping[JobId, tuple[Bottleneck, ...]]
+    adopted: Mapping[JobId, Target]
+
+
 class _JobParts(NamedTuple):
     """All that a job is joined from.
 
-    ``refusal``: as in ClusterState, empty where the template was accepted. ``volumes``: as there.
+    ``refusal``: as in ClusterState, empty if the template was accepted. ``volumes``: as there.
     ``profiles``: of its ``classes``. ``clock``: see ``_ahead``.
     """
 
@@ -437,21 +464,9 @@ def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
     return {decoded.job.id: decoded for decoded in jobs.values()}
 
 
-def _with_service(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
+def _services(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
     """The jobs that have their Service: one in another namespace is not theirs, whatever it says."""
     return {job: True for key, job in services.items() if is_there(job, key.namespace, decoded)}
-
-
-def _trials(refusals: Mapping[JobId, str | None]) -> Mapping[JobId, tuple[str | None]]:
-    """The refusals, each in a tuple: to ``Memo.each`` None is a job without an entry."""
-    return {job: (refusal,) for job, refusal in refusals.items()}
-
-
-def _volumes(
-    volumes: Mapping[JobId, tuple[AnyOf, ...] | None],
-) -> Mapping[JobId, tuple[tuple[AnyOf, ...] | None]]:
-    """The same for what jobs' volumes ask."""
-    return {job: (terms,) for job, terms in volumes.items()}
 
 
 def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mapping[str, float]]]:
@@ -460,36 +475,28 @@ def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mappi
 
 
 def _job_parts(
-    decoded: DecodedJob,
-    runs: tuple[OwnedRun, ...] | None,
-    progress: Progress | None,
-    trial: tuple[str | None] | None,
-    volumes: tuple[tuple[AnyOf, ...] | None] | None,
-    has_service: bool | None,
-    clock: Instant | None,
-    suspected: tuple[Suspicion, ...] | None,
-    bottlenecks: tuple[Bottleneck, ...] | None,
-    adopted: Target | None,
+    sources: JobSources,
+    name: JobId,
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
     """The facts of a job that other objects hold."""
-    job = decoded.job
-    budget, weights = payers.get(job.namespace, (None, {}))
+    decoded = sources.decoded[name]
+    budget, weights = payers.get(decoded.job.namespace, (None, {}))
     return _JobParts(
-        decoded,
-        budget,
-        weights.get(decoded.priority_class, 1.0),
-        tuple([run for _, run in runs or ()]),
-        progress,
-        bool(has_service),
-        "" if trial is None else trial[0],
-        () if volumes is None else volumes[0],
-        tuple([profiles.get(class_id) for class_id in job.classes]),
-        clock,
-        suspected or (),
-        bottlenecks or (),
-        adopted,
+        decoded=decoded,
+        budget=budget,
+        weight=weights.get(decoded.priority_class, 1.0),
+        runs=tuple([run for _, run in sources.runs.get(name, ())]),
+        progress=sources.progress.get(name),
+        has_service=sources.services.get(name, False),
+        refusal=sources.refusals.get(name, ""),
+        volumes=sources.volumes.get(name, ()),
+        profiles=tuple([profiles.get(class_id) for class_id in decoded.job.classes]),
+        clock=sources.clocks.get(name),
+        suspected=sources.suspected.get(name, ()),
+        bottlenecks=sources.bottlenecks.get(name, ()),
+        adopted=sources.adopted.get(name),
     )
 
 

@@ -270,14 +270,14 @@ def own_runs(
     adopted: Mapping[JobId, Target],
     warnings: Mapping[str, str],
     departed: Mapping[str, JobPod | ForeignPod],
-) -> Mapping[PodController, OwnRun]:
+) -> Mapping[PodController | None, OwnRun]:
     """The runs whose jobs are there and own them, or their targets, as what controls pods; each with the last warning
     about it, and with its pods that are gone although they say something."""
     gone: dict[PodController | None, list[JobPod]] = {}
     for pod in departed.values():
         if isinstance(pod, JobPod):
             gone.setdefault(controller_of_pod(pod), []).append(pod)
-    own: dict[PodController, OwnRun] = {}
+    own: dict[PodController | None, OwnRun] = {}
     for job, target in adopted.items():
         if (carried := run_of(decoded[job].job, target)) is not None:
             controller = PodController(target.namespace, job)
