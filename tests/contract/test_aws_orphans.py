@@ -44,8 +44,10 @@ async def surveys_until_settled(m: AwsMarket) -> int:
                     rentals[name] = make.rental(
                         name, machine, pool=pool.id, cloud=pool.cloud, created=now, phase=RentalPhase.STARTING
                     )
-                case Adopt(rental=name, instance=machine) | Refresh(rental=name, instance=machine):
+                case Adopt(rental=name, instance=machine):
                     rentals[name] = replace(rentals[name], instance=machine.id, segments=machine.segments)
+                case Refresh(after=listed):
+                    rentals[listed.id] = listed
                 case Terminate(instance=machine):
                     await m.terminate(machine.id)
                 case MarkEnded(rental=name):

@@ -6,7 +6,7 @@ And gangs: rentals of nodes that a job needs at once (docs/development/adr/0013)
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
@@ -123,6 +123,18 @@ class Rental:
     def launch(self, machine: Instance) -> Instant:
         """When its ``machine`` was launched first: EC2 tells a later time once it was stopped and started again."""
         return machine.launched if self.launched is None else min(self.launched, machine.launched)
+
+    def as_listed(self, machine: Instance) -> Rental:
+        """With what the cloud's list says of its ``machine``; it takes back neither provider id nor node."""
+        return replace(
+            self,
+            instance=machine.id,
+            provider_id=machine.provider_id or self.provider_id,
+            node=machine.node or self.node,
+            launched=self.launch(machine),
+            segments=machine.segments[:SEGMENTS_KEPT],
+            billing_minimum_seconds=machine.billing_minimum_seconds,
+        )
 
     @property
     def price(self) -> Price:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from charterer.domain.budget import Costs
-from charterer.domain.cost_row import CostRow, RecordedCost, Use
+from charterer.domain.cost_row import CostRow, RecordedCost
 from charterer.domain.ids import BudgetId, ClassId, JobId, NodeName, OrderToken, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Finish, RunRecord, TrainingGroup
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pod import Pod
 from charterer.domain.pool import Instance, NodeStart, Offering, Quote
+from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Orphan
 from charterer.domain.target import Target
 from charterer.domain.time import Instant
@@ -150,6 +151,21 @@ class DeletePool:
 PoolSetStep = CreatePool | EditPool | DeletePool
 
 
+# Steps that only write a rental's record: the row says what the record is to be, and one handler writes it.
+
+
+@dataclass(frozen=True, slots=True)
+class RentalRecord:
+    """Write the record of ``after``, which was made from the rental of its resourceVersion."""
+
+    after: Rental
+
+    @property
+    def rental(self) -> RentalId:
+        """Whose record it is."""
+        return self.after.id
+
+
 # Steps on pools: asking the cloud, and matching what it has with what we asked for.
 
 
@@ -208,12 +224,8 @@ class RecordOrphan:
     worst: Price
 
 
-@dataclass(frozen=True, slots=True)
-class CloseUnfulfilled:
+class CloseUnfulfilled(RentalRecord):
     """The rental ends: no instance came for it (phase Ended, cost zero, no times)."""
-
-    rental: RentalId
-    because: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,24 +268,12 @@ PoolStep = AskCloud | Withdraw | Cool | Reopen | Adopt | RecordOrphan | CloseUnf
 # Steps on rentals: from the node's readiness to the ledger.
 
 
-@dataclass(frozen=True, slots=True)
-class Refresh:
-    """Record what changed in the cloud's data of the rental's instance.
-
-    That is its launch, price segments, billing minimum and provider id; the node's name if none is recorded yet.
-    """
-
-    rental: RentalId
-    instance: Instance
+class Refresh(RentalRecord):
+    """Record what changed in the cloud's data of the rental's instance (``Rental.as_listed``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkReady:
+class MarkReady(RentalRecord):
     """The rental's node is Ready."""
-
-    rental: RentalId
-    node: NodeName
-    at: Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,12 +336,8 @@ class DeleteNode:
     uid: str
 
 
-@dataclass(frozen=True, slots=True)
-class MarkMissing:
-    """Record since when the cloud's list lacks the rental's instance; None: the list shows it again."""
-
-    rental: RentalId
-    since: Instant | None
+class MarkMissing(RentalRecord):
+    """Record since when the cloud's list lacks the rental's instance, or that the list shows it again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,22 +349,14 @@ class MarkDraining:
 
 
 @dataclass(frozen=True, slots=True)
-class MarkEnded:
+class MarkEnded(RentalRecord):
     """Record the instance's end and final cost. ``estimated``: the cloud no longer lists when it ended."""
 
-    rental: RentalId
-    ended: Instant
-    cost: Money
     estimated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RecordUses:
-    """Record who held the rental's GPUs: all ``uses`` that are kept, and since when these are all (``since``)."""
-
-    rental: RentalId
-    uses: tuple[Use, ...]
-    since: Instant | None
+class RecordUses(RentalRecord):
+    """Record who held the rental's GPUs: all uses that are kept, and since when these are all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -668,6 +656,7 @@ __all__ = [
     "RecordUses",
     "RecordedPart",
     "Refresh",
+    "RentalRecord",
     "RentalStep",
     "Reopen",
     "ResizeRun",

@@ -10,14 +10,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
 from charterer.domain.budget import Mode
 from charterer.domain.ids import BudgetId, JobId, OrderToken, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.money import Price
+from charterer.domain.money import ZERO, Price
 from charterer.domain.order import Ask, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import CapacityType, Instance, NodeStart, Pool, Survey
@@ -465,7 +465,10 @@ def _withdraw(inventory: PoolInventory, view: LifecycleView) -> Withdraw | None:
 def _close(inventory: PoolInventory, view: LifecycleView) -> CloseUnfulfilled | None:
     """Close a rental that gets no node any more, once nothing is ordered for it."""
     rental = next(iter([*inventory.leaving, *inventory.surplus]), None)
-    return None if rental is None else CloseUnfulfilled(rental.id, _unfulfilled(rental, inventory.pool, view))
+    if rental is None:
+        return None
+    because = rental.released_because or _unfulfilled(rental, inventory.pool, view)
+    return CloseUnfulfilled(replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because))
 
 
 def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | None:
@@ -519,7 +522,7 @@ def _others_awaited(inventory: PoolInventory) -> Wait | None:
 def _unfulfilled(rental: Rental, pool: Pool, view: LifecycleView) -> str:
     cooling = pool.cooling(view.snapshot.now)
     if draining(rental):
-        return rental.released_because or "it was released before an instance came"
+        return "it was released before an instance came"
     if view.snapshot.stop is not None:
         return "a person has stopped the operator"
     if cooling is not None and cooling.by is not None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Generic, TypeVar
 
 from charterer.domain.billing import accrued, accrued_in
 from charterer.domain.budget import FOLDED_KEPT, Budget
 from charterer.domain.ids import RentalId
-from charterer.domain.money import ZERO
+from charterer.domain.money import ZERO, Money
 from charterer.domain.option import GPU
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pod import PodPhase
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey
-from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
+from charterer.domain.rental import INSTANCE_ENDED, SEGMENTS_KEPT, VANISHED, Rental, RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.domain.steps import (
     Cordon,
@@ -279,7 +279,8 @@ def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now:
     """
     if rental.missing_since is not None or not missing(rental, instance, survey):
         return None
-    return MarkMissing(rental.id, max(survey.asked, now) if rental.launched is None else survey.asked)
+    since = max(survey.asked, now) if rental.launched is None else survey.asked
+    return MarkMissing(replace(rental, missing_since=since))
 
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
@@ -290,7 +291,7 @@ def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | M
 def _listed_again(rental: Rental, view: LifecycleView) -> MarkMissing | None:
     if rental.missing_since is None or view.instance(rental) is None:
         return None
-    return MarkMissing(rental.id, None)
+    return MarkMissing(replace(rental, missing_since=None))
 
 
 def _not_listed(rental: Rental, view: LifecycleView) -> MarkEnded | MarkMissing | None:
@@ -298,7 +299,7 @@ def _not_listed(rental: Rental, view: LifecycleView) -> MarkEnded | MarkMissing 
     if survey is None or instance is not None:
         return None
     if vanished(rental, instance, survey) and rental.missing_since is not None:
-        return MarkEnded(rental.id, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
+        return _at_its_end(rental, rental.missing_since, accrued(rental, rental.missing_since), estimated=True)
     return note_missing(rental, instance, survey, view.snapshot.now)
 
 
@@ -314,7 +315,9 @@ def _refresh_first(rental: Rental, view: LifecycleView) -> Refresh | None:
 
 def _refresh(rental: Rental, view: LifecycleView) -> Refresh | None:
     instance = view.instance(rental)
-    return Refresh(rental.id, instance) if instance is not None and _differs_from_record(instance, rental) else None
+    if instance is None or not _differs_from_record(instance, rental):
+        return None
+    return Refresh(rental.as_listed(instance))
 
 
 def _ended(rental: Rental, view: LifecycleView) -> MarkEnded | None:
@@ -325,7 +328,13 @@ def _ended(rental: Rental, view: LifecycleView) -> MarkEnded | None:
     if _differs_from_record(instance, rental):
         return None
     ended = survey.asked if instance.ended is None else instance.ended
-    return MarkEnded(rental.id, ended, accrued(rental, ended), estimated=instance.ended is None)
+    return _at_its_end(rental, ended, accrued(rental, ended), estimated=instance.ended is None)
+
+
+def _at_its_end(rental: Rental, ended: Instant, cost: Money, *, estimated: bool) -> MarkEnded:
+    because = rental.released_because or (VANISHED if estimated else INSTANCE_ENDED)
+    after = replace(rental, phase=RentalPhase.ENDED, ended=ended, cost=cost, released_because=because)
+    return MarkEnded(after, estimated)
 
 
 def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
@@ -338,7 +347,7 @@ def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
         return None
     least = 0 if pool.quote is None else pool.quote.billing_minimum_seconds
     seconds = max(ceil(seconds_between(rental.named or rental.created, rental.missing_since)), least)
-    return MarkEnded(rental.id, rental.missing_since, rental.worst.cost(seconds), estimated=True)
+    return _at_its_end(rental, rental.missing_since, rental.worst.cost(seconds), estimated=True)
 
 
 def _differs_from_record(instance: Instance, rental: Rental) -> bool:
@@ -357,7 +366,7 @@ def _record_uses(rental: Rental, view: LifecycleView) -> RecordUses | None:
     if view.settled[rental.id]:
         return None
     now = uses_now(rental, view.uses.get(rental.id, ()), view.snapshot)
-    return None if now is rental else RecordUses(rental.id, now.uses, now.uses_since)
+    return None if now is rental else RecordUses(now)
 
 
 # --- starting and ending ---------------------------------------------------------------------------------------------
@@ -373,7 +382,7 @@ def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
     resource = GPU if pool is None else pool.resource
     if not node.count(resource):
         return Wait(f"the device plugin to report {'GPUs' if resource == GPU else resource} of Node {node.name}")
-    return MarkReady(rental.id, node.name, view.snapshot.now)
+    return MarkReady(replace(rental, phase=RentalPhase.READY, node=node.name, ready=view.snapshot.now))
 
 
 def _uncordon(rental: Rental, view: LifecycleView) -> Uncordon | None:

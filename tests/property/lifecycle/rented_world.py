@@ -15,14 +15,13 @@ from charterer.domain.ids import InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.money import ZERO
 from charterer.domain.order import LACKS, Reply, with_cool_down, without_cool_downs
 from charterer.domain.pod import Pod, PodPhase
-from charterer.domain.pool import Instance, Pool, acting_pool
-from charterer.domain.rental import INSTANCE_ENDED, VANISHED, Rental, RentalPhase, by_gang
+from charterer.domain.pool import Pool, acting_pool
+from charterer.domain.rental import Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
     AskCloud,
-    CloseUnfulfilled,
     Cool,
     Cordon,
     CountLifetime,
@@ -33,15 +32,13 @@ from charterer.domain.steps import (
     Forget,
     MarkDraining,
     MarkEnded,
-    MarkMissing,
-    MarkReady,
     OpenPeriod,
     PruneFolded,
     RecordCosts,
     RecordOffer,
     RecordOrphan,
-    RecordUses,
     Refresh,
+    RentalRecord,
     Reopen,
     SetFinalizer,
     Step,
@@ -237,29 +234,14 @@ class World(Objects):
         match step:
             case RecordOrphan() | Adopt():
                 self._match(step, decided)
-            case Refresh(rental=name, instance=machine):
-                rental = self._fresh(name, decided)
-                self._belongs(machine, rental)
-                self.write(rental, **_told(rental, machine))
-            case MarkReady():
-                rental = self._fresh(step.rental, decided)
-                self.write(rental, phase=RentalPhase.READY, ready=step.at, node=step.node)
-            case MarkMissing():
-                self.write(self._fresh(step.rental, decided), missing_since=step.since)
+            case RentalRecord():
+                self._record_rental(step, decided)
             case MarkDraining():
                 rental = self._fresh(step.rental, decided)
                 because = rental.released_because or step.because
                 self.write(rental, phase=RentalPhase.DRAINING, released_because=because, released=self.now())
             case RecordCosts():
                 self._record_costs(step, decided)
-            case RecordUses():
-                self.write(self._fresh(step.rental, decided), uses=step.uses, uses_since=step.since)
-            case MarkEnded():
-                self._end(self._fresh(step.rental, decided), step)
-            case CloseUnfulfilled():
-                rental = self._fresh(step.rental, decided)
-                because = rental.released_because or step.because
-                self.write(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because)
             case Forget():
                 rental = self._fresh(step.rental, decided)
                 if rental.deleting:
@@ -282,16 +264,21 @@ class World(Objects):
         rental = self._fresh(step.rental, decided)
         if self._named(machine.id, rental.pool, decided) - {rental.id}:
             raise Stale
-        self._belongs(machine, rental)
+        self._belongs(machine.id, rental)
         phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
-        self.write(rental, phase=phase, missing_since=None, **_told(rental, machine))
+        self.write(rental.as_listed(machine), phase=phase, missing_since=None)
 
-    def _end(self, rental: Rental, step: MarkEnded) -> None:
-        assert rental.instance is not None, "the end of a machine that nobody named"
-        self.adopted.setdefault(rental.instance, rental.uid)  # one that left the list unread was never adopted
-        self.estimated |= step.estimated
-        because = rental.released_because or (VANISHED if step.estimated else INSTANCE_ENDED)
-        self.write(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost, released_because=because)
+    def _record_rental(self, step: RentalRecord, decided: Snapshot) -> None:
+        rental = self._fresh(step.rental, decided)
+        match step:
+            case Refresh():
+                assert step.after.instance is not None
+                self._belongs(step.after.instance, rental)
+            case MarkEnded():
+                assert rental.instance is not None, "the end of a machine that nobody named"
+                self.adopted.setdefault(rental.instance, rental.uid)  # one that left the list unread was never adopted
+                self.estimated |= step.estimated
+        self.write(step.after)
 
     def _forget(self, rental: Rental) -> None:
         if rental.uid not in self.folded and rental.instance is not None:
@@ -307,16 +294,5 @@ class World(Objects):
         naming = (rental for rental in self.rentals.values() if rental.instance == machine)
         return {rental.id for rental in naming if acting_pool(rental.pool, known.pools) == acting}
 
-    def _belongs(self, machine: Instance, rental: Rental) -> None:
-        assert self.adopted.setdefault(machine.id, rental.uid) == rental.uid, "adopted twice"
-
-
-def _told(rental: Rental, machine: Instance) -> dict[str, object]:
-    return {
-        "instance": machine.id,
-        "provider_id": machine.provider_id or rental.provider_id,
-        "node": machine.node or rental.node,
-        "launched": rental.launch(machine),
-        "segments": machine.segments,
-        "billing_minimum_seconds": machine.billing_minimum_seconds,
-    }
+    def _belongs(self, machine: InstanceId, rental: Rental) -> None:
+        assert self.adopted.setdefault(machine, rental.uid) == rental.uid, "adopted twice"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from charterer.domain.ids import InstanceId
+from charterer.domain.money import ZERO
 from charterer.domain.order import Ask, Order, Traits
 from charterer.domain.pool import Survey
 from charterer.domain.rental import RentalPhase
@@ -35,6 +36,7 @@ from tests.factory import NAMED, POOL, REPLYING, at, cooled, instance, pool, ref
 ASKED = rental("a100-1")
 LATER = rental("a100-2", created=at(5))
 LEAVING = replace(ASKED, phase=RentalPhase.DRAINING, released_because="not needed")
+CLOSED = CloseUnfulfilled(replace(LEAVING, phase=RentalPhase.ENDED, cost=ZERO))
 COOLING = pool(cooled=cooled(at(700)))
 TOKEN, NEXT = order_token(ASKED.uid), order_token(LATER.uid)
 EITHER = pytest.mark.parametrize("traits", [NAMED, REPLYING])
@@ -78,7 +80,7 @@ def test_a_machine_of_another_order_or_of_none_is_an_orphan_whoever_waits(traits
 
 def test_an_order_that_nobody_wants_is_withdrawn_and_only_then_closed() -> None:
     assert step(snapshot(survey(ordered=frozenset({TOKEN})), LEAVING)) == Withdraw(POOL, (TOKEN,), 0)
-    assert step(snapshot(survey(), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
+    assert step(snapshot(survey(), LEAVING)) == CLOSED
     both = frozenset({TOKEN, NEXT})
     assert step(snapshot(survey(ordered=both), LEAVING, LATER)) == Withdraw(POOL, (TOKEN,), 1)
 
@@ -88,7 +90,7 @@ def test_an_order_of_a_rental_that_is_gone_is_withdrawn() -> None:
 
 
 def test_a_cloud_that_does_not_go_on_trying_has_nothing_to_withdraw() -> None:
-    assert step(snapshot(survey(traits=REPLYING), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
+    assert step(snapshot(survey(traits=REPLYING), LEAVING)) == CLOSED
 
 
 @EITHER
@@ -107,8 +109,8 @@ def test_an_instance_that_the_reply_named_is_not_asked_for_again_and_is_missed_w
     assert step(snapshot(survey(traits=REPLYING, asked=2), named)) is None
     machine = instance(order=TOKEN)
     assert step(snapshot(survey(machine, traits=REPLYING), named)) == Adopt(ASKED.id, machine)
-    assert step(snapshot(survey(traits=REPLYING, asked=60), named, now=at(60))) == MarkMissing(ASKED.id, at(60))
     lost = replace(named, missing_since=at(60))
+    assert step(snapshot(survey(traits=REPLYING, asked=60), named, now=at(60))) == MarkMissing(lost)
     assert isinstance(step(snapshot(survey(traits=REPLYING, asked=120), lost)), MarkEnded)
 
 
@@ -116,8 +118,8 @@ def test_an_instance_that_the_reply_named_is_not_missed_because_of_a_list_from_b
     """Or its rental would be closed at no cost, and the machine paid for by nobody."""
     named = replace(ASKED, instance=InstanceId("i1"))
     missed = step(snapshot(survey(traits=REPLYING, asked=10), named, now=at(80)))
-    assert missed == MarkMissing(ASKED.id, at(80))
-    again = snapshot(survey(traits=REPLYING, asked=82), replace(named, missing_since=missed.since), now=at(82))
+    assert missed == MarkMissing(replace(named, missing_since=at(80)))
+    again = snapshot(survey(traits=REPLYING, asked=82), missed.after, now=at(82))
     assert not isinstance(step(again), CloseUnfulfilled)
 
 
@@ -127,7 +129,7 @@ def test_an_instance_that_is_listed_again_before_its_turn_to_be_adopted_is_misse
     first, second = instance(order=TOKEN), instance("i2", order=NEXT)
     seen = snapshot(survey(first, second, traits=REPLYING), replace(ASKED, instance=InstanceId("i1")), missed)
     assert step(seen) == Adopt(ASKED.id, first)
-    assert rental_step(missed.id, LifecycleView.of(seen)) == MarkMissing(missed.id, None)
+    assert rental_step(missed.id, LifecycleView.of(seen)) == MarkMissing(replace(missed, missing_since=None))
 
 
 @pytest.mark.parametrize(

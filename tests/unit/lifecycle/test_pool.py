@@ -7,9 +7,10 @@ from dataclasses import replace
 from charterer.domain.budget import Mode
 from charterer.domain.errors import Problem
 from charterer.domain.ids import InstanceId, PoolId
+from charterer.domain.money import ZERO, Money
 from charterer.domain.order import RefusalKind
 from charterer.domain.pool import NO_LAUNCHES, InstanceState, NodeLifetimes, NodeStart
-from charterer.domain.rental import RentalPhase
+from charterer.domain.rental import VANISHED, Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
     Adopt,
@@ -53,6 +54,15 @@ ASKED = rental("a100-1")
 LATER = rental("a100-2", created=at(5))
 LEAVING = replace(ASKED, phase=RentalPhase.DRAINING, released_because="not needed")
 COOLING = pool(cooled=cooled(at(700)))
+
+
+def unfulfilled(rental: Rental, because: str) -> CloseUnfulfilled:
+    return CloseUnfulfilled(replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because))
+
+
+def vanished(rental: Rental, cost: Money) -> MarkEnded:
+    record = replace(rental, ended=rental.missing_since, cost=cost, released_because=VANISHED)
+    return MarkEnded(replace(record, phase=RentalPhase.ENDED), estimated=True)
 
 
 def step(snapshot: Snapshot) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
@@ -156,19 +166,19 @@ def test_only_its_own_rental_adopts_an_orphan() -> None:
 
 def test_an_instance_that_left_the_list_unread_is_paid_for_from_when_it_was_known() -> None:
     orphan = rental("a100-o-i1", instance=InstanceId("i1"))
-    assert step(snapshot(survey(asked=560), orphan, now=at(560))) == MarkMissing(orphan.id, at(560))
+    assert step(snapshot(survey(asked=560), orphan, now=at(560))) == MarkMissing(replace(orphan, missing_since=at(560)))
     missing = replace(orphan, missing_since=at(560))
     closed = step(snapshot(survey(asked=600), missing))
-    assert closed == MarkEnded(orphan.id, at(560), orphan.worst.cost(560), estimated=True)
-    least = step(snapshot(survey(asked=600), replace(missing, created=at(559))))
-    assert least == MarkEnded(orphan.id, at(560), orphan.worst.cost(60), estimated=True)
+    assert closed == vanished(missing, orphan.worst.cost(560))
+    late = replace(missing, created=at(559))
+    assert step(snapshot(survey(asked=600), late)) == vanished(late, orphan.worst.cost(60))
     assert step(snapshot(survey(asked=4), orphan)) is None
 
 
 def test_a_list_as_old_as_the_order_does_not_lack_its_instance_however_old_the_rental_is() -> None:
     named = rental("a100-1", instance=InstanceId("i1"), named=at(600))
     assert step(snapshot(survey(asked=604), named, now=at(604))) is None
-    assert step(snapshot(survey(asked=606), named, now=at(606))) == MarkMissing(named.id, at(606))
+    assert step(snapshot(survey(asked=606), named, now=at(606))) == MarkMissing(replace(named, missing_since=at(606)))
 
 
 def test_nothing_is_recorded_of_a_pool_whose_object_is_gone() -> None:
@@ -192,7 +202,7 @@ def test_a_failed_launch_cools_the_pool_then_lowers_the_target_then_closes_the_r
     assert step(snapshot(failed, ASKED, COOLING)) == Withdraw(POOL, (), 0)
     closed = step(snapshot(survey(target=0, refusals=(refusal(5),)), ASKED, COOLING))
     assert isinstance(closed, CloseUnfulfilled)
-    assert "StockOut" in closed.because
+    assert "StockOut" in closed.after.released_because
 
 
 def test_a_machine_launched_after_a_cool_down_ends_its_doubt_for_good() -> None:
@@ -215,7 +225,9 @@ def test_what_waits_in_a_pool_that_another_ones_refusal_reaches_is_closed_and_no
     assert step(snapshot(survey(target=1), ASKED, reached)) == Withdraw(POOL, (), 0)
     closed = step(snapshot(survey(target=0), ASKED, reached))
     assert isinstance(closed, CloseUnfulfilled)
-    assert closed.because == "GPUPool a100 asks for the same as GPUPool other, which was refused: StockOut"
+    assert (
+        closed.after.released_because == "GPUPool a100 asks for the same as GPUPool other, which was refused: StockOut"
+    )
 
 
 def test_what_was_launched_is_kept_when_the_rest_fails() -> None:
@@ -235,7 +247,7 @@ def test_what_the_pool_has_no_room_for_any_more_is_given_up_latest_first_and_the
     serving, latest = rental("a100-0", instance()), rental("a100-3", created=at(9))
     lowered = pool(max_nodes=2)
     closed = step(snapshot(lowered, survey(instance()), serving, ASKED, LATER, latest))
-    assert closed == CloseUnfulfilled(LATER.id, "GPUPool a100 has or awaits all 2 nodes that spec.maxNodes allows")
+    assert closed == unfulfilled(LATER, "GPUPool a100 has or awaits all 2 nodes that spec.maxNodes allows")
     done = step(snapshot(lowered, survey(instance()), serving, ASKED))
     assert isinstance(done, AskCloud)
     assert done.ask.at_least == 2
@@ -258,10 +270,10 @@ def test_a_failure_that_was_made_good_is_forgotten() -> None:
 
 def test_a_rental_released_before_anything_came_lowers_the_target_and_is_closed() -> None:
     assert step(snapshot(survey(target=1), LEAVING)) == Withdraw(POOL, (), 0)
-    assert step(snapshot(survey(target=0), LEAVING)) == CloseUnfulfilled(LEAVING.id, "not needed")
+    assert step(snapshot(survey(target=0), LEAVING)) == unfulfilled(LEAVING, "not needed")
     unsaid = step(snapshot(survey(target=0), replace(LEAVING, released_because="")))
     assert isinstance(unsaid, CloseUnfulfilled)
-    assert unsaid.because
+    assert unsaid.after.released_because
 
 
 def test_a_rental_deleted_by_a_person_is_released() -> None:
@@ -302,9 +314,8 @@ def test_a_pool_being_deleted_closes_what_waits() -> None:
 def test_a_stopped_operator_withdraws_what_did_not_come_and_closes_the_rental() -> None:
     asked = replace(snapshot(survey(target=1), ASKED), stop=Stop.RENT)
     assert step(asked) == Withdraw(POOL, (), 0)
-    assert step(replace(snapshot(survey(), ASKED), stop=Stop.RENT)) == CloseUnfulfilled(
-        ASKED.id, "a person has stopped the operator"
-    )
+    closed = step(replace(snapshot(survey(), ASKED), stop=Stop.RENT))
+    assert closed == unfulfilled(ASKED, "a person has stopped the operator")
     came = replace(snapshot(survey(instance()), ASKED), stop=Stop.DRAIN)
     assert step(came) == Adopt(ASKED.id, instance())
 

@@ -7,10 +7,10 @@ from dataclasses import replace
 from charterer.domain.budget import FOLDED_KEPT, Mode
 from charterer.domain.ids import BudgetId, NodeName
 from charterer.domain.job import RunOutcome, RunRecord
-from charterer.domain.money import ZERO, Price
+from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.pod import PodPhase
 from charterer.domain.pool import InstanceState, Partition, PriceSegment
-from charterer.domain.rental import SEGMENTS_KEPT, Rental, RentalPhase
+from charterer.domain.rental import INSTANCE_ENDED, SEGMENTS_KEPT, VANISHED, Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
     Cordon,
@@ -67,6 +67,15 @@ SEEN = survey(MACHINE)
 LONG_AFTER = survey(asked=300 + LISTED + 5, target=0)
 
 
+def ready_on(node: str) -> MarkReady:
+    return MarkReady(replace(STARTING, phase=RentalPhase.READY, node=NodeName(node), ready=at(600)))
+
+
+def ended_at(seconds: float, cost: Money, rental: Rental, because: str = INSTANCE_ENDED) -> MarkEnded:
+    over = replace(rental, phase=RentalPhase.ENDED, ended=at(seconds), cost=cost, released_because=because)
+    return MarkEnded(over, estimated=because == VANISHED)
+
+
 def step(snapshot: Snapshot, rental: Rental = READY) -> RentalStep | Wait | None:
     return rental_step(rental.id, LifecycleView.of(with_uses(snapshot)))
 
@@ -83,7 +92,7 @@ def test_a_rental_without_an_instance_is_the_pools_to_move() -> None:
 def test_a_rental_is_ready_when_its_node_is() -> None:
     assert isinstance(step(snapshot(STARTING, SEEN)), Wait)
     assert isinstance(step(snapshot(STARTING, SEEN, node(ready=False))), Wait)
-    assert step(snapshot(STARTING, SEEN, node())) == MarkReady(STARTING.id, NodeName("n-i1"), at(600))
+    assert step(snapshot(STARTING, SEEN, node())) == ready_on("n-i1")
     assert step(snapshot(READY, SEEN, node())) is None
 
 
@@ -99,12 +108,12 @@ def test_a_node_whose_gpus_are_not_cut_yet_is_waited_for() -> None:
     assert isinstance(waited, Wait)
     assert "nvidia.com/mig-1g.5gb" in str(waited)
     there = node(gpus=0, slices={"nvidia.com/mig-1g.5gb": 28})
-    assert step(snapshot(cut, STARTING, SEEN, there)) == MarkReady(STARTING.id, there.name, at(600))
+    assert step(snapshot(cut, STARTING, SEEN, there)) == ready_on(there.name)
 
 
 def test_a_node_is_found_by_provider_id_whatever_its_name() -> None:
     other = replace(node(), name=NodeName("ip-10-0-0-7"))
-    assert step(snapshot(STARTING, SEEN, other)) == MarkReady(STARTING.id, NodeName("ip-10-0-0-7"), at(600))
+    assert step(snapshot(STARTING, SEEN, other)) == ready_on("ip-10-0-0-7")
 
 
 def test_a_node_of_the_same_name_on_another_machine_is_not_its_own() -> None:
@@ -113,11 +122,11 @@ def test_a_node_of_the_same_name_on_another_machine_is_not_its_own() -> None:
 
 def test_a_new_price_is_recorded_and_a_list_that_lags_takes_nothing_back() -> None:
     dearer = replace(MACHINE, segments=(*MACHINE.segments, PriceSegment(at(60), Price.parse("40"))))
-    assert step(snapshot(READY, survey(dearer), node())) == Refresh(READY.id, dearer)
+    assert step(snapshot(READY, survey(dearer), node())) == Refresh(READY.as_listed(dearer))
     knows = replace(READY, segments=dearer.segments)
     assert step(snapshot(knows, SEEN, node())) is None
     corrected = replace(MACHINE, segments=(PriceSegment(at(0), Price.parse("40")),))
-    assert step(snapshot(READY, survey(corrected), node())) == Refresh(READY.id, corrected)
+    assert step(snapshot(READY, survey(corrected), node())) == Refresh(READY.as_listed(corrected))
 
 
 def test_a_machine_with_more_prices_than_a_record_takes_is_ended_all_the_same() -> None:
@@ -132,9 +141,9 @@ def test_a_machine_is_ended_whether_or_not_what_the_cloud_says_of_it_can_be_reco
     assert isinstance(step(snapshot(DRAINING, listed, node())), Cordon)
     assert isinstance(step(snapshot(DRAINING, listed, CORDONED)), Terminate)
     busy = job(runs=(run(1, pod()),))
-    assert step(snapshot(DRAINING, listed, CORDONED, busy)) == Refresh(DRAINING.id, dearer)
+    assert step(snapshot(DRAINING, listed, CORDONED, busy)) == Refresh(DRAINING.as_listed(dearer))
     stopping = replace(dearer, state=InstanceState.STOPPING)
-    assert step(snapshot(DRAINING, survey(stopping), CORDONED)) == Refresh(DRAINING.id, stopping)
+    assert step(snapshot(DRAINING, survey(stopping), CORDONED)) == Refresh(DRAINING.as_listed(stopping))
     unknown = replace(DRAINING, node=None, provider_id="")
     assert isinstance(step(snapshot(unknown, SEEN, CORDONED)), Refresh)
 
@@ -142,17 +151,17 @@ def test_a_machine_is_ended_whether_or_not_what_the_cloud_says_of_it_can_be_reco
 def test_a_machine_that_was_stopped_and_started_again_costs_from_its_first_launch() -> None:
     assert step(snapshot(READY, survey(replace(MACHINE, launched=at(200))), node())) is None
     done = step(snapshot(READY, survey(replace(DEAD, launched=at(200))), node()))
-    assert done == MarkEnded(READY.id, at(300), PRICE.cost(300), estimated=False)
+    assert done == ended_at(300, PRICE.cost(300), READY)
 
 
 def test_a_node_name_told_later_is_recorded_once() -> None:
     nameless = replace(READY, node=None)
-    assert step(snapshot(nameless, SEEN, node())) == Refresh(READY.id, MACHINE)
+    assert step(snapshot(nameless, SEEN, node())) == Refresh(READY)
     assert step(snapshot(replace(READY, node=NodeName("other")), SEEN, node())) is None
 
 
 def test_a_provider_id_told_later_is_recorded_and_never_taken_back() -> None:
-    assert step(snapshot(replace(READY, provider_id=""), SEEN, node())) == Refresh(READY.id, MACHINE)
+    assert step(snapshot(replace(READY, provider_id=""), SEEN, node())) == Refresh(READY)
     assert step(snapshot(READY, survey(replace(MACHINE, provider_id="")), node())) is None
 
 
@@ -210,7 +219,7 @@ def test_a_rental_is_ended_once_only() -> None:
 def test_the_clouds_end_makes_the_cost_final_in_any_phase() -> None:
     for given in (STARTING, READY, DRAINING):
         done = step(snapshot(given, survey(DEAD), node()))
-        assert done == MarkEnded(given.id, at(300), PRICE.cost(300), estimated=False)
+        assert done == ended_at(300, PRICE.cost(300), given)
 
 
 def test_the_last_price_is_recorded_before_the_end() -> None:
@@ -219,22 +228,23 @@ def test_the_last_price_is_recorded_before_the_end() -> None:
 
 
 def test_an_instance_that_two_lists_lack_ended_at_the_latest_when_the_first_was_asked_for() -> None:
-    assert step(snapshot(READY, survey(asked=9000))) == MarkMissing(READY.id, at(9000))
+    assert step(snapshot(READY, survey(asked=9000))) == MarkMissing(replace(READY, missing_since=at(9000)))
     lacking = replace(READY, missing_since=at(9000))
     assert step(snapshot(lacking, survey(asked=9020))) is None
     done = step(snapshot(lacking, survey(asked=9040)))
-    assert done == MarkEnded(READY.id, at(9000), PRICE.cost(9000), estimated=True)
+    assert done == ended_at(9000, PRICE.cost(9000), lacking, because=VANISHED)
 
 
 def test_an_instance_that_one_list_lacked_and_the_next_one_has_did_not_end() -> None:
     lacking = replace(READY, missing_since=at(500))
-    assert step(snapshot(lacking, SEEN, node())) == MarkMissing(READY.id, None)
+    assert step(snapshot(lacking, SEEN, node())) == MarkMissing(READY)
 
 
 def test_a_list_that_is_empty_once_ends_nothing_and_lowers_no_target() -> None:
     rentals = [rental(f"a100-{number}", instance(f"i{number}")) for number in range(4)]
     view = LifecycleView.of(snapshot(*rentals, survey(asked=9000, target=4)))
-    assert [rental_step(one.id, view) for one in rentals] == [MarkMissing(one.id, at(9000)) for one in rentals]
+    missing = [MarkMissing(replace(one, missing_since=at(9000))) for one in rentals]
+    assert [rental_step(one.id, view) for one in rentals] == missing
     assert pool_step(POOL, view) is None
 
 

@@ -27,10 +27,9 @@ def uses(rented: Rental, *jobs: Job, now: float = 600, seen: Snapshot | None = N
     step = rental_step(rented.id, LifecycleView.of(made))
     if not isinstance(step, RecordUses):
         return rented.uses
-    after = replace(rented, uses=step.uses, uses_since=step.since)
-    again = rental_step(rented.id, LifecycleView.of(replace(made, rentals={rented.id: after})))
+    again = rental_step(rented.id, LifecycleView.of(replace(made, rentals={rented.id: step.after})))
     assert not isinstance(again, RecordUses), "once is enough"
-    return step.uses
+    return step.after.uses
 
 
 def spans(found: tuple[Use, ...]) -> list[tuple[int, int, Instant, Instant | None]]:
@@ -116,9 +115,9 @@ def test_the_oldest_of_too_many_uses_are_dropped_and_since_when_is_said() -> Non
     seen = snapshot(replace(NODE, uses=full), node(), survey(instance()), job(allocation=running(since=500)))
     step = rental_step(NODE.id, LifecycleView.of(seen))
     assert isinstance(step, RecordUses)
-    assert len(step.uses) == USES_KEPT
-    assert step.uses[-1].payer.job == "sft"
-    assert (step.since, step.uses[0].since) == (at(1), at(1))
+    assert len(step.after.uses) == USES_KEPT
+    assert step.after.uses[-1].payer.job == "sft"
+    assert (step.after.uses_since, step.after.uses[0].since) == (at(1), at(1))
 
 
 @pytest.mark.parametrize("until", [100.0, 200.0])

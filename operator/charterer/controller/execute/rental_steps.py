@@ -19,8 +19,7 @@ from charterer.domain.ids import BudgetId, PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.order import LACKS, with_cool_down, without_cool_downs
 from charterer.domain.plan import Release, Rent
-from charterer.domain.pool import Instance
-from charterer.domain.rental import INSTANCE_ENDED, SEGMENTS_KEPT, VANISHED, Rental, RentalPhase, by_gang
+from charterer.domain.rental import RentalPhase, by_gang
 from charterer.domain.steps import (
     AddCosts,
     Adopt,
@@ -43,6 +42,7 @@ from charterer.domain.steps import (
     RecordOrphan,
     RecordUses,
     Refresh,
+    RentalRecord,
     Reopen,
     SetFinalizer,
     Withdraw,
@@ -146,7 +146,7 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
         other = context.decided.rental_of(step.instance.id, rental.pool)
         if other is not None and other.id != rental.id:
             raise Stale
-        await context.objects.record_rental(_as_listed(replace(rental, phase=phase, missing_since=None), step.instance))
+        await context.objects.record_rental(replace(rental, phase=phase, missing_since=None).as_listed(step.instance))
     return ActionOutcome.DONE
 
 
@@ -165,34 +165,13 @@ async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> Action
             raise Stale from None
 
 
-async def close_unfulfilled(context: ExecutionContext, step: CloseUnfulfilled) -> ActionOutcome:
-    """Record that the rental has ended without an instance, at no cost."""
-    rental = context.decided.rental(step.rental)
-    because = rental.released_because or step.because
-    await context.objects.record_rental(replace(rental, phase=RentalPhase.ENDED, cost=ZERO, released_because=because))
-    return ActionOutcome.DONE
-
-
 # --- rentals ----------------------------------------------------------------------------------------------------------
 
 
-async def refresh(context: ExecutionContext, step: Refresh) -> ActionOutcome:
-    """Record what the cloud's list says of the instance now."""
-    await context.objects.record_rental(_as_listed(context.decided.rental(step.rental), step.instance))
-    return ActionOutcome.DONE
-
-
-async def mark_ready(context: ExecutionContext, step: MarkReady) -> ActionOutcome:
-    """Record that the node takes pods."""
-    rental = context.decided.rental(step.rental)
-    await context.objects.record_rental(replace(rental, phase=RentalPhase.READY, node=step.node, ready=step.at))
-    return ActionOutcome.DONE
-
-
-async def mark_missing(context: ExecutionContext, step: MarkMissing) -> ActionOutcome:
-    """Record since when the cloud's list lacks the instance."""
-    rental = context.decided.rental(step.rental)
-    await context.objects.record_rental(replace(rental, missing_since=step.since))
+async def record_rental(context: ExecutionContext, step: RentalRecord) -> ActionOutcome:
+    """Write the record; it holds only against the version that it was made from."""
+    context.decided.rental(step.rental)
+    await context.objects.record_rental(step.after)
     return ActionOutcome.DONE
 
 
@@ -205,22 +184,6 @@ async def mark_draining(context: ExecutionContext, step: MarkDraining) -> Action
     return ActionOutcome.DONE
 
 
-async def mark_ended(context: ExecutionContext, step: MarkEnded) -> ActionOutcome:
-    """Record the end and the final cost."""
-    rental = context.decided.rental(step.rental)
-    because = rental.released_because or (VANISHED if step.estimated else INSTANCE_ENDED)
-    ended = replace(rental, phase=RentalPhase.ENDED, ended=step.ended, cost=step.cost, released_because=because)
-    await context.objects.record_rental(ended)
-    return ActionOutcome.DONE
-
-
-async def record_uses(context: ExecutionContext, step: RecordUses) -> ActionOutcome:
-    """Record who held the rental's GPUs."""
-    rental = context.decided.rental(step.rental)
-    await context.objects.record_rental(replace(rental, uses=step.uses, uses_since=step.since))
-    return ActionOutcome.DONE
-
-
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
     """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
     rental = context.decided.rental(step.rental)
@@ -230,18 +193,6 @@ async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
         path = GPU_RENTALS.one(rental.id)
         await context.objects.set_finalizer(kinds.GPU_RENTALS, path, rental.uid, names.FINALIZER_LEDGER, present=False)
     return ActionOutcome.DONE
-
-
-def _as_listed(rental: Rental, instance: Instance) -> Rental:
-    return replace(
-        rental,
-        instance=instance.id,
-        provider_id=instance.provider_id or rental.provider_id,
-        node=instance.node or rental.node,
-        launched=rental.launch(instance),
-        segments=instance.segments[:SEGMENTS_KEPT],
-        billing_minimum_seconds=instance.billing_minimum_seconds,
-    )
 
 
 # --- the ledger -------------------------------------------------------------------------------------------------------
@@ -336,13 +287,8 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     RecordOffer: record_offer,
     CountLifetime: count_lifetime,
     RecordOrphan: record_orphan,
-    CloseUnfulfilled: close_unfulfilled,
-    Refresh: refresh,
-    MarkReady: mark_ready,
-    MarkMissing: mark_missing,
+    **dict.fromkeys((CloseUnfulfilled, Refresh, MarkReady, MarkMissing, MarkEnded, RecordUses), record_rental),
     MarkDraining: mark_draining,
-    MarkEnded: mark_ended,
-    RecordUses: record_uses,
     Fold: fold,
     Forget: forget,
     OpenPeriod: open_period,

@@ -284,9 +284,10 @@ class Events:
                 note = f"{instance} runs in the group but was not asked for: it gets a rental of its own"
                 self._say(_pool(action.pool, snapshot), "UnknownInstance", note, "Adopt", warning=True)
             case MarkReady():
-                self._say(_rental(action.rental, snapshot), "NodeReady", f"node {action.node} is ready", "MarkReady")
+                note = f"node {action.after.node} is ready"
+                self._say(_rental(action.rental, snapshot), "NodeReady", note, "MarkReady")
             case MarkEnded():
-                note = f"ended at a cost of {action.cost}" + (
+                note = f"ended at a cost of {action.after.cost}" + (
                     " (the cloud no longer knew when)" if action.estimated else ""
                 )
                 self._say(_rental(action.rental, snapshot), "Ended", note, "MarkEnded", warning=action.estimated)
