@@ -24,6 +24,7 @@ from charterer.tools.commands.shared.output import (
     UNKNOWN,
     JsonValue,
     announce_when_slow,
+    copied,
     emit,
     harmless,
     write_csv,
@@ -264,20 +265,15 @@ def bill_json(report: BillReport) -> dict[str, JsonValue]:
         },
         "differences": [_json(each) for each in report.groups],
         "total": _json(report.total),
-        "notes": list(report.notes),
-        "found": list(report.found),
-        "unknown": list(report.unknown),
+        **copied(report, "notes found unknown"),
     }
 
 
 def _json(each: Difference) -> JsonValue:
+    causes = {cause.value: amount.decimal() for cause, amount in each.causes.items()}
     return {
-        **{name: getattr(each, name) for name in (*_TEXTS, *_COUNTS)},
-        "ledger": each.ledger.decimal(),
-        "outside": each.outside.decimal(),
-        "bill": each.billed.decimal(),
-        "difference": each.amount.decimal(),
-        "causes": {cause.value: amount.decimal() for cause, amount in each.causes.items()},
+        **copied(each, f"{' '.join((*_TEXTS, *_COUNTS))} ledger outside bill=billed difference=amount"),
+        "causes": causes,
     }
 
 

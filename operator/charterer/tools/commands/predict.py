@@ -28,7 +28,7 @@ from charterer.gpu_types import data_sheet, slice_profile
 from charterer.policy.options.sources import checkpoint_seconds
 from charterer.sentences import similar_names
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, read_with
-from charterer.tools.commands.shared.output import FORMATS, JsonValue, emit, with_warnings
+from charterer.tools.commands.shared.output import FORMATS, JsonValue, copied, emit, with_warnings
 from charterer.tools.commands.shared.what_if import apply_objects, manifest_sources, planned_and_left_out
 from charterer.tools.documents.document import (
     Block,
@@ -299,32 +299,16 @@ def predict_json(classes: Sequence[ClassPrediction], starts: Sequence[StartPredi
     return {
         "classes": [
             {
-                "namespace": found.class_id.namespace,
-                "name": found.class_id.name,
+                **copied(found.class_id, "namespace name"),
                 "steps": [
-                    {
-                        "gpuType": step.gpu_type,
-                        "gpus": step.gpus,
-                        "batch": step.batch,
-                        "seconds": step.seconds,
-                        "low": step.low,
-                        "high": step.high,
-                        "samplesPerSecond": step.samples_per_second,
-                        "source": step.source.value,
-                    }
-                    for step in found.steps
+                    copied(step, "gpuType gpus batch seconds low high samplesPerSecond source") for step in found.steps
                 ],
-                "checkpointSeconds": found.checkpoint_seconds,
-                "checkpointBasis": found.checkpoint_basis.value,
-                "classesAlike": found.alike,
+                **copied(found, "checkpointSeconds checkpointBasis classesAlike=alike"),
                 "missing": found.missing or None,
             }
             for found in classes
         ],
-        "pools": [
-            {"name": start.pool, "startSeconds": start.seconds, "seen": start.seen, "declaredSeconds": start.declared}
-            for start in starts
-        ],
+        "pools": [copied(start, "name=pool startSeconds=seconds seen declaredSeconds=declared") for start in starts],
     }
 
 

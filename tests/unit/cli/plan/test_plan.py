@@ -69,10 +69,13 @@ def test_what_planning_fails_with_is_a_problem_and_all_else_is_planned(monkeypat
     world = busy()
     faulty = world.profile("bad", Amdahl(0.9, 1.0), arrivals_per_hour=1.0, budget="research")
     world.profiles[faulty.id] = replace(faulty, mean_work=float("nan"))
-    result = charterer_over(world, monkeypatch)("plan")
+    charterer = charterer_over(world, monkeypatch)
+    result = charterer("plan")
     assert result.exit_code == 0
     assert "SpeedupProfile team/bad spec: planning fails (" in result.stdout
     assert "+ rent 2 nodes of a100 for research" in result.stdout
+    (problem,) = yaml.safe_load(charterer("plan", "-o", "yaml").stdout)["problems"]
+    assert (problem["kind"], problem["name"]) == ("SpeedupProfile", "bad")
 
 
 def test_what_would_be_done_is_said_with_reasons(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,11 @@ import threading
 
 import pytest
 
-from charterer.tools.commands.shared.output import announce_when_slow, emit, screen_width, wants_colour
+from charterer.domain.ids import PoolId
+from charterer.domain.money import Price
+from charterer.domain.option import Option
+from charterer.domain.plan import Limit, PoolVerdict, Stage
+from charterer.tools.commands.shared.output import announce_when_slow, copied, emit, screen_width, wants_colour
 from charterer.tools.documents.document import Document, Paragraph, Tone
 from tests.patience import PATIENCE
 
@@ -74,3 +78,20 @@ def test_what_is_being_done_is_shown_only_when_it_takes_long_and_somebody_looks(
     monkeypatch.setattr("sys.stderr", io.StringIO())
     with announce_when_slow("reading"):
         assert not any(isinstance(thread, threading.Timer) for thread in threading.enumerate())
+
+
+def test_fields_are_copied_under_their_names_in_camel_case_or_under_the_key_that_is_given() -> None:
+    verdict = PoolVerdict(Limit.STOCK, 2, Price(1_500_000), Price(0), short=True, payable=Price(0))
+    shown = copied(verdict, "limit nodes nodeScarcity worth=scarcity")
+    assert shown == {"limit": "StockOut", "nodes": 2, "nodeScarcity": "0.00", "worth": "1.50"}
+    assert list(shown) == ["limit", "nodes", "nodeScarcity", "worth"]
+    assert type(shown["limit"]) is str
+
+
+def test_a_field_of_a_field_is_copied_and_is_null_without_that_one() -> None:
+    stage = Stage(0.5, Option(PoolId("a100"), 8, 1.0, Price(16_000_000)))
+    assert copied(stage, "option price=option.price") == {
+        "option": {"pool": "a100", "gpus": 8, "slice": "", "variant": "", "hourly": "16.00"},
+        "price": "16.00",
+    }
+    assert copied(None, "price=option.price") == {"price": None}

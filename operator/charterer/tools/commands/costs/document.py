@@ -27,7 +27,7 @@ from charterer.tools.commands.costs.answer import (
 )
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.options import bounds
-from charterer.tools.commands.shared.output import JsonValue, harmless, write_csv
+from charterer.tools.commands.shared.output import JsonValue, copied, harmless, write_csv
 from charterer.tools.documents.document import (
     Block,
     Document,
@@ -198,16 +198,12 @@ def _budget(found: BudgetMonth) -> JsonValue:
     ledger = found.ledger
     known = ledger is not None and ledger.spent is not None
     return {
-        "name": found.budget,
-        "timeZone": found.time_zone,
+        **copied(found, "name=budget timeZone"),
         "start": None if ledger is None else format_instant(ledger.start),
         "end": None if ledger is None else format_instant(ledger.end),
-        "open": None if ledger is None else ledger.is_open,
-        "amount": None if ledger is None or ledger.amount is None else ledger.amount.decimal(),
-        "spent": None if ledger is None or ledger.spent is None else ledger.spent.decimal(),
+        **copied(ledger, "open=is_open amount spent"),
         "opening": (ZERO if ledger is None else ledger.opening).decimal(),
-        "onRecord": found.on_record.decimal(),
-        "stillOpen": found.still_open.decimal(),
+        **copied(found, "onRecord stillOpen"),
         "notOnRecord": found.not_on_record.decimal() if known else None,
     }
 

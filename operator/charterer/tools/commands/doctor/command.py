@@ -47,7 +47,7 @@ from charterer.tools.commands.shared.adopted_objects import NO_QUEUES, Queues, l
 from charterer.tools.commands.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
 from charterer.tools.commands.shared.leader import LeaderSeen, as_operated, find_leader
 from charterer.tools.commands.shared.one_namespace import read_own_jobs
-from charterer.tools.commands.shared.output import FAILED, FORMATS, JsonValue, emit
+from charterer.tools.commands.shared.output import FAILED, FORMATS, JsonValue, copied, emit
 from charterer.tools.documents.document import Document, Item, Items, Paragraph, Tone
 
 _READ = (
@@ -218,12 +218,9 @@ def doctor_json(findings: Sequence[Finding]) -> JsonValue:
         "findings": [
             {
                 "ok": not finding.remedy,
-                "skipped": finding.skipped,
-                "check": finding.check,
-                "subject": finding.subject,
-                "message": finding.text,
+                **copied(finding, "skipped check subject message=text"),
                 "remedy": finding.remedy or None,
-                "lostHourly": None if finding.lost is None else finding.lost.decimal(),
+                **copied(finding, "lostHourly=lost"),
             }
             for finding in findings
         ],

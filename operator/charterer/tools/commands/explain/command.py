@@ -17,14 +17,13 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO
 from charterer.domain.time import Instant, format_instant
 from charterer.lifecycle.adopted import not_adopted_because
-from charterer.policy.explain.alternatives import Alternative, JobNode, LeftAlone, Rank, WinningChange
+from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
 from charterer.policy.explain.ruled_out import RuledOut
 from charterer.sentences import is_or_are
 from charterer.tools.commands.explain.answer import Explanation, explain_job
 from charterer.tools.commands.explain.document import (
     LIMITS,
     TONES,
-    MoreNodes,
     counted,
     explain_document,
     headline,
@@ -54,6 +53,7 @@ from charterer.tools.commands.shared.output import (
     FORMATS,
     JsonValue,
     announce_when_slow,
+    copied,
     dollars_json,
     emit,
     late_pool_json,
@@ -96,16 +96,14 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "heldUp": held_up_json(explanation.held_up),
         "resizing": regrouping_sentence(job) or None,
         "sessions": sessions_sentence(job) or None,
-        "budget": job.budget,
-        "weight": job.weight,
+        **copied(job, "budget weight"),
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
-        "workSecondsLeft": None if options is None else options.position.left,
-        "workKnown": None if options is None else options.known_work,
+        **copied(options, "workSecondsLeft=position.left workKnown=known_work"),
         "options": None if options is None else [_option(option, explanation) for option in options.rows],
-        "node": None if explanation.node is None else _node(explanation.node),
+        "node": None if explanation.node is None else copied(explanation.node, "rental gpus empty hourly=price"),
         "ruledOut": [_ruled_out(each) for each in explanation.ruled_out],
         "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
-        "moreNodes": [_more_nodes(more) for more in more_nodes(explanation)],
+        "moreNodes": [copied(more, "pool nodes option otherJobs=others") for more in more_nodes(explanation)],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "unusedVariants": {unused.name: unused.why for unused in options.unused} if options is not None else None,
         "changes": None if options is None else [_change(change) for change in options.changes],
@@ -121,27 +119,14 @@ def _option(option: Alternative, explanation: Explanation) -> JsonValue:
     return {
         **option_json(option.option),
         "chosen": option.rank is Rank.CHOSEN,
-        "secondsLeft": option.seconds,
-        "secondsUntilNode": option.launch_delay,
-        "secondsUntilFree": option.room_wait,
+        **copied(option, "secondsLeft=seconds secondsUntilNode=launch_delay secondsUntilFree=room_wait"),
         "costLeft": dollars_json(option.dollars),
         "costOfEmptyGPUs": dollars_json(option.empty),
         "perHourSaved": None if option.per_hour_saved is None else dollars_json(option.per_hour_saved),
-        "rank": str(option.rank),
-        "speed": option.option.speed,
-        "speedIs": str(option.basis),
-        "reports": option.reports,
-        "nodes": str(option.nodes),
+        **copied(option, "rank speed=option.speed speedIs=basis reports nodes"),
         "held": option.held or None,
-        "counts": [
-            {"what": figure.what, "howMuch": figure.much, "known": figure.known}
-            for figure in counted(option, explanation)
-        ],
+        "counts": [copied(figure, "what howMuch=much known") for figure in counted(option, explanation)],
     }
-
-
-def _node(node: JobNode) -> JsonValue:
-    return {"rental": node.rental, "gpus": node.gpus, "empty": node.empty, "hourly": node.price.decimal()}
 
 
 def _ruled_out(found: RuledOut) -> JsonValue:
@@ -154,16 +139,9 @@ def _ruled_out(found: RuledOut) -> JsonValue:
     }
 
 
-def _more_nodes(more: MoreNodes) -> JsonValue:
-    option = None if more.option is None else option_json(more.option)
-    return {"pool": more.pool, "nodes": more.nodes, "option": option, "otherJobs": list(more.others)}
-
-
 def _left_alone(width: LeftAlone) -> JsonValue:
     return {
-        "gpuType": width.gpu_type,
-        "gpus": width.gpus,
-        "variant": width.variant,
+        **copied(width, "gpuType gpus variant"),
         "until": None if width.until is None else format_instant(width.until),
         "message": width.message,
     }
@@ -173,8 +151,7 @@ def _change(change: WinningChange) -> JsonValue:
     return {
         **option_json(change.to),
         "paysPerHourSaved": rate_json(change.rate),
-        "nodeHourly": None if change.node_price is None else change.node_price.decimal(),
-        "workSecondsLeft": change.work,
+        **copied(change, "nodeHourly=node_price workSecondsLeft=work"),
     }
 
 

@@ -27,7 +27,7 @@ from charterer.tools.commands.plan.difference import (
     overview_blocks,
 )
 from charterer.tools.commands.shared import output
-from charterer.tools.commands.shared.output import JsonValue
+from charterer.tools.commands.shared.output import JsonValue, copied
 from charterer.tools.commands.shared.plan_report import ClassRow, PlanReport
 from charterer.tools.documents.document import (
     Block,
@@ -116,20 +116,11 @@ def _others(lost: WithoutKind) -> str:
 
 def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
     """The same as values; ``more`` is null where the jobs could not be as fast."""
-    found: list[Mapping[str, JsonValue]] = [
-        {
-            "kind": lost.kind,
-            "pools": list(lost.pools),
-            "costs": lost.now.decimal(),
-            "more": None if lost.more is None else lost.more.decimal(),
-            "timesAsLong": lost.slower,
-            "moreThen": lost.more_then.decimal(),
-            "otherPoolsHaveRoom": lost.room,
-            "jobsPerHourWithoutPool": lost.impossible * 3600.0,
-        }
+    return [
+        copied(lost, "kind pools costs=now more timesAsLong=slower moreThen otherPoolsHaveRoom=room")
+        | {"jobsPerHourWithoutPool": lost.impossible * 3600.0}
         for lost in kinds
     ]
-    return found
 
 
 # The table of ``charterer plan`` that says what a new job of each class is given.
@@ -246,18 +237,8 @@ def use_in_words(use: CommitmentUse) -> str:
 
 def commitments_json(budget: Budget, report: PlanReport) -> JsonValue:
     """The same, exactly."""
-    return [
-        {
-            "pool": use.pool,
-            "used": use.used.decimal(),
-            "unused": use.unused.decimal(),
-            "usedGpuHours": use.used_gpu_hours,
-            "unusedGpuHours": use.unused_gpu_hours,
-            "nodeLessSaves": use.node_less.decimal(),
-            "nodeMoreSaves": use.node_more.decimal(),
-        }
-        for use in commitment_uses(budget, report.snapshot)
-    ]
+    keys = "pool used unused usedGpuHours unusedGpuHours nodeLessSaves=node_less nodeMoreSaves=node_more"
+    return [copied(use, keys) for use in commitment_uses(budget, report.snapshot)]
 
 
 def _effect(saved: Money) -> str:
@@ -331,8 +312,7 @@ def spent_json(budget: Budget, report: PlanReport) -> JsonValue:
     found = _of(budget, report)
     return {
         **{_camel_case(cause): amount.decimal() for cause, amount in found.causes.items()},
-        "opening": found.opening.decimal(),
-        "uncounted": found.uncounted.decimal(),
+        **copied(found, "opening uncounted"),
     }
 
 

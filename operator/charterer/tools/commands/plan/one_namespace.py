@@ -15,7 +15,7 @@ from charterer.tools.commands.shared.one_namespace import (
     source_json,
     source_sentence,
 )
-from charterer.tools.commands.shared.output import JsonValue
+from charterer.tools.commands.shared.output import JsonValue, copied
 from charterer.tools.documents.document import (
     Block,
     Document,
@@ -98,14 +98,11 @@ def _row(own: OwnJob) -> tuple[TableCell, ...]:
 def _job_json(own: OwnJob) -> JsonValue:
     view = own.view
     return {
-        "name": own.name,
-        "state": None if view.state is None else str(view.state),
+        **copied(own, "name state=view.state"),
         "gpus": view.gpus or 0,
-        "pool": view.pool,
-        "budget": view.budget,
-        "reason": view.why,
+        **copied(view, "pool budget reason=why"),
         "message": own.why or None,
         "eta": None if view.eta is None else format_instant(view.eta),
-        "cost": None if view.cost is None else view.cost.decimal(),
+        **copied(view, "cost"),
         "best": None if own.best is None else compared_json(own.best),
     }

@@ -8,7 +8,7 @@ from charterer.controller.status.jobs import job_state, why_word
 from charterer.domain.budget import Budget
 from charterer.domain.job import Job
 from charterer.domain.money import Money
-from charterer.domain.plan import PoolVerdict, SpendVerdict, Stage
+from charterer.domain.plan import Stage
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after, format_instant
 from charterer.ledger.balance import current_rate
@@ -16,9 +16,25 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.limits import OperatorRoom
 from charterer.tools.commands.plan.answer import PlanAnswer
 from charterer.tools.commands.plan.document import commitments_json, shown_jobs, spent_json, without_json
-from charterer.tools.commands.shared.output import JsonValue, dollars_json, late_pool_json, option_json, rate_json
+from charterer.tools.commands.shared.output import (
+    JsonValue,
+    copied,
+    dollars_json,
+    late_pool_json,
+    option_json,
+    rate_json,
+)
 from charterer.tools.commands.shared.plan_report import Action, ClassRow, PlanReport
 from charterer.tools.frontier import Frontier, FrontierPoint, mean_seconds
+
+_EFFECT = """
+    budget meanCompletionSecondsBefore=seconds_before meanCompletionSeconds=seconds moreSpent jobsInSight=jobs
+    jobsWithOtherGpus=changed
+"""
+_FORECAST = "forecast=forecast.expected forecastLow=forecast.low forecastHigh=forecast.high"
+_FAMILY = f"amount spent committed hourlyAtMost=hourly {_FORECAST}"
+"""What a budget and all below it have, and may have."""
+_SCARCE = "limit nodes gpuHourWorth=scarcity nodeHourWorth=node_scarcity jobsWait=short"
 
 
 def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
@@ -28,17 +44,7 @@ def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
     if answer.before is not None:
         plain["whatIf"] = {
             "changes": list(answer.changes),
-            "effects": [
-                {
-                    "budget": effect.budget,
-                    "meanCompletionSecondsBefore": effect.seconds_before,
-                    "meanCompletionSeconds": effect.seconds,
-                    "moreSpent": None if effect.more_spent is None else effect.more_spent.decimal(),
-                    "jobsInSight": effect.jobs,
-                    "jobsWithOtherGpus": effect.changed,
-                }
-                for effect in answer.effects
-            ],
+            "effects": [copied(effect, _EFFECT) for effect in answer.effects],
             "actionsAdded": _actions(answer.added),
             "actionsDropped": _actions(answer.dropped),
             "asItIs": _plain(answer.before),
@@ -51,67 +57,35 @@ def _plain(report: PlanReport) -> dict[str, JsonValue]:
         "actions": _actions(report.actions),
         "budgets": [_budget(solution, report) for solution in report.solutions],
         "operatorLimits": _limits(report.snapshot),
-        "scarcePools": [_pool(name, verdict) for name, verdict in sorted(report.plan.pools.items())],
+        "scarcePools": [
+            {"name": name, **copied(verdict, _SCARCE)} for name, verdict in sorted(report.plan.pools.items())
+        ],
         "latePools": [late_pool_json(name, wait) for name, wait in report.late_pools.items()],
         "classes": [_class(job_class) for job_class in report.classes],
         "jobs": [_job(job, report) for job in shown_jobs(report)],
-        "problems": [
-            {
-                "kind": problem.kind,
-                "namespace": problem.namespace,
-                "name": problem.name,
-                "field": problem.field,
-                "message": problem.message,
-            }
-            for problem in report.snapshot.problems
-        ],
+        "problems": [copied(problem, "kind namespace name field message") for problem in report.snapshot.problems],
     }
 
 
 def _actions(actions: Iterable[Action]) -> JsonValue:
-    return [
-        {
-            "action": str(action.kind),
-            "subject": action.subject,
-            "how": action.what,
-            "why": action.why,
-            "count": action.count,
-            "onlyObserved": action.observed,
-        }
-        for action in actions
-    ]
+    return [copied(action, "action=kind subject how=what why count onlyObserved=observed") for action in actions]
 
 
 def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
-    forecast = verdict.forecast
     return {
-        "name": budget.id,
-        "mode": str(budget.mode),
-        "amount": budget.amount.decimal(),
+        **copied(budget, "name=id mode amount"),
         "aim": budget.in_period_of(solution.now).aim.decimal(),
         "inCurrency": _in_currency(budget, verdict.spent),
         "parent": budget.parent,
-        "withDescendants": None if verdict.with_descendants is None else _family(verdict.with_descendants),
-        "loans": [
-            {"lender": loan.lender, "borrower": loan.borrower, "amount": loan.amount.decimal()}
-            for loan in verdict.loans
-        ],
+        "withDescendants": None if verdict.with_descendants is None else copied(verdict.with_descendants, _FAMILY),
+        "loans": [copied(loan, "lender borrower amount") for loan in verdict.loans],
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
-        "committed": verdict.committed.decimal(),
-        "inSight": verdict.in_sight.decimal(),
-        "toCome": verdict.to_come.decimal(),
-        "commitmentsToCome": verdict.commitments.decimal(),
+        **copied(verdict, "committed inSight toCome commitmentsToCome=commitments"),
         "commitments": commitments_json(budget, report),
-        "arrivals": {
-            "perHour": verdict.arrivals.per_hour,
-            "basis": str(verdict.arrivals.basis),
-            "batches": verdict.arrivals.batches,
-        },
-        "forecast": None if forecast is None else forecast.expected.decimal(),
-        "forecastLow": None if forecast is None else forecast.low.decimal(),
-        "forecastHigh": None if forecast is None else forecast.high.decimal(),
+        "arrivals": copied(verdict.arrivals, "perHour basis batches"),
+        **copied(verdict, _FORECAST),
         "allowedPerHour": verdict.allowed.decimal(),
         "nowPerHour": current_rate(budget.id, report.snapshot.rentals.values()).decimal(),
         "plannedPerHour": verdict.planned.decimal(),
@@ -137,43 +111,12 @@ def _in_currency(budget: Budget, spent: Money) -> JsonValue:
     }
 
 
-def _family(family: SpendVerdict) -> JsonValue:
-    """What a budget and all below it have, and may have."""
-    forecast = family.forecast
-    return {
-        "amount": family.amount.decimal(),
-        "spent": family.spent.decimal(),
-        "committed": family.committed.decimal(),
-        "hourlyAtMost": family.hourly.decimal(),
-        "forecast": None if forecast is None else forecast.expected.decimal(),
-        "forecastLow": None if forecast is None else forecast.low.decimal(),
-        "forecastHigh": None if forecast is None else forecast.high.decimal(),
-    }
-
-
 def _limits(snapshot: Snapshot) -> JsonValue:
     """The operator's own limits, and what counts against them; null where it has none."""
     limits = snapshot.limits
     if limits == NO_LIMITS:
         return None
-    room = OperatorRoom(snapshot)
-    return {
-        "nodes": limits.nodes,
-        "hourly": None if limits.hourly is None else limits.hourly.decimal(),
-        "hasNodes": room.nodes,
-        "hasHourly": room.hourly.decimal(),
-    }
-
-
-def _pool(name: str, verdict: PoolVerdict) -> JsonValue:
-    return {
-        "name": name,
-        "limit": str(verdict.limit),
-        "nodes": verdict.nodes,
-        "gpuHourWorth": verdict.scarcity.decimal(),
-        "nodeHourWorth": verdict.node_scarcity.decimal(),
-        "jobsWait": verdict.short,
-    }
+    return copied(limits, "nodes hourly") | copied(OperatorRoom(snapshot), "hasNodes=nodes hasHourly=hourly")
 
 
 def _more_or_less(frontier: Frontier) -> JsonValue:
@@ -189,15 +132,10 @@ def _more_or_less(frontier: Frontier) -> JsonValue:
 
 def _bought(point: FrontierPoint) -> JsonValue:
     return {
-        "times": point.factor,
-        "amount": point.amount.decimal(),
-        "spends": point.spend.decimal(),
+        **copied(point, "times=factor amount spends=spend"),
         "paysPerHourSaved": rate_json(point.rate),
-        "fit": str(point.fit),
-        "meanCompletionSeconds": point.mean_seconds,
-        "secondsSavedByOneMoreDollar": point.seconds_per_dollar,
-        "partOfLoadServed": point.served,
-        "poolsHaveRoom": point.room,
+        **copied(point, "fit meanCompletionSeconds=mean_seconds secondsSavedByOneMoreDollar=seconds_per_dollar"),
+        **copied(point, "partOfLoadServed=served poolsHaveRoom=room"),
     }
 
 
@@ -205,9 +143,7 @@ def _class(job_class: ClassRow) -> JsonValue:
     return {
         "budget": job_class.budget,
         "class": str(job_class.class_id),
-        "weight": job_class.weight,
-        "arrivalsPerHour": job_class.arrivals_per_hour,
-        "seconds": job_class.seconds,
+        **copied(job_class, "weight arrivalsPerHour seconds"),
         "cost": dollars_json(job_class.dollars),
         "paths": [{"partOfJobs": path.fraction, "stages": _stages(path.stages)} for path in job_class.paths],
     }
@@ -225,13 +161,12 @@ def _job(job: Job, report: PlanReport) -> JsonValue:
         "name": job.name,
         "state": str(job_state(job)),
         "budget": job.budget,
-        "has": None if job.allocation is None else option_json(job.allocation.option),
-        "wants": None if verdict is None or verdict.option is None else option_json(verdict.option),
-        "secondsLeft": left,
+        **copied(job, "has=allocation.option"),
+        **copied(verdict, "wants=option secondsLeft=remaining_seconds"),
         "startsAbout": None
         if verdict is None or not verdict.starts_in
         else format_instant(after(now, verdict.starts_in)),
         "endsAbout": None if verdict is None or left is None else format_instant(after(now, verdict.starts_in + left)),
         "reason": None if verdict is None else why_word(job, verdict, report.problems_of(job)),
-        "message": None if verdict is None else verdict.reason.message,
+        **copied(verdict, "message=reason.message"),
     }

@@ -28,7 +28,7 @@ from charterer.policy.explain.alternatives import Rank
 from charterer.sentences import count, names, similar_names
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ROLE, ClusterOptions, call, wall_clock
-from charterer.tools.commands.shared.output import JsonValue
+from charterer.tools.commands.shared.output import JsonValue, copied
 from charterer.workloads import ADOPTED
 
 # The name of a job as people give it: of a TrainingJob, or of the object that it was made for.
@@ -245,18 +245,11 @@ def in_words(option: ComparedOption) -> str:
 def compared_json(option: ComparedOption) -> JsonValue:
     """An option with the keys that ``charterer explain -o json`` has for it."""
     return {
-        "pool": option.pool,
-        "gpuType": option.gpu_type,
-        "capacityType": None if option.capacity_type is None else str(option.capacity_type),
-        "gpus": option.gpus,
+        **copied(option, "pool gpuType capacityType gpus"),
         "slice": slice_profile(option.gpu_type or ""),
         "variant": option.variant or "",
-        "hourly": None if option.hourly is None else option.hourly.decimal(),
+        **copied(option, "hourly"),
         "chosen": option.verdict == Rank.CHOSEN,
-        "secondsLeft": option.seconds_left,
-        "costLeft": None if option.cost_left is None else option.cost_left.decimal(),
-        "perHourSaved": None if option.per_hour_saved is None else option.per_hour_saved.decimal(),
-        "rank": option.verdict,
-        "nodes": option.nodes,
+        **copied(option, "secondsLeft costLeft perHourSaved rank=verdict nodes"),
         "why": option.message or None,
     }

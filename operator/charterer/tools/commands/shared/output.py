@@ -5,14 +5,16 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 import shutil
 import sys
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TextIO, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
 import click
 import yaml
@@ -175,15 +177,42 @@ def write(file: Path, content: bytes) -> None:
 # Values as JSON and YAML show them: dollars as decimal strings, like those of the API.
 
 
+_CAPITAL: Final = re.compile("[A-Z]")
+
+
+def copied(value: object, keys: str) -> dict[str, JsonValue]:
+    """Fields of a value as JSON shows them. ``keys``: with spaces between them; ``gpuType`` is the field ``gpu_type``.
+
+    ``start=ledger.start`` gives a key to another field, here to one of a field, which is null if that one is None.
+    """
+    said: dict[str, JsonValue] = {}
+    for each in keys.split():
+        key, _, path = each.partition("=")
+        found: Any = value
+        for field in (path or _CAPITAL.sub(r"_\g<0>", key).lower()).split("."):
+            found = None if found is None else getattr(found, field)
+        said[key] = _plain(found)
+    return said
+
+
+def _plain(value: Any) -> JsonValue:
+    """Instants and exchange rates are numbers here, so whoever shows those formats them."""
+    match value:
+        case Money() | Price():
+            return value.decimal()
+        case Option():
+            return option_json(value)
+        case StrEnum():
+            return str(value)
+        case tuple() | list():
+            return [_plain(each) for each in value]
+    shown: JsonValue = value
+    return shown
+
+
 def option_json(option: Option) -> dict[str, JsonValue]:
     """An option by its pool, width, slice, variant and price."""
-    return {
-        "pool": option.pool,
-        "gpus": option.gpus,
-        "slice": option.slice,
-        "variant": option.variant,
-        "hourly": option.price.decimal(),
-    }
+    return copied(option, "pool gpus slice variant hourly=price")
 
 
 def dollars_json(amount: float) -> str:
