@@ -123,7 +123,7 @@ def test_a_running_job_is_explained_from_its_status(monkeypatch: pytest.MonkeyPa
     (chosen,) = [line for line in lines if line.startswith("*")]
     assert " ".join(chosen.split()) == "* 8 GPUs on a100 NVIDIA-A100 $16.00 3.0 h $48.00 - chosen it has them"
     assert "$14.04  too dear  pool full" in result.stdout
-    assert "and 1 that is both slower and dearer: --all shows them" in result.stdout
+    assert "and 1 that is both slower and dearer: --all shows it" in result.stdout
     assert "8 GPUs on t4" in run(monkeypatch, [running()], "explain", "mine", "--all").stdout
 
 
@@ -155,6 +155,14 @@ def test_a_job_that_is_resized_says_how_far_it_is(monkeypatch: pytest.MonkeyPatc
     assert json.loads(run(monkeypatch, jobs, "explain", "mine", "-o", "json").stdout)["resizing"] == sentence
     steady = [running(conditions=conditions(ADMITTED, ("Resizing", "False", "Steady", "")))]
     assert json.loads(run(monkeypatch, steady, "explain", "mine", "-o", "json").stdout)["resizing"] is None
+
+
+def test_what_holds_the_run_up_is_told_from_its_condition(monkeypatch: pytest.MonkeyPatch) -> None:
+    starving = ("InputStarved", "True", "WaitsForData", "40% of each step waits for data")
+    jobs = [running(conditions=conditions(ADMITTED, starving))]
+    assert f"{starving[0]}: {starving[3]}." in run(monkeypatch, jobs, "explain", "mine").stdout
+    said = json.loads(run(monkeypatch, jobs, "explain", "mine", "-o", "json").stdout)
+    assert said["heldUp"] == {starving[0]: {"reason": starving[2], "message": starving[3]}}
 
 
 def test_ruled_out_options_are_told_with_what_rules_them_out(monkeypatch: pytest.MonkeyPatch) -> None:

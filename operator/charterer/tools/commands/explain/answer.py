@@ -5,13 +5,37 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from charterer.api.models.base import Condition
 from charterer.api.models.trainingjob import ToldBottleneck
+from charterer.api.models.trainingjob_status import JobState
 from charterer.domain.job import Job
 from charterer.domain.plan import BudgetVerdict, Verdict
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, Comparison, JobNode, alternatives, job_node
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 from charterer.tools.commands.shared.plan_report import PlanReport
+
+
+@dataclass(frozen=True, slots=True)
+class JobNow:
+    """A job as it is now, from a plan or from the status that the operator wrote.
+
+    ``reason`` and ``message``: why it has the GPUs that it has. ``opening``: of the sentence that says so, empty where
+    people are not told. ``limits``: the conditions of its targetCompletionTime and maxCost. ``held_up``: what holds its
+    run up, as the operator has found. ``resizing``: how far a change of its size is, empty where there is none.
+    """
+
+    namespace: str
+    name: str
+    state: JobState | None
+    summary: str
+    reason: str | None
+    message: str | None
+    opening: str
+    limits: Sequence[Condition]
+    held_up: Sequence[ToldBottleneck]
+    resizing: str
+    budget: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import click
 
@@ -12,28 +12,25 @@ from charterer.api.models.trainingjob_status import ComparedOption, JobState
 from charterer.api.names import ConditionType
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.offline import snapshot_of
-from charterer.controller.status.jobs import RULED_OUT, job_state, why_word
+from charterer.controller.status.jobs import RULED_OUT
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO
 from charterer.domain.time import Instant, format_instant
 from charterer.lifecycle.adopted import not_adopted_because
 from charterer.policy.explain.alternatives import Alternative, LeftAlone, Rank, WinningChange
 from charterer.policy.explain.ruled_out import RuledOut
-from charterer.sentences import is_or_are
-from charterer.tools.commands.explain.answer import Explanation, explain_job
+from charterer.tools.commands.explain.answer import Explanation, JobNow, explain_job
 from charterer.tools.commands.explain.document import (
     LIMITS,
-    TONES,
     counted,
     explain_document,
+    first_blocks,
     headline,
-    held_up_blocks,
+    job_now,
     late_pools,
-    limits_of,
     more_nodes,
-    regrouping_sentence,
+    options_blocks,
     sessions_sentence,
-    summary,
 )
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, call, cluster_options, read
@@ -65,13 +62,9 @@ from charterer.tools.commands.shared.plan_report import PlanReport, plan_report,
 from charterer.tools.documents.document import (
     Block,
     Document,
-    DocumentTable,
-    Heading,
     Paragraph,
-    TableCell,
     TableColumn,
     Tone,
-    row,
 )
 
 # The answer of ``charterer explain`` as JSON or YAML.
@@ -79,22 +72,12 @@ from charterer.tools.documents.document import (
 
 def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
     """The whole answer, all options included; ``options`` is null where the job is not planned for."""
-    report, job, options = explanation.report, explanation.job, explanation.options
-    verdict, budget = explanation.verdict, explanation.budget
+    job, budget, options = explanation.job, explanation.budget, explanation.options
+    now = job_now(explanation)
     return {
-        "at": format_instant(report.snapshot.now),
-        "namespace": job.namespace,
-        "name": job.name,
-        "state": str(job_state(job)),
-        "summary": summary(report, job),
-        "reason": None if verdict is None else why_word(job, verdict, report.problems_of(job)),
-        "message": None if verdict is None else verdict.reason.message,
-        "limits": {
-            limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
-            for limit in limits_of(explanation)
-        },
-        "heldUp": held_up_json(explanation.held_up),
-        "resizing": regrouping_sentence(job) or None,
+        "at": format_instant(explanation.report.snapshot.now),
+        **copied(now, _WHAT_AND_WHY),
+        **_conditions(now),
         "sessions": sessions_sentence(job) or None,
         **copied(job, "budget weight"),
         "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
@@ -110,9 +93,15 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
     }
 
 
-def held_up_json(told: Iterable[ToldBottleneck]) -> JsonValue:
-    """What holds the job's run up, by the type of its condition."""
-    return {found.kind: {"reason": found.reason, "message": found.message} for found in told}
+_WHAT_AND_WHY = "namespace name state summary reason message"
+
+
+def _conditions(job: JobNow) -> Mapping[str, JsonValue]:
+    return {
+        "limits": {limit.type: copied(limit, "status reason message") for limit in job.limits},
+        "heldUp": {found.kind: copied(found, "reason message") for found in job.held_up},
+        "resizing": job.resizing or None,
+    }
 
 
 def _option(option: Alternative, explanation: Explanation) -> JsonValue:
@@ -164,19 +153,9 @@ _MAY_HAVE_OPTIONS = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobSt
 def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
     """What the status says of the job; ``every``: also the options that are both slower and dearer than its own."""
     view = own.view
-    blocks: list[Block] = [
-        Paragraph(own_summary(own, now), Tone.STRONG),
-        Paragraph(source_sentence(view.options_as_of, now), Tone.FAINT),
-    ]
-    if own.why and not _ended(own):
-        blocks.append(Paragraph(f"{'It waits' if own.is_waiting else 'Why'} ({view.why}): {own.why}."))
-    blocks += [Paragraph(f"{found.message}.", Tone.CHANGED) for found in troubles(own) if found.message != own.why]
-    for limit in own_limits_of(own):
-        tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
-        blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
-    blocks += held_up_blocks(held_up(own))
-    if change := resizing(own):
-        blocks.append(Paragraph(change))
+    source = Paragraph(source_sentence(view.options_as_of, now), Tone.FAINT)
+    wrong = [found.message for found in troubles(own) if found.message != own.why]
+    blocks = first_blocks(own_job_now(own, now), wrong, [source])
     if view.options:
         blocks += _options(view.options, every=every)
     elif view.options_as_of is None and view.budget is not None and view.state in _MAY_HAVE_OPTIONS:
@@ -186,61 +165,52 @@ def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
 
 def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
     """The same for programs, under the keys of the whole answer as far as the status has them."""
-    view = own.view
-    ruled_out = [option for option in view.options if option.verdict == RULED_OUT]
+    job, options = own_job_now(own, now), own.view.options
+    ruled_out = [option for option in options if option.verdict == RULED_OUT]
     return {
         "at": format_instant(now),
-        "source": source_json(view.options_as_of),
-        "namespace": own.namespace,
-        "name": own.name,
-        "state": None if view.state is None else str(view.state),
-        "summary": own_summary(own, now),
-        "reason": view.why,
-        "message": own.why or None,
-        "troubles": [{"reason": found.reason, "message": found.message} for found in troubles(own)],
-        "limits": {
-            limit.type: {"status": str(limit.status), "reason": limit.reason, "message": limit.message}
-            for limit in own_limits_of(own)
-        },
-        "heldUp": held_up_json(held_up(own)),
-        "resizing": resizing(own) or None,
-        "budget": view.budget,
-        "options": [compared_json(option) for option in view.options if option not in ruled_out],
+        "source": source_json(own.view.options_as_of),
+        **copied(job, _WHAT_AND_WHY),
+        "troubles": [copied(found, "reason message") for found in troubles(own)],
+        **_conditions(job),
+        "budget": job.budget,
+        "options": [compared_json(option) for option in options if option not in ruled_out],
         "ruledOut": [compared_json(option) for option in ruled_out],
     }
 
 
-def own_summary(own: OwnJob, now: Instant) -> str:
-    """The job's present state, or its end, in one sentence."""
-    if own.view.state is None:
-        return f"No operator has looked at TrainingJob {own.namespace}/{own.name} yet."
-    if own.job is None:
-        return f"TrainingJob {own.namespace}/{own.name} is {own.view.state}."
-    return headline(own.job, own.view.state, ZERO if own.view.cost is None else own.view.cost, now)
+def own_job_now(own: OwnJob, now: Instant) -> JobNow:
+    """The job as the operator has written it."""
+    view, resizing, ended = own.view, own.condition(ConditionType.RESIZING), _ended(own)
+    if view.state is None:
+        summary = f"No operator has looked at TrainingJob {own.namespace}/{own.name} yet."
+    elif own.job is None:
+        summary = f"TrainingJob {own.namespace}/{own.name} is {view.state}."
+    else:
+        summary = headline(own.job, view.state, ZERO if view.cost is None else view.cost, now)
+    changes = resizing is not None and resizing.status is ConditionStatus.TRUE and resizing.message
+    return JobNow(
+        own.namespace,
+        own.name,
+        view.state,
+        summary,
+        view.why,
+        own.why or None,
+        "" if ended or not own.why else "It waits" if own.is_waiting else "Why",
+        [found for found in view.conditions if found.type in LIMITS and found.message != own.why],
+        [
+            ToldBottleneck(found.type, found.reason, found.message)
+            for found in view.conditions
+            if found.type in BOTTLENECKS
+        ],
+        f"It is resized: {changes}." if changes else "",
+        view.budget,
+    )
 
 
 def troubles(own: OwnJob) -> Sequence[Condition]:
     """The conditions that say what is wrong with the job's object or its pods."""
     return [*filter(None, (own.objection, None if _ended(own) else own.not_starting))]
-
-
-def own_limits_of(own: OwnJob) -> Sequence[Condition]:
-    """The conditions of the job's targetCompletionTime and maxCost, where it has them."""
-    return [found for found in own.view.conditions if found.type in LIMITS and found.message != own.why]
-
-
-def held_up(own: OwnJob) -> Sequence[ToldBottleneck]:
-    """What holds the job's run up."""
-    told = (found for found in own.view.conditions if found.type in BOTTLENECKS)
-    return [ToldBottleneck(found.type, found.reason, found.message) for found in told]
-
-
-def resizing(own: OwnJob) -> str:
-    """How far a change of its size is, and why, as a sentence; empty where there is none."""
-    told = own.condition(ConditionType.RESIZING)
-    if told is None or told.status is not ConditionStatus.TRUE or not told.message:
-        return ""
-    return f"It is resized: {told.message}."
 
 
 def _ended(own: OwnJob) -> bool:
@@ -250,9 +220,7 @@ def _ended(own: OwnJob) -> bool:
 def _options(options: Sequence[ComparedOption], *, every: bool) -> list[Block]:
     ruled_out = all(option.verdict == RULED_OUT for option in options)
     shown = [option for option in options if every or option.verdict != Rank.WORSE]
-    hidden = len(options) - len(shown)
     columns = (
-        TableColumn(""),
         TableColumn("OPTION"),
         TableColumn("GPU TYPE", optional=True),
         TableColumn("$/H", right=True),
@@ -263,20 +231,12 @@ def _options(options: Sequence[ComparedOption], *, every: bool) -> list[Block]:
         TableColumn("RULED OUT BY" if ruled_out else "NODES", elastic=ruled_out),
     )
     what = ", cheapest first, and what rules each of them out" if ruled_out else ", cheapest first"
-    blocks: list[Block] = [
-        Heading(f"Its options{what}"),
-        DocumentTable(columns, tuple(_row(option) for option in shown)),
-    ]
-    if hidden:
-        text = f"and {hidden} that {is_or_are(hidden)} both slower and dearer: --all shows them"
-        blocks.append(Paragraph(text, Tone.FAINT))
-    return blocks
+    rows = [(option.verdict, _cells(option)) for option in shown]
+    return options_blocks(f"Its options{what}", columns, rows, len(options) - len(shown))
 
 
-def _row(option: ComparedOption) -> tuple[TableCell, ...]:
-    tone = TONES.get(option.verdict, Tone.PLAIN)
-    cells = row(
-        "*" if option.verdict == Rank.CHOSEN else "",
+def _cells(option: ComparedOption) -> Sequence[str]:
+    return (
         in_words(option),
         option.gpu_type or "-",
         "-" if option.hourly is None else output.hourly(option.hourly),
@@ -286,7 +246,6 @@ def _row(option: ComparedOption) -> tuple[TableCell, ...]:
         option.verdict,
         option.message if option.verdict == RULED_OUT else option.nodes or "-",
     )
-    return tuple(TableCell(cell.text, tone) for cell in cells)
 
 
 @click.command()

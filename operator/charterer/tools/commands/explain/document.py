@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Final
 
-from charterer.api.models.base import Condition, ConditionStatus
-from charterer.api.models.trainingjob import ToldBottleneck
+from charterer.api.models.base import ConditionStatus
 from charterer.api.models.trainingjob_status import JobState
 from charterer.api.names import ConditionType
 from charterer.controller.snapshot.jobs import PROFILE_NAME
@@ -18,7 +17,7 @@ from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_records import job_cost
 from charterer.domain.money import Money
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode, Verdict
+from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
 from charterer.domain.pod import Pod
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.reasons.phrases import as_variant, format_duration, format_money, name, parts
@@ -46,10 +45,9 @@ from charterer.policy.outlook.outlook import NodeSource
 from charterer.policy.outlook.partners import Pair, Partners
 from charterer.policy.planner import plan
 from charterer.sentences import count, is_or_are, names
-from charterer.tools.commands.explain.answer import Explanation
+from charterer.tools.commands.explain.answer import Explanation, JobNow
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.output import percent
-from charterer.tools.commands.shared.plan_report import PlanReport
 from charterer.tools.documents.document import (
     Block,
     Document,
@@ -366,18 +364,8 @@ TONES: Final[Mapping[str, Tone]] = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.
 def explain_document(explanation: Explanation, *, every: bool) -> Document:
     """The answer for one job; ``every``: also the options that are both slower and dearer than the chosen one."""
     report, job, options = explanation.report, explanation.job, explanation.options
-    blocks: list[Block] = [Paragraph(summary(report, job), Tone.STRONG)]
-    if job.finish is None and explanation.verdict is not None:
-        blocks.append(Paragraph(_reason(explanation, explanation.verdict, starts=_starts(explanation))))
-    problems = report.problems_of(job)
-    blocks += [Paragraph(f"{problem.field}: {problem.message}.", Tone.CHANGED) for problem in problems]
-    told = "" if explanation.verdict is None else explanation.verdict.reason.message
-    for limit in (limit for limit in limits_of(explanation) if limit.message != told):
-        tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
-        blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
-    blocks += held_up_blocks(explanation.held_up)
-    if change := regrouping_sentence(job):
-        blocks.append(Paragraph(change))
+    problems = [f"{problem.field}: {problem.message}" for problem in report.problems_of(job)]
+    blocks = first_blocks(job_now(explanation), problems)
     if used := sessions_sentence(job):
         blocks.append(Paragraph(used))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:
@@ -406,19 +394,40 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
 
 
-def held_up_blocks(told: Iterable[ToldBottleneck]) -> list[Block]:
-    """What holds the job's run up, a paragraph each."""
-    return [Paragraph(f"{found.kind}: {found.message}.", Tone.CHANGED) for found in told]
+def first_blocks(job: JobNow, troubles: Iterable[str], source: Sequence[Block] = ()) -> list[Block]:
+    """The job as it is now. ``troubles``: what is wrong with its object or its pods. ``source``: of the answer."""
+    blocks: list[Block] = [Paragraph(job.summary, Tone.STRONG), *source]
+    if job.opening:
+        blocks.append(Paragraph(f"{job.opening} ({job.reason}): {job.message}."))
+    blocks += [Paragraph(f"{trouble}.", Tone.CHANGED) for trouble in troubles]
+    for limit in (limit for limit in job.limits if limit.message != job.message):
+        tone = Tone.CHANGED if limit.status is ConditionStatus.FALSE else Tone.PLAIN
+        blocks.append(Paragraph(f"{LIMITS[limit.type]}: {limit.message}.", tone))
+    blocks += [Paragraph(f"{found.kind}: {found.message}.", Tone.CHANGED) for found in job.held_up]
+    return [*blocks, Paragraph(job.resizing)] if job.resizing else blocks
 
 
-def summary(report: PlanReport, job: Job) -> str:
-    """The job's present state, or its end, in one sentence."""
-    now = report.snapshot.now
-    return headline(job, job_state(job), job_cost(job, report.snapshot.rentals, now), now)
+def job_now(explanation: Explanation) -> JobNow:
+    """The job as the plan has it."""
+    job, verdict, snapshot = explanation.job, explanation.verdict, explanation.report.snapshot
+    state, cost = job_state(job), job_cost(job, snapshot.rentals, snapshot.now)
+    return JobNow(
+        job.namespace,
+        job.name,
+        state,
+        headline(job, state, cost, snapshot.now),
+        None if verdict is None else why_word(job, verdict, explanation.report.problems_of(job)),
+        None if verdict is None else verdict.reason.message,
+        "" if verdict is None else _opening(explanation),
+        own_limits(job, verdict, cost, snapshot.now),
+        explanation.held_up,
+        regrouping_sentence(job),
+        job.budget,
+    )
 
 
 def headline(job: Job, state: JobState, spent: Money, now: Instant) -> str:
-    """The same, if its state and cost are known."""
+    """The job's present state, or its end, in one sentence."""
     cost = f", {spent} so far" if spent.micros else ""
     subject = f"TrainingJob {job.namespace}/{job.name}"
     if job.finish is not None:
@@ -436,25 +445,17 @@ def headline(job: Job, state: JobState, spent: Money, now: Instant) -> str:
     return f"{subject} is {state} {where}{done}{cost}."
 
 
-def limits_of(explanation: Explanation) -> Sequence[Condition]:
-    """The conditions of the job's targetCompletionTime and maxCost, where it has them."""
-    job, snapshot = explanation.job, explanation.report.snapshot
-    return own_limits(job, explanation.verdict, job_cost(job, snapshot.rentals, snapshot.now), snapshot.now)
-
-
-def _starts(explanation: Explanation) -> bool:
-    """Whether the plan gives GPUs to the job, which has none."""
-    return explanation.job.allocation is None and any(
-        isinstance(command, Allocate) and command.job == explanation.job.id and command.allocation is not None
+def _opening(explanation: Explanation) -> str:
+    job = explanation.job
+    if job.finish is not None:
+        return ""
+    if job.allocation is not None:
+        return "Why"
+    starts = any(
+        isinstance(command, Allocate) and command.job == job.id and command.allocation is not None
         for command in explanation.report.plan.commands
     )
-
-
-def _reason(explanation: Explanation, verdict: Verdict, *, starts: bool) -> str:
-    job = explanation.job
-    waits = "It starts now" if starts else "It waits" if job.wants_to_run else "It gets no GPUs"
-    begin = waits if job.allocation is None else "Why"
-    return f"{begin} ({why_word(job, verdict, explanation.report.problems_of(job))}): {verdict.reason.message}."
+    return "It starts now" if starts else "It waits" if job.wants_to_run else "It gets no GPUs"
 
 
 def _pays(explanation: Explanation) -> str:
@@ -542,7 +543,6 @@ def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
 def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: bool) -> list[Block]:
     wholes = any(option.empty for option in options.rows)
     columns = (
-        TableColumn(""),
         TableColumn("OPTION"),
         TableColumn("$/H", right=True),
         TableColumn("TIME LEFT", right=True),
@@ -554,11 +554,19 @@ def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: b
         TableColumn("NODES", optional=True),
     )
     shown = options.rows if every else _worth_showing(options.rows, gpu_types)
-    hidden = len(options.rows) - len(shown)
-    blocks: list[Block] = [
-        Heading("Its options, cheapest first"),
-        DocumentTable(columns, tuple(_row(option, wholes=wholes) for option in shown)),
+    rows = [(option.rank, _cells(option, wholes=wholes)) for option in shown]
+    return options_blocks("Its options, cheapest first", columns, rows, len(options.rows) - len(shown))
+
+
+def options_blocks(
+    heading: str, columns: Sequence[TableColumn], rows: Iterable[tuple[str, Sequence[str]]], hidden: int
+) -> list[Block]:
+    """``rows``: the cells of each option with its rank, which marks it. ``hidden``: the number of options left out."""
+    marked = [
+        tuple(TableCell(text, TONES.get(rank, Tone.PLAIN)) for text in ("*" if rank == Rank.CHOSEN else "", *cells))
+        for rank, cells in rows
     ]
+    blocks: list[Block] = [Heading(heading), DocumentTable((TableColumn(""), *columns), tuple(marked))]
     if hidden:
         them = "it" if hidden == 1 else "them"
         text = f"and {hidden} that {is_or_are(hidden)} both slower and dearer: --all shows {them}"
@@ -625,11 +633,9 @@ def _other_pools(explanation: Explanation) -> list[Block]:
     return [] if others is None else [Paragraph(f"{others.sentence()}.")]
 
 
-def _row(option: Alternative, *, wholes: bool) -> tuple[TableCell, ...]:
+def _cells(option: Alternative, *, wholes: bool) -> Sequence[str]:
     """``wholes``: whether jobs choose with what of nodes stays empty (ADR 11)."""
-    tone = TONES.get(option.rank, Tone.PLAIN)
-    cells = row(
-        "*" if option.rank is Rank.CHOSEN else "",
+    return (
         name(option.option),
         output.hourly(option.option.price),
         format_duration(option.seconds),
@@ -640,7 +646,6 @@ def _row(option: Alternative, *, wholes: bool) -> tuple[TableCell, ...]:
         _basis(option),
         f"{option.nodes}; stays: {option.held}" if option.held else str(option.nodes),
     )
-    return tuple(TableCell(cell.text, tone) for cell in cells)
 
 
 def _basis(option: Alternative) -> str:
