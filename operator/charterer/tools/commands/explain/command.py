@@ -28,7 +28,6 @@ from charterer.tools.commands.explain.document import (
     headline,
     job_now,
     late_pools,
-    more_nodes,
     options_blocks,
     sessions_sentence,
 )
@@ -86,7 +85,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "node": None if explanation.node is None else copied(explanation.node, "rental gpus empty hourly=price"),
         "ruledOut": [_ruled_out(each) for each in explanation.ruled_out],
         "latePools": [late_pool_json(name, wait) for name, wait in late_pools(explanation).items()],
-        "moreNodes": [copied(more, "pool nodes option otherJobs=others") for more in more_nodes(explanation)],
+        "moreNodes": [copied(more, "pool nodes option otherJobs=others") for more in explanation.more_nodes],
         "leftAlone": None if options is None else [_left_alone(width) for width in options.left_alone],
         "unusedVariants": {unused.name: unused.why for unused in options.unused} if options is not None else None,
         "changes": None if options is None else [_change(change) for change in options.changes],

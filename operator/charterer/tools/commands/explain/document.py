@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import ceil
 from typing import Final
 
@@ -12,16 +12,14 @@ from charterer.api.models.trainingjob_status import JobState
 from charterer.api.names import ConditionType
 from charterer.controller.snapshot.jobs import PROFILE_NAME
 from charterer.controller.status.jobs import job_state, own_limits, regrouping, training_pods, why_word
-from charterer.domain.ids import JobId, PoolId, Rate
+from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.job_records import job_cost
 from charterer.domain.money import Money
-from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, Limit, Plan, ReasonCode
+from charterer.domain.plan import Allocate
 from charterer.domain.pod import Pod
 from charterer.domain.pool import CapacityType, Pool
 from charterer.domain.reasons.phrases import as_variant, format_duration, format_money, name, parts
-from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.gpu_types import RelativeSpeed, data_sheet, is_shared, may_use, slice_profile, whole_type
@@ -43,9 +41,8 @@ from charterer.policy.options.menu import FACTOR
 from charterer.policy.options.pair_speeds import ExpectedPart, chooses_partner
 from charterer.policy.outlook.outlook import NodeSource
 from charterer.policy.outlook.partners import Pair, Partners
-from charterer.policy.planner import plan
 from charterer.sentences import count, is_or_are, names
-from charterer.tools.commands.explain.answer import Explanation, JobNow
+from charterer.tools.commands.explain.answer import Explanation, JobNow, MoreNodes
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.output import percent
 from charterer.tools.documents.document import (
@@ -168,45 +165,7 @@ def empty_gpus_sentence(node: JobNode | None) -> str:
     return f"Its node has {count(node.gpus, 'GPU')}, {empty} unless others come: the budget pays {node.price}."
 
 
-# The effect of one more node of a full pool: the plan is made again for a pool that may have it.
-
-
-@dataclass(frozen=True, slots=True)
-class MoreNodes:
-    """The effect of ``nodes`` more nodes of the pool.
-
-    ``option``: the job's option then; None if it is the one of today. ``others``: names of other jobs that would start.
-    """
-
-    pool: PoolId
-    nodes: int
-    option: Option | None
-    others: Sequence[str]
-
-
-def more_nodes(explanation: Explanation) -> Sequence[MoreNodes]:
-    """For each full pool where the job waits for something better: one node more, and as many as its option needs."""
-    report, job, options = explanation.report, explanation.job, explanation.options
-    if options is None:
-        return ()
-    waits = job.allocation is None
-    wanted = [row.option for row in options.rows if row.rank is Rank.BETTER or (waits and row.rank is Rank.CHOSEN)]
-    found = []
-    for pool, verdict in sorted(report.plan.pools.items()):
-        pods = [report.snapshot.pools[pool].nodes(option.takes) for option in wanted if option.pool == pool]
-        if not pods or not verdict.short or verdict.limit is Limit.OPERATOR:
-            continue
-        now = _given(report.plan, report.snapshot)
-        for nodes in sorted({1, max(pods)}):
-            then = _given(plan(_with(report.snapshot, pool, nodes)), report.snapshot)
-            option = then.get(job.id)
-            changed = option if option != now.get(job.id) else None
-            if nodes == 1 or changed is not None:
-                others = [report.snapshot.jobs[other] for other in then if other not in now and other != job.id]
-                found.append(MoreNodes(pool, nodes, changed, _names(others)))
-            if changed is not None:
-                break
-    return found
+# What ``charterer explain`` says of more nodes of a full pool.
 
 
 def in_words(more: MoreNodes, job: Job) -> str:
@@ -220,33 +179,6 @@ def in_words(more: MoreNodes, job: Job) -> str:
     if more.others:
         text += f"; {count(len(more.others), 'other job')} would start ({names(more.others)})"
     return f"{text}."
-
-
-def _with(snapshot: Snapshot, name: PoolId, nodes: int) -> Snapshot:
-    """The snapshot, but the cloud and ``maxNodes`` allow the pool ``nodes`` more than it has."""
-    pool = snapshot.pools[name]
-    live = sum(rental.pool == name and rental.phase is not RentalPhase.ENDED for rental in snapshot.rentals.values())
-    larger = replace(pool, max_nodes=live + nodes, cooled=(), reached=None)
-    return replace(snapshot, pools={**snapshot.pools, name: larger})
-
-
-def _given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
-    """The options of jobs that have GPUs, or get them now or as soon as nodes are ready."""
-    found = {job.id: job.allocation.option for job in snapshot.jobs.values() if job.allocation is not None}
-    for command in (*planned.commands, *planned.observed_commands):
-        if isinstance(command, Allocate):
-            if command.allocation is None:
-                found.pop(command.job, None)
-            else:
-                found[command.job] = command.allocation.option
-    for job, verdict in planned.jobs.items():
-        if verdict.option is not None and verdict.reason.code is ReasonCode.WAITING_FOR_NODE:
-            found[job] = verdict.option
-    return found
-
-
-def _names(jobs: Iterable[Job]) -> Sequence[str]:
-    return sorted(f"{job.namespace}/{job.name}" for job in jobs)
 
 
 # What ``charterer explain`` says of a job whose pods come or go while it trains.
@@ -383,7 +315,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(sentence) for sentence in sentences if sentence]
         blocks += _options(options, report.snapshot.gpu_types, every=every)
         blocks += counted_blocks(options.chosen, explanation)
-        blocks += [Paragraph(in_words(more, job)) for more in more_nodes(explanation)]
+        blocks += [Paragraph(in_words(more, job)) for more in explanation.more_nodes]
         blocks += [Paragraph(f"{late(name, wait).sentence()}.") for name, wait in late_pools(explanation).items()]
         blocks += [Paragraph(_left_alone(width)) for width in options.left_alone]
         blocks += [Paragraph(told) for told in slice_sentences(explanation)]
