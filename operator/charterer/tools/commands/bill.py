@@ -108,7 +108,7 @@ class _TagsSeen:
         self._tagged: set[str] = set()
 
     def of(self, lines: Iterable[BillLine]) -> Iterable[BillLine]:
-        """The same lines."""
+        """The lines, as they come."""
         for line in lines:
             if line.kind is LineKind.MACHINE:
                 self._machines.setdefault(line.vendor, set()).add(line.resource)
@@ -226,7 +226,7 @@ def _amounts(each: Difference) -> list[str]:
 
 
 def _shown(amount: Money) -> str:
-    """To the cent, and in full where that would show nothing of it."""
+    """To the cent, and in full if that would show nothing of it."""
     if 0 < abs(amount.micros) < _HALF_A_CENT:
         return f"{'-' if amount.micros < 0 else ''}${Money(abs(amount.micros)).decimal()}"
     return str(amount)
@@ -255,7 +255,7 @@ _MONEY: Final = ("ledger", "outside", "bill", "difference")
 
 
 def bill_json(report: BillReport) -> dict[str, JsonValue]:
-    """The same for programs, dollars as decimal strings."""
+    """The report as JSON, dollars as decimal strings."""
     return {
         "files": [{"path": path, "format": name} for path, name in report.formats.items()],
         "linesRead": report.lines_read,

@@ -66,7 +66,7 @@ class KeysType(click.ParamType[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class SumKey:
-    """``cells``: the values of the keys asked for, None without a job. ``cause``: None where all are together."""
+    """``cells``: the values of the keys asked for, None without a job. ``cause``: None if all are together."""
 
     budget: str
     cells: tuple[str | None, ...]
@@ -190,8 +190,8 @@ def _value_of(key: str) -> Callable[[CostRow, Payer | None], str | None]:
 class LedgerMonth:
     """What a budget's ledger says of a month in [start, end). ``is_open``: it goes on.
 
-    ``spent`` includes ``opening``; None where the ledger does not know the month. ``amount``: what the budget had to
-    spend, None where that is not known. ``with_below``: what it and the budgets below it have in all; None without any.
+    ``spent`` includes ``opening``; None if the ledger does not know the month. ``amount``: what the budget had to
+    spend, None if that is not known. ``with_below``: what it and the budgets below it have in all; None without any.
     """
 
     start: Instant
@@ -272,7 +272,7 @@ def month_rows(
 
 @dataclass(frozen=True, slots=True)
 class BudgetMonth:
-    """A budget's month. ``ledger`` is None where the cluster was not read or has no such budget."""
+    """A budget's month. ``ledger`` is None if the cluster was not read or has no such budget."""
 
     budget: str
     time_zone: str

@@ -44,7 +44,7 @@ from charterer.tools.commands.shared.output import when
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line. ``remedy`` is empty where all is well, and says what to do elsewhere.
+    """One line. ``remedy`` is empty if all is well, and says what to do if not.
 
     ``skipped``: nothing was looked at. ``lost``: what is paid for it an hour while nobody acts.
     """

@@ -67,8 +67,8 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class DoctorReading:
-    """The input of all checks. ``state`` is None where the caller may not list everything; then only ``own`` is
-    checked. ``leader`` is None where its Lease may not be read, ``queues`` where Kueue's may not."""
+    """The input of all checks. ``state`` is None if the caller may not list everything; then only ``own`` is
+    checked. ``leader`` is None if its Lease may not be read, ``queues`` if Kueue's may not."""
 
     leader: LeaderSeen | None
     rights: tuple[Right, ...]
@@ -111,7 +111,7 @@ def doctor(output: str, namespace: str | None, cluster: ClusterOptions) -> None:
 async def read_for_doctor(client: Client, namespace: str | None) -> DoctorReading:
     """Ask for rights first, and read what they allow, at least of the namespace (None: all, or the context's).
 
-    Raises ApiError; Forbidden where not even that is allowed.
+    Raises ApiError; Forbidden if not even that is allowed.
     """
     rights = tuple(await asyncio.gather(*(_right(client, resource) for resource in _READ)))
     try:
@@ -212,7 +212,7 @@ def _item(finding: Finding) -> Item:
 
 
 def doctor_json(findings: Sequence[Finding]) -> JsonValue:
-    """The same for programs."""
+    """All findings as JSON."""
     return {
         "ok": not any(finding.remedy for finding in findings),
         "findings": [

@@ -25,9 +25,9 @@ from charterer.tools.commands.shared.plan_report import PlanReport
 class JobNow:
     """A job as it is now, from a plan or from the status that the operator wrote.
 
-    ``reason`` and ``message``: why it has the GPUs that it has. ``opening``: of the sentence that says so, empty where
+    ``reason`` and ``message``: why it has the GPUs that it has. ``opening``: of the sentence that says so, empty if
     people are not told. ``limits``: the conditions of its targetCompletionTime and maxCost. ``held_up``: what holds its
-    run up, as the operator has found. ``resizing``: how far a change of its size is, empty where there is none.
+    run up, as the operator has found. ``resizing``: how far a change of its size is, empty if there is none.
     """
 
     namespace: str
@@ -58,7 +58,7 @@ class MoreNodes:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A job and the plan; each of the others is None where the plan has none for the job.
+    """A job and the plan; each of the others is None if the plan has none for the job.
 
     ``ruled_out``: the options of a job that waits because it may have none of them. ``held_up``: what holds its run up,
     as the operator has found. ``node``: that of a job narrower than one. ``more_nodes``: of full pools.

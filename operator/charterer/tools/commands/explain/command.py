@@ -70,7 +70,7 @@ from charterer.tools.documents.document import (
 
 
 def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
-    """The whole answer, all options included; ``options`` is null where the job is not planned for."""
+    """The whole answer, all options included; ``options`` is null if the job is not planned for."""
     job, budget, options = explanation.job, explanation.budget, explanation.options
     now = job_now(explanation)
     return {
@@ -163,7 +163,7 @@ def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
 
 
 def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
-    """The same for programs, under the keys of the whole answer as far as the status has them."""
+    """That as JSON, under the keys of the whole answer as far as the status has them."""
     job, options = own_job_now(own, now), own.view.options
     ruled_out = [option for option in options if option.verdict == RULED_OUT]
     return {

@@ -63,7 +63,7 @@ from charterer.tools.documents.document import (
 
 
 def assumed_speeds_sentence(assumed: Mapping[str, RelativeSpeed]) -> str:
-    """With what each type is compared, and by what; empty where nothing is assumed, or there is only one type."""
+    """With what each type is compared, and by what; empty if nothing is assumed, or there is only one type."""
     if len(assumed) < 2:
         return ""
     known = {gpu_type: speed for gpu_type, speed in sorted(assumed.items()) if data_sheet(gpu_type) is not None}
@@ -146,7 +146,7 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
 
 
 def counted_blocks(option: Alternative, explanation: Explanation) -> list[Block]:
-    """The same as a table."""
+    """Everything that the option's figures count, as a table."""
     columns = (TableColumn("WHAT"), TableColumn("HOW MUCH", elastic=True), TableColumn("KNOWN"))
     rows = tuple(row(figure.what, figure.much, figure.known) for figure in counted(option, explanation))
     return [Heading("What the chosen option's figures count"), DocumentTable(columns, rows)]
@@ -156,7 +156,7 @@ def counted_blocks(option: Alternative, explanation: Explanation) -> list[Block]
 
 
 def empty_gpus_sentence(node: JobNode | None) -> str:
-    """``Its node h100-1 has 8 GPUs, 7 are empty: the budget pays $55.00/h.``; nothing where none is empty."""
+    """``Its node h100-1 has 8 GPUs, 7 are empty: the budget pays $55.00/h.``; nothing if none is empty."""
     if node is None or not node.empty:
         return ""
     empty = f"{node.empty} {is_or_are(node.empty)} empty"
@@ -185,7 +185,7 @@ def in_words(more: MoreNodes, job: Job) -> str:
 
 
 def regrouping_sentence(job: Job) -> str:
-    """How far the change is, with the pods that get ready by name; empty where there is none."""
+    """How far the change is, with the pods that get ready by name; empty if there is none."""
     text, run = regrouping(job), job.current_run
     if not text or run is None or job.allocation is None:
         return ""
@@ -411,7 +411,7 @@ def _pays(explanation: Explanation) -> str:
 
 
 def _at_most(explanation: Explanation) -> str:
-    """The most that the budget pays to end this job an hour earlier; empty where its own rate is not above that."""
+    """The most that the budget pays to end this job an hour earlier; empty if its own rate is not above that."""
     budget, solution = explanation.budget, explanation.solution
     assignment = None if solution is None else solution.assignment(explanation.job)
     if budget is None or budget.rate is None or assignment is None or assignment.group.most >= budget.rate:
@@ -420,7 +420,7 @@ def _at_most(explanation: Explanation) -> str:
 
 
 def _for_target(explanation: Explanation) -> str:
-    """The price of an hour of this job that its target needs; empty where the budget's own rate is enough."""
+    """The price of an hour of this job that its target needs; empty if the budget's own rate is enough."""
     job, solution = explanation.job, explanation.solution
     if solution is None or solution.deadline_values(job) is None:
         return ""
@@ -455,7 +455,7 @@ def work_left(job: Job, options: Alternatives) -> str:
 
 
 def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
-    """A sentence on how the job's speed becomes known, where no option's speed is."""
+    """A sentence on how the job's speed becomes known; empty if that of an option is."""
     job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""

@@ -57,7 +57,7 @@ class WhatIfOptions:
     namespace: str | None
 
     def what_if(self) -> WhatIf:
-        """The changes, read from files and arguments. ClickException where that fails."""
+        """The changes, read from files and arguments. ClickException if that fails."""
         objects, left_out = planned_and_left_out(manifest_sources(self.files))
         return WhatIf(
             objects,
@@ -236,7 +236,7 @@ def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace
 
 
 def _snapshot_with_budget(state: ClusterState, now: Instant) -> Snapshot:
-    """The snapshot. ClickException where it has no budget."""
+    """The snapshot. ClickException if it has no budget."""
     snapshot = snapshot_of(state, now)
     if not snapshot.budgets:
         broken = next((problem for problem in snapshot.problems if problem.kind == "GPUBudget"), None)

@@ -146,7 +146,7 @@ def _row(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
 
 
 def note(fit: BudgetFit, served: float, *, room: bool) -> str:
-    """A remark on how an amount, and the pools' room, fit the load; empty where there is none."""
+    """A remark on how an amount, and the pools' room, fit the load; empty if there is none."""
     if fit is not BudgetFit.INFEASIBLE and not room:
         return "pools are too small for that: jobs would have other options, or wait"
     match fit:

@@ -53,7 +53,7 @@ _NOTHING = 0.001
 
 
 def capacity_blocks(report: PlanReport) -> list[Block]:
-    """A line for each kind of each budget that brings something; nothing where every budget has a single kind."""
+    """A line for each kind of each budget that brings something; nothing if every budget has a single kind."""
     several = len(report.solutions) > 1
     lines = [
         (f"{budget}: " if several else "") + without_in_words(lost)
@@ -115,7 +115,7 @@ def _others(lost: WithoutKind) -> str:
 
 
 def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
-    """The same as values; ``more`` is null where the jobs could not be as fast."""
+    """The worth of each kind as JSON; ``more`` is null if the jobs could not be as fast."""
     return [
         copied(lost, "kind pools costs=now more timesAsLong=slower moreThen otherPoolsHaveRoom=room")
         | {"jobsPerHourWithoutPool": lost.impossible * 3600.0}
@@ -127,7 +127,7 @@ def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
 
 
 def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
-    """The table with its heading; nothing where there is no class."""
+    """The table with its heading; nothing if there is no class."""
     if not classes:
         return []
     columns = (
@@ -153,7 +153,7 @@ def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
 
 
 def _class_name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
-    """The class, its weight, and, where it has several rows, the terms in which they differ.
+    """The class, its weight, and, if it has several rows, the terms in which they differ.
 
     A job that follows no profile is a class of its own: jobs of the same terms have one row, which names one of them.
     """
@@ -236,7 +236,7 @@ def use_in_words(use: CommitmentUse) -> str:
 
 
 def commitments_json(budget: Budget, report: PlanReport) -> JsonValue:
-    """The same, exactly."""
+    """What was used of each commitment, exactly."""
     keys = "pool used unused usedGpuHours unusedGpuHours nodeLessSaves=node_less nodeMoreSaves=node_more"
     return [copied(use, keys) for use in commitment_uses(budget, report.snapshot)]
 
@@ -287,7 +287,7 @@ _MEANINGS: Mapping[Cause, str] = {
 
 
 def spent_blocks(report: PlanReport) -> list[Block]:
-    """Rows for each budget, which add up to what it has spent; nothing where none has spent anything."""
+    """Rows for each budget, which add up to what it has spent; nothing if none has spent anything."""
     several = len(report.solutions) > 1
     rows = [
         row(*([str(budget.id)] if several else []), *cells)
@@ -308,7 +308,7 @@ def spent_blocks(report: PlanReport) -> list[Block]:
 
 
 def spent_json(budget: Budget, report: PlanReport) -> JsonValue:
-    """The same amounts, exactly."""
+    """What the budget's dollars were for, exactly."""
     found = _of(budget, report)
     return {
         **{_camel_case(cause): amount.decimal() for cause, amount in found.causes.items()},

@@ -44,7 +44,7 @@ def own_plan_document(own: OwnJobs, most: int) -> Document:
 
 
 def own_plan_json(own: OwnJobs) -> Mapping[str, JsonValue]:
-    """The same for programs, all jobs included."""
+    """All jobs that have not ended."""
     jobs = unfinished(own)
     return {
         "at": format_instant(own.now),

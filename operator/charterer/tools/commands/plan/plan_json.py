@@ -112,7 +112,7 @@ def _in_currency(budget: Budget, spent: Money) -> JsonValue:
 
 
 def _limits(snapshot: Snapshot) -> JsonValue:
-    """The operator's own limits, and what counts against them; null where it has none."""
+    """The operator's own limits, and what counts against them; null if it has none."""
     limits = snapshot.limits
     if limits == NO_LIMITS:
         return None
@@ -120,7 +120,7 @@ def _limits(snapshot: Snapshot) -> JsonValue:
 
 
 def _more_or_less(frontier: Frontier) -> JsonValue:
-    """Amounts and what they buy; null where there is no job, or no history."""
+    """Amounts and what they buy; null if there is no job, or no history."""
     if not frontier.told:
         return None
     return {

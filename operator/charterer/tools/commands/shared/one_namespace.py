@@ -38,7 +38,7 @@ _OWN = ("tj", "trainingjob", "trainingjobs", "trainingjob.charterer.dev", "train
 
 
 class JobName(NamedTuple):
-    """``kind``: of the object that the TrainingJob stands for, as Job; empty where the TrainingJob itself is named."""
+    """``kind``: of the object that the TrainingJob stands for, as Job; empty if the TrainingJob itself is named."""
 
     kind: str
     name: str
@@ -69,7 +69,7 @@ def job_name(given: str) -> JobName:
 
 
 async def record_of(client: Client, name: JobName, namespace: str) -> RawObject:
-    """The TrainingJob that is meant. ClickException where there is none, with similar names. Raises ApiError."""
+    """The TrainingJob that is meant. ClickException if there is none, with similar names. Raises ApiError."""
     if not name.kind:
         try:
             return await client.get(TRAINING_JOBS.one(name.name, namespace))
@@ -113,7 +113,7 @@ def none_of(name: JobName, namespace: str, there: list[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OwnJob:
-    """A job, None where its object cannot be read, and what the operator wrote of it."""
+    """A job, None if its object cannot be read, and what the operator wrote of it."""
 
     namespace: str
     name: str
@@ -143,14 +143,14 @@ class OwnJob:
 
     @property
     def objection(self) -> Condition | None:
-        """The condition Admitted where the operator refuses the job, or takes it otherwise than it says."""
+        """The condition Admitted if the operator refuses the job, or takes it otherwise than it says."""
         found = self.condition(ConditionType.ADMITTED)
         wrong = found is not None and found.status is not ConditionStatus.UNKNOWN and found.reason != "Accepted"
         return found if wrong else None
 
     @property
     def not_starting(self) -> Condition | None:
-        """The condition PodsReady where pods of the job do not start."""
+        """The condition PodsReady if pods of the job do not start."""
         found = self.condition(ConditionType.PODS_READY)
         return found if found is not None and found.reason == ReasonCode.NOT_STARTING else None
 
@@ -162,7 +162,7 @@ class OwnJob:
 
     @property
     def why(self) -> str:
-        """The sentence on why the job has the GPUs that it has; empty where none was written."""
+        """The sentence on why the job has the GPUs that it has; empty if none was written."""
         chosen = next((option.message for option in self.view.options if option.verdict == Rank.CHOSEN), "")
         capacity = self.condition(ConditionType.CAPACITY_AVAILABLE)
         return chosen or (capacity.message if capacity is not None and self.is_waiting else "")
@@ -178,19 +178,19 @@ class OwnJobs:
 
 
 def own_job(cluster: ClusterOptions, name: JobName, namespace: str | None) -> OwnJobs:
-    """One job. ClickException where it does not exist, with similar names, or may not be read."""
+    """One job. ClickException if it does not exist, with similar names, or may not be read."""
     where = namespace or cluster.access().namespace
     return call(cluster, lambda client: _read_one(client, name, where))
 
 
 def own_jobs(cluster: ClusterOptions, namespace: str | None) -> OwnJobs:
-    """All jobs of a namespace. ClickException where they may not be read."""
+    """All jobs of a namespace. ClickException if they may not be read."""
     where = namespace or cluster.access().namespace
     return call(cluster, lambda client: read_own_jobs(client, where))
 
 
 async def read_own_jobs(client: Client, namespace: str) -> OwnJobs:
-    """The same with a client; all jobs where ``namespace`` is empty. Raises ApiError."""
+    """The jobs of a namespace, of all if ``namespace`` is empty. Raises ApiError."""
     items = (await client.list(TRAINING_JOBS.all(namespace or None))).items
     jobs = sorted((seen_job(raw) for raw in items), key=lambda job: (job.namespace, job.name))
     return OwnJobs(namespace, jobs, wall_clock())
@@ -229,7 +229,7 @@ def source_sentence(written: Instant | None, now: Instant) -> str:
 
 
 def source_json(written: Instant | None) -> JsonValue:
-    """The same for programs."""
+    """What the answer is made from, as JSON."""
     return {"from": "status", "asOf": None if written is None else format_instant(written)}
 
 

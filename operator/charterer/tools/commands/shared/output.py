@@ -41,7 +41,7 @@ _EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
 def harmless(text: str) -> str:
-    """The text with an apostrophe before it, where a spreadsheet would execute it; it shows the text then.
+    """The text with an apostrophe before it if a spreadsheet would execute it; it shows the text then.
 
     What a terminal would obey is an escape.
     """
@@ -60,7 +60,7 @@ def write_csv(header: Sequence[str], lines: Iterable[Sequence[str]], file: TextI
 
 
 def rate(value: Rate | None) -> str:
-    """An exchange rate as dollars per job-hour saved, a dash where there is none."""
+    """An exchange rate as dollars per job-hour saved, a dash if there is none."""
     return "-" if value is None else format_money(value * 3600)
 
 
@@ -80,7 +80,7 @@ def when(at: Instant) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as a duration, a dash where they are not known."""
+    """Seconds as a duration, a dash if they are not known."""
     return "-" if seconds is None else format_duration(seconds)
 
 
@@ -99,7 +99,7 @@ def mixed(paths: Sequence[PathVerdict]) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Part of a whole in percent, which is never said to be none or all of it where it is not."""
+    """Part of a whole in percent, which is never said to be none or all of it if it is not."""
     if 0.0 < fraction < 0.01:
         return "under 1%"
     return "over 99%" if 0.99 < fraction < 1.0 else f"{fraction:.0%}"
@@ -144,7 +144,7 @@ def emit(document: Document, plain: JsonValue, output: str) -> None:
 
 
 def screen_width() -> int | None:
-    """Characters in a line of the terminal; None where stdout is no terminal, so that programs get whole rows."""
+    """Characters in a line of the terminal; None if stdout is no terminal, so that programs get whole rows."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
 
 
@@ -221,7 +221,7 @@ def dollars_json(amount: float) -> str:
 
 
 def rate_json(rate: Rate | None) -> str | None:
-    """An exchange rate in dollars per job-hour saved; null where there is none."""
+    """An exchange rate in dollars per job-hour saved; null if there is none."""
     return None if rate is None else dollars_json(rate * 3600)
 
 

@@ -254,12 +254,12 @@ class PlanReport:
         """The problems of the job's own object."""
         return self._job_problems.get((job.namespace, job.name), ())
 
-    @property
+    @cached_property
     def late_pools(self) -> Mapping[PoolId, LaunchWait]:
         """The pools whose next node is expected late."""
         return launch_waits(self.snapshot, rental_index(self.snapshot.rentals, Memo()))
 
-    @property
+    @cached_property
     def classes(self) -> list[ClassRow]:
         """The classes of all budgets."""
         return [row for solution in self.solutions for row in _classes(solution)]
