@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO, TypeAlias
 
@@ -186,13 +187,19 @@ def copied(value: object, keys: str) -> dict[str, JsonValue]:
     ``start=ledger.start`` gives a key to another field, here to one of a field, which is null if that one is None.
     """
     said: dict[str, JsonValue] = {}
-    for each in keys.split():
-        key, _, path = each.partition("=")
+    for key, path in _paths(keys):
         found: Any = value
-        for field in (path or _CAPITAL.sub(r"_\g<0>", key).lower()).split("."):
+        for field in path:
             found = None if found is None else getattr(found, field)
         said[key] = _plain(found)
     return said
+
+
+@cache
+def _paths(keys: str) -> Sequence[tuple[str, Sequence[str]]]:
+    """Each key with its field, and with that one's field."""
+    parts = [each.partition("=") for each in keys.split()]
+    return [(key, (path or _CAPITAL.sub(r"_\g<0>", key).lower()).split(".")) for key, _, path in parts]
 
 
 def _plain(value: Any) -> JsonValue:
