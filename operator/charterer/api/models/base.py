@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
-from typing import Annotated, Any, Final, Literal, Self, TypeVar
+from functools import cache
+from operator import attrgetter
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -20,6 +23,7 @@ from pydantic import (
     WithJsonSchema,
 )
 from pydantic.alias_generators import to_camel
+from pydantic.fields import FieldInfo
 
 from charterer.api.names import ConditionType
 from charterer.domain.money import MAYBE_THOUSANDS, MOST_HOURLY_DOLLARS, Money, Price
@@ -135,10 +139,200 @@ class ApiModel(BaseModel):
         use_attribute_docstrings=True,
     )
 
+
+# Models and the domain values that they hold.
+#
+# A field of a model is copied from the field of the same name of a domain value, and back. A model says only what
+# differs: beside the field its name there (``Named``) or the value that its absence stands for (``Absent``), and in
+# ``APART`` the fields that are not copied.
+
+
+_V = TypeVar("_V")
+
+
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Metadata of a field: its name in the domain value."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """Metadata of a field that may be None: the domain value that None stands for."""
+
+    value: object
+
+
+class PartOf(ApiModel, Generic[_V]):
+    """A model that holds fields of ``_V``, or of several types of domain values.
+
+    A field that is a model, or a tuple of models, is converted by its methods ``to_domain`` and ``from_domain``.
+    """
+
+    APART: ClassVar[frozenset[str]] = frozenset()
+    """Fields of the model or of the values that are not copied: the value lacks them, they are not kept, or a method
+    computes them."""
+
     @classmethod
-    def copy_of(cls, value: object) -> Self:
-        """The model with the fields of a domain value, which are its attributes of the same names."""
-        return cls.model_validate(value, from_attributes=True)
+    def copy_of(cls, *values: _V, **apart: object) -> Self:
+        """The model with its fields from the values, and those that are given."""
+        copied: dict[str, object] = {}
+        for value in values:
+            kind: Any = type(value)
+            copied.update(plan_of(cls, kind).written(value, apart))
+        copied.update(apart)
+        return cls(**copied)
+
+
+class Mirror(PartOf[_V], Generic[_V]):
+    """A model that holds one domain value."""
+
+    @classmethod
+    def from_domain(cls, value: _V) -> Self:
+        """The value as it is recorded."""
+        kind: Any = type(value)
+        return cls(**plan_of(cls, kind).written(value, ()))
+
+    def to_domain(self) -> _V:
+        """The value as it was recorded."""
+        kind, plan = _own_plan(type(self))
+        value: _V = kind(**(vars(self) if plan.plain else plan.read(self, ())))
+        return value
+
+
+def joined(kind: Callable[..., _V], *parts: object, **apart: object) -> _V:
+    """The domain value of that type, of the fields that the parts share with it and of those that are given.
+
+    Parts are models and metadata of objects. If two share a field, the later one counts.
+    """
+    copied: dict[str, object] = {}
+    for part in parts:
+        source: Any = type(part)
+        copied.update(plan_of(source, kind).read(part, apart))
+    copied.update(apart)
+    return kind(**copied)
+
+
+_Convert = Callable[[Any], Any]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+class Link(NamedTuple):
+    """A field of a model, and the field of a domain value that it is copied to by ``read`` and from by ``write``.
+
+    None stands for ``absent`` there.
+    """
+
+    here: str
+    there: str
+    read: _Convert = _same
+    write: _Convert = _same
+    absent: object = None
+
+    @property
+    def converted(self) -> bool:
+        """Whether not every value is the same on both sides."""
+        return self.read is not _same or self.write is not _same or self.absent is not None
+
+
+class Plan(NamedTuple):
+    """How a model, or another object with fields, shares fields with domain values of one type.
+
+    ``converted``: the links whose values are not just copied. ``whole``: the object is a model that has no other
+    fields, and values have all of them under the same names; ``plain``: all are just copied, too. ``get_here`` and
+    ``get_there``: the values of the fields ``here`` of the object, and ``there`` of a domain value.
+    """
+
+    here: tuple[str, ...]
+    there: tuple[str, ...]
+    converted: tuple[Link, ...]
+    whole: bool
+    plain: bool
+    get_here: Callable[[Any], Iterable[Any]]
+    get_there: Callable[[Any], Iterable[Any]]
+
+    def read(self, part: object, apart: Container[str]) -> dict[str, Any]:
+        """The shared fields of the object as domain values have them; those in ``apart`` are not converted."""
+        copied = vars(part).copy() if self.whole else dict(zip(self.there, self.get_here(part), strict=False))
+        for _, there, read, _, absent in self.converted:
+            if there not in apart:
+                found = copied[there]
+                copied[there] = absent if found is None else read(found)
+        return copied
+
+    def written(self, value: object, apart: Container[str]) -> dict[str, Any]:
+        """The shared fields of a domain value as the model has them; those in ``apart`` are not converted."""
+        copied = dict(zip(self.here, self.get_there(value), strict=False))
+        for here, _, _, write, absent in self.converted:
+            if here not in apart:
+                found = copied[here]
+                copied[here] = None if found is None or (absent is not None and found == absent) else write(found)
+        return copied
+
+
+@cache
+def plan_of(source: Hashable, kind: Hashable) -> Plan:
+    """The plan for a model, or another class with fields, and a type of domain values."""
+    names = field_names(kind)
+    whole = False
+    if isinstance(source, type) and issubclass(source, PartOf):
+        own = [_link(name, field) for name, field in source.model_fields.items() if name not in source.APART]
+        links = [link for link in own if link.there in names]
+        whole = [link.there for link in links] == list(source.model_fields)
+    else:
+        links = [Link(name, name) for name in field_names(source) if name in names]
+    here, there = tuple([link.here for link in links]), tuple([link.there for link in links])
+    converted = tuple([link for link in links if link.converted])
+    return Plan(here, there, converted, whole, whole and not converted, _getter(here), _getter(there))
+
+
+@cache
+def _own_plan(mirror: type[Mirror[Any]]) -> tuple[Any, Plan]:
+    """The type of domain values that a model holds, and the plan for it."""
+    kind = kind_of(mirror)
+    return kind, plan_of(mirror, kind)
+
+
+def _getter(names: Sequence[str]) -> Callable[[Any], Iterable[Any]]:
+    """The values of these attributes of an object."""
+    return attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, name) for name in names]
+
+
+@cache
+def kind_of(model: type[PartOf[Any]]) -> Any:
+    """The type of domain values, or the union of types, of which a model holds fields."""
+    of_bases = [base.__pydantic_generic_metadata__["args"] for base in model.__mro__ if issubclass(base, PartOf)]
+    return next(args[0] for args in of_bases if args and not isinstance(args[0], TypeVar))
+
+
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The names of the fields of a dataclass or a named tuple."""
+    return kind._fields if issubclass(kind, tuple) else tuple([each.name for each in fields(kind)])
+
+
+def _link(name: str, field: FieldInfo) -> Link:
+    there = next((each.name for each in field.metadata if isinstance(each, Named)), name)
+    absent = next((each.value for each in field.metadata if isinstance(each, Absent)), None)
+    return Link(name, there, *_conversions(field.annotation), absent)
+
+
+def _conversions(annotation: Any) -> tuple[_Convert, _Convert]:
+    """To the domain and from it, of what is not None."""
+    if isinstance(annotation, type) and issubclass(annotation, ApiModel):
+        return getattr(annotation, "to_domain", _same), getattr(annotation, "from_domain", _same)
+    choices = [each for each in get_args(annotation) if each not in (NoneType, Ellipsis)]
+    if len(choices) != 1:
+        return _same, _same
+    read, write = _conversions(choices[0])
+    return (_each(read), _each(write)) if get_origin(annotation) is tuple else (read, write)
+
+
+def _each(convert: _Convert) -> _Convert:
+    return convert if convert is _same else lambda values: tuple([convert(value) for value in values])
 
 
 @dataclass(frozen=True, slots=True)
@@ -357,11 +551,12 @@ MESSAGE_LIMIT: Final = 4096
 """Longest message in bytes as they are stored: a page."""
 
 
-def _shortened(message: object) -> object:
-    return cut(message, MESSAGE_LIMIT) if isinstance(message, str) else message
+def shortened_to(most_bytes: int) -> Callable[[object], object]:
+    """The validator that cuts a text to that many bytes."""
+    return lambda text: cut(text, most_bytes) if isinstance(text, str) else text
 
 
-Message = Annotated[str, Field(max_length=MESSAGE_LIMIT), BeforeValidator(_shortened)]
+Message = Annotated[str, Field(max_length=MESSAGE_LIMIT), BeforeValidator(shortened_to(MESSAGE_LIMIT))]
 """A sentence for a person; longer ones are cut."""
 
 _REASON: Final = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"

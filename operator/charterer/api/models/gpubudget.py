@@ -11,16 +11,21 @@ from pydantic import ConfigDict, Field, model_validator
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
+    Absent,
     ApiModel,
     LabelKey,
     Labels,
     LabelValue,
+    Mirror,
+    Named,
     ObjectName,
+    PartOf,
     PrinterColumn,
     ResourceKind,
     Rule,
     SpecAmount,
     SpecHourly,
+    joined,
     keyed_by,
     ruled,
     rules,
@@ -114,18 +119,14 @@ def _minutes(time_of_day: str) -> int:
     return int(hours) * 60 + int(minutes)
 
 
-class Moves(ApiModel):
+class Moves(Mirror[MoveLimits]):
     """Limits on resizing running jobs. A job that lost its nodes is restarted at any time."""
 
-    max_per_job_per_day: Annotated[int, Field(ge=0, le=1_000)] | None = None
+    max_per_job_per_day: Annotated[Annotated[int, Field(ge=0, le=1_000)] | None, Named("per_job_and_day")] = None
     """Maximum number of times that a job may be moved for money in any 24 hours, to another number of GPUs or another
     node. Absent: no maximum."""
     quiet_hours: Annotated[tuple[QuietHoursSpec, ...], Field(max_length=32, json_schema_extra=ATOMIC)] = ()
     """Hours in which no running job is moved for money, to another number of GPUs or another node."""
-
-    def to_domain(self) -> MoveLimits:
-        """The limits."""
-        return MoveLimits(self.max_per_job_per_day, tuple(hours.to_domain() for hours in self.quiet_hours))
 
 
 class Loans(StrEnum):
@@ -135,8 +136,15 @@ class Loans(StrEnum):
     ALLOWED = "Allowed"
 
 
-class GPUBudgetSpec(ApiModel):
+class GPUBudgetSpec(PartOf[Budget]):
     """The amount that may be spent, and the namespaces that it is for."""
+
+    APART = frozenset(
+        (
+            *("amount", "hard_limit", "opening_spend", "max_hourly_rate", "max_pays_per_hour_saved"),
+            *("currency", "currency_rate", "period", "loans", "weights"),
+        )
+    )
 
     model_config = ruled(
         Rule(
@@ -178,11 +186,11 @@ class GPUBudgetSpec(ApiModel):
         ),
     ] = "Etc/UTC"
     """The IANA time zone in which months begin and end, such as Europe/Berlin."""
-    namespace_selector: LabelSelector | None = None
+    namespace_selector: Annotated[LabelSelector | None, Named("selector"), Absent(NOTHING)] = None
     """The namespaces whose training jobs this budget pays for; {} selects all namespaces. Absent: none, for a budget
     that is only the parent of others. A namespace that a budget and its parent select is paid by the one below. If
     several other budgets select a namespace, the oldest budget pays."""
-    pool_selector: LabelSelector | None = None
+    pool_selector: Annotated[LabelSelector | None, Absent(EVERYTHING)] = None
     """The GPUPools that this budget's money may rent, by the labels of the GPUPools. Absent: all GPUPools. A job that
     runs in a GPUPool that is no longer selected runs on there until it ends or moves."""
     parent: ObjectName | None = None
@@ -216,7 +224,7 @@ class GPUBudgetSpec(ApiModel):
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""
-    moves: Moves | None = None
+    moves: Annotated[Moves | None, Absent(MoveLimits())] = None
     """Limits on resizing running jobs. Absent: jobs are resized whenever that pays. Starts and restarts are not
     limited."""
 
@@ -239,31 +247,21 @@ class GPUBudgetSpec(ApiModel):
             return price if price is None or currency is None else currency.dollars_hourly(price)
 
         ceiling = hourly(self.max_pays_per_hour_saved)
-        return Budget(
+        return joined(
+            Budget,
+            meta,
+            self,
             id=BudgetId(meta.name),
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            generation=meta.generation,
-            created=meta.created,
             amount=dollars(self.amount) or ZERO,
-            time_zone=self.time_zone,
-            selector=NOTHING if self.namespace_selector is None else self.namespace_selector.to_domain(),
-            mode=self.mode,
             hard_limit=dollars(self.hard_limit),
             max_hourly_rate=hourly(self.max_hourly_rate),
             opening_spend=dollars(self.opening_spend),
             weights=tuple((item.priority_class_name, item.weight) for item in self.weights),
             balance=balance,
-            deleting=meta.deleting,
             guarded=FINALIZER_IN_USE in meta.finalizers,
-            carry_over_percent=self.carry_over_percent,
-            exploration_percent=self.exploration_percent,
-            moves=MoveLimits() if self.moves is None else self.moves.to_domain(),
             rate_ceiling=None if ceiling is None else Rate(ceiling.dollars_per_second),
             unreadable=unreadable,
-            pool_selector=EVERYTHING if self.pool_selector is None else self.pool_selector.to_domain(),
             currency=currency,
-            parent=None if self.parent is None else BudgetId(self.parent),
             lends=self.loans is Loans.ALLOWED,
         )
 

@@ -11,16 +11,20 @@ from pydantic import Field, PlainSerializer, PlainValidator, WithJsonSchema
 
 from charterer.api.models.base import (
     ATOMIC,
+    Absent,
     Amount,
     ApiModel,
     Cents,
     Conditions,
     Hourly,
+    Mirror,
     ObjectName,
+    PartOf,
     Rule,
     SignedAmount,
     SignedCents,
     Time,
+    joined,
     rules,
 )
 from charterer.api.models.machine_state import BudgetStatistics, ClassCostStatistics, PackedStatistics, packed
@@ -278,7 +282,7 @@ LOANS_SHOWN = 10
 """Loans that a status lists."""
 
 
-class LoanStatus(ApiModel):
+class LoanStatus(Mirror[Loan]):
     """A budget aims at less in this month, and another one at more."""
 
     lender: ObjectName
@@ -287,11 +291,6 @@ class LoanStatus(ApiModel):
     """The GPUBudget that may spend it."""
     amount: Cents
     """Dollars."""
-
-    @classmethod
-    def from_domain(cls, loan: Loan) -> Self:
-        """The loan as it is shown."""
-        return cls(lender=loan.lender, borrower=loan.borrower, amount=loan.amount)
 
 
 class BorrowedStatus(ApiModel):
@@ -307,8 +306,10 @@ ATTRIBUTIONS_SHOWN: Final = 100
 """Number of receivers of money that a status shows."""
 
 
-class PeriodSpent(ApiModel):
+class PeriodSpent(Mirror[PastPeriod]):
     """A past period."""
+
+    APART = frozenset(("borrowed",))
 
     start: Time
     """When the period began."""
@@ -323,20 +324,21 @@ class PeriodSpent(ApiModel):
     def from_domain(cls, period: PastPeriod) -> Self:
         """The period as it is recorded."""
         lent = tuple(BorrowedStatus(lender=name, amount=amount) for name, amount in period.borrowed.items())
-        return cls(start=period.start, spent=period.spent, aim=period.aim, borrowed=lent)
+        return cls.copy_of(period, borrowed=lent)
 
     def to_domain(self) -> PastPeriod:
         """The period as it was recorded."""
-        lent = {BudgetId(each.lender): each.amount for each in self.borrowed}
-        return PastPeriod(self.start, self.spent, self.aim, lent)
+        return joined(PastPeriod, self, borrowed={BudgetId(each.lender): each.amount for each in self.borrowed})
 
 
 _NO_PROFILE: Final = "(none)"
 """The name of the class of all jobs without a profile: with an empty one its row would be taken for another's."""
 
 
-class ClassCost(ApiModel):
+class ClassCost(PartOf[ClassHistory]):
     """Costs of the finished jobs of a class: sums in which the weight of a job halves in 30 days."""
+
+    APART = frozenset(("name",))
 
     name: Annotated[str, Field(max_length=317)] = ""
     """The SpeedupProfile as namespace/name, or "(none)" for jobs without a profile."""
@@ -350,15 +352,17 @@ class ClassCost(ApiModel):
     @classmethod
     def from_domain(cls, name: ClassId, history: ClassHistory) -> Self:
         """The sums as they are recorded."""
-        return cls(name=str(name) or _NO_PROFILE, jobs=history.jobs, predicted=history.predicted, actual=history.actual)
+        return cls.copy_of(history, name=str(name) or _NO_PROFILE)
 
     def to_domain(self, statistics: ClassCostStatistics) -> ClassHistory:
         """The history of the class, with the statistics that the machine state holds."""
-        return ClassHistory(jobs=self.jobs, predicted=self.predicted, actual=self.actual, **dict(statistics))
+        return joined(ClassHistory, self, statistics)
 
 
-class GPUBudgetRecord(ApiModel):
+class GPUBudgetRecord(PartOf[Balance]):
     """The ledger: written once for each event, never recomputed."""
+
+    APART = frozenset(("period_start", "settled", "lifetime", "folded", "classes", "machine_state"))
 
     period_start: Time | None = None
     """When the current period began."""
@@ -370,15 +374,15 @@ class GPUBudgetRecord(ApiModel):
     """UIDs of rentals that are counted in settled and lifetime and whose objects may still exist."""
     history: Annotated[tuple[PeriodSpent, ...], Field(max_length=PERIODS_KEPT, json_schema_extra=ATOMIC)] = ()
     """Past periods, oldest first."""
-    carried: SignedAmount | None = None
+    carried: Annotated[SignedAmount | None, Absent(ZERO)] = None
     """Dollars carried over from the previous period; negative if it was overspent."""
     classes: Annotated[tuple[ClassCost, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
     """Costs of finished jobs by class. From them Charterer learns how far its predictions are off."""
-    jobs_cost: Amount | None = None
+    jobs_cost: Annotated[Amount | None, Absent(ZERO)] = None
     """Dollars that the GPUs of all finished jobs cost, without idle and starting nodes."""
     counted_through: Time | None = None
     """All jobs that finished up to this time are counted in classes and jobsCost."""
-    costs: BudgetCosts | None = None
+    costs: Annotated[BudgetCosts | None, Absent(Costs())] = None
     """The dollars spent by cause, since this budget exists."""
     machine_state: PackedStatistics | None = None
     """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
@@ -395,7 +399,7 @@ class GPUBudgetRecord(ApiModel):
             return cls()
         statistics = BudgetStatistics(
             classes={
-                str(name): ClassCostStatistics.from_domain(history)
+                str(name): ClassCostStatistics.copy_of(history)
                 for name, history in sorted(balance.class_history.items())
             },
             counted=dict(sorted(balance.counted.items())),
@@ -405,19 +409,16 @@ class GPUBudgetRecord(ApiModel):
         counted = {} if kept is None else kept.counted
         left_out = [finished for uid, finished in balance.counted.items() if uid not in counted]
         through = [*left_out, *([] if balance.counted_through is None else [balance.counted_through])]
-        return cls(
+        return cls.copy_of(
+            balance,
             period_start=balance.period_start,
             settled=balance.settled,
             lifetime=balance.lifetime,
             folded=tuple(sorted(balance.folded)),
-            history=tuple(PeriodSpent.from_domain(period) for period in balance.history),
-            carried=None if balance.carried == ZERO else balance.carried,
             classes=tuple(
                 ClassCost.from_domain(name, history) for name, history in sorted(balance.class_history.items())
             ),
-            jobs_cost=None if balance.jobs_cost == ZERO else balance.jobs_cost,
             counted_through=max(through, default=None),
-            costs=BudgetCosts.from_domain(balance.costs),
             machine_state=machine_state,
         )
 
@@ -443,18 +444,16 @@ class GPUBudgetRecord(ApiModel):
             for cost in self.classes
             if (name := cost.name.removeprefix(_NO_PROFILE)) in statistics.classes
         }
-        balance = Balance(
+        balance = joined(
+            Balance,
+            self,
             period_start=self.period_start,
             settled=self.settled or ZERO,
             lifetime=self.lifetime or ZERO,
             folded=frozenset(self.folded),
-            history=tuple(period.to_domain() for period in self.history),
-            carried=self.carried or ZERO,
             class_history=histories,
-            jobs_cost=self.jobs_cost or ZERO,
             counted=statistics.counted,
             counted_through=through,
-            costs=Costs() if self.costs is None else self.costs.to_domain(),
         )
         return balance, unreadable
 

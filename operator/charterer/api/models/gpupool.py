@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import fields
 from decimal import Decimal
 from enum import StrEnum
 from typing import Annotated, Final, Self
@@ -14,22 +13,27 @@ from charterer.api.metadata import ObjectMeta, thousandths
 from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
+    Absent,
     ApiModel,
     Conditions,
     Hourly,
     HourlyCents,
     Labels,
     Message,
+    Mirror,
+    Named,
     ObjectName,
+    PartOf,
     PrinterColumn,
     ResourceKind,
     Rule,
     SpecHourly,
     Time,
+    joined,
     ruled,
     rules,
 )
-from charterer.api.models.clouds import CloudChoice, cloud_rules
+from charterer.api.models.clouds import CLOUD_FIELDS, CloudChoice, cloud_rules
 from charterer.api.models.machine_state import (
     InterruptionsStatus,
     LaunchesStatus,
@@ -39,7 +43,7 @@ from charterer.api.models.machine_state import (
 )
 from charterer.api.models.widths import CUT_ONCE, RESOURCE_ONCE, SHARED_ONCE, GpuResource, PartitionSpec, PoolSharing
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.node_demands import NO_TRAITS, NodeTaint, NodeTraits, TaintEffect
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
@@ -71,7 +75,7 @@ def quantity(amount: int) -> str:
     return f"{amount}m" if rest else str(whole)
 
 
-class SeenTaint(ApiModel):
+class SeenTaint(Mirror[NodeTaint]):
     """A taint."""
 
     key: str
@@ -82,8 +86,10 @@ class SeenTaint(ApiModel):
     """NoSchedule or NoExecute."""
 
 
-class NodeTraitsStatus(ApiModel):
+class NodeTraitsStatus(Mirror[NodeTraits]):
     """What a node shows to the scheduler."""
+
+    APART = frozenset(("labels", "resources", "room"))
 
     labels: dict[str, str] = Field(default_factory=dict)
     """Labels that all nodes have."""
@@ -95,19 +101,13 @@ class NodeTraitsStatus(ApiModel):
     @classmethod
     def from_domain(cls, traits: NodeTraits) -> Self:
         """The traits as they are recorded."""
-        return cls(
-            labels=dict(traits.labels),
-            taints=tuple([SeenTaint.copy_of(taint) for taint in traits.taints]),
-            resources={name: quantity(amount) for name, amount in traits.room},
-        )
+        room = {name: quantity(amount) for name, amount in traits.room}
+        return cls.copy_of(traits, labels=dict(traits.labels), resources=room)
 
     def to_domain(self) -> NodeTraits:
         """The traits as they were recorded."""
-        return NodeTraits(
-            tuple(sorted(self.labels.items())),
-            tuple([NodeTaint(taint.key, taint.value, taint.effect) for taint in self.taints]),
-            tuple(sorted([(name, thousandths(amount)) for name, amount in self.resources.items()])),
-        )
+        room = tuple(sorted([(name, thousandths(amount)) for name, amount in self.resources.items()]))
+        return joined(NodeTraits, self, labels=tuple(sorted(self.labels.items())), room=room)
 
 
 # What a pool's nodes cost, where that is not the list price.
@@ -130,17 +130,13 @@ _Percentage = Annotated[
 ]
 
 
-class CommittedSpec(ApiModel):
+class CommittedSpec(Mirror[Commitment]):
     """That all of the pool's nodes are paid for until a day, used or not."""
 
     until: Time
     """When the commitment ends. From then on the pool is like any other, at the cloud's list price."""
     budget: ObjectName
     """Name of the GPUBudget that pays. No other budget rents in the pool."""
-
-    def to_domain(self) -> Commitment:
-        """The commitment."""
-        return Commitment(self.until, BudgetId(self.budget))
 
 
 class PoolPrice(ApiModel):
@@ -176,8 +172,12 @@ class PoolPrice(ApiModel):
         return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
-class GPUPoolSpec(CloudChoice):
+class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
+
+    APART = frozenset(
+        (*CLOUD_FIELDS, "partition", "sharing", "price", "resources", "start_seconds", "cooldown_seconds")
+    )
 
     model_config = ruled(
         *cloud_rules(),
@@ -206,7 +206,9 @@ class GPUPoolSpec(CloudChoice):
     ] = CapacityType.ON_DEMAND
     """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
     Allowed run on them."""
-    resource: Annotated[GpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, RESOURCE_ONCE)))] = GPU_RESOURCE
+    resource: Annotated[
+        GpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, RESOURCE_ONCE))), Named("device")
+    ] = GPU_RESOURCE
     """Name of the GPUs in a node's resources, by the device plugin of their maker, such as amd.com/gpu. Only jobs whose
     GPUs are of this name run there."""
     partition: PartitionSpec | None = None
@@ -217,7 +219,7 @@ class GPUPoolSpec(CloudChoice):
     job's."""
     price: PoolPrice | None = None
     """Price of a node. Absent: the cloud's list price."""
-    labels: Labels = Field(default_factory=dict)
+    labels: Annotated[Labels, Named("node_labels")] = Field(default_factory=dict)
     """Labels of the nodes, beside those that their cloud tells and those that NVIDIA's feature discovery or AMD's node
     labeller writes. A job whose
     template selects nodes by a label runs in pools whose nodes are known to have it. Karpenter gives them to its nodes;
@@ -230,7 +232,7 @@ class GPUPoolSpec(CloudChoice):
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
     """Seconds for which no node is asked for in this pool after the cloud refused one. Each time in a row it is
     twice as long, up to 15 minutes after a stock-out and an hour after other refusals."""
-    learn_waits: bool = True
+    learn_waits: Annotated[bool, Named("learns_waits")] = True
     """Whether past refusals and starts count: jobs then expect nodes as late as they usually came at this hour of the
     week. false: a node is expected after startSeconds."""
 
@@ -238,37 +240,27 @@ class GPUPoolSpec(CloudChoice):
         """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
         price = self.price or PoolPrice()
         statistics = recorded_statistics(record.machine_state)
-        return Pool(
+        return joined(
+            Pool,
+            meta,
+            self,
+            record,
             id=PoolId(meta.name),
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            generation=meta.generation,
-            created=meta.created,
             cloud=self.cloud_of(meta),
-            max_nodes=self.max_nodes,
-            capacity_type=self.capacity_type,
             start_seconds=float(self.start_seconds),
             cooldown_seconds=float(self.cooldown_seconds),
             price_override=price.hourly,
-            offering=None if record.offering is None else record.offering.to_domain(),
-            quote=None if record.quote is None else record.quote.to_domain(),
-            deleting=meta.deleting,
-            deleted=meta.deleted,
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
             price_adjusted_until=price.adjustment_until,
             committed=None if price.committed is None else price.committed.to_domain(),
-            cooled=tuple([each.to_domain() for each in record.cooled]),
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
             lifetimes=statistics.known_lifetimes,
             launches=statistics.known_launches,
-            learns_waits=self.learn_waits,
             set_uid=_set_uid(meta),
             partition=None if (cut := self.partition or self.sharing) is None else cut.to_domain(),
-            node_labels=self.labels,
             node_resources={name: thousandths(amount) for name, amount in self.resources.items()},
-            device=self.resource,
         )
 
 
@@ -293,7 +285,7 @@ _SOURCE_CHARACTERS: Final = 512 + 64
 """An endpoint, and the words around it."""
 
 
-class OfferingStatus(ApiModel):
+class OfferingStatus(Mirror[Offering]):
     """Hardware of one node of the pool."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
@@ -313,30 +305,21 @@ class OfferingStatus(ApiModel):
     """Name of the GPUs or slices in a node's resources."""
     slices_per_gpu: Annotated[int, Field(ge=1, le=8)] = 1
     """Number of slices of one GPU, or of jobs that share it; 1 where GPUs are whole."""
-    traits: NodeTraitsStatus | None = None
+    traits: Annotated[NodeTraitsStatus | None, Absent(NO_TRAITS)] = None
     """What a node shows to the scheduler: as nodes did that came, or as far as the cloud says it."""
     traits_seen: int = 0
     """The metadata.generation of the pool when its nodes showed the traits; 0 where the cloud says them. After a change
     of the spec, nodes are expected to show what cloud and spec say."""
 
-    @classmethod
-    def from_domain(cls, offering: Offering) -> Self:
-        """The offering as it is recorded."""
-        traits = None if offering.traits == NO_TRAITS else NodeTraitsStatus.from_domain(offering.traits)
-        return cls(**{field.name: getattr(offering, field.name) for field in fields(offering)} | {"traits": traits})
 
-    def to_domain(self) -> Offering:
-        """The offering as it was recorded."""
-        traits = NO_TRAITS if self.traits is None else self.traits.to_domain()
-        return Offering(**dict(self) | {"traits": traits})
-
-
-class QuoteStatus(ApiModel):
+class QuoteStatus(Mirror[Quote]):
     """The price of one node."""
 
-    hourly: Hourly
+    APART = frozenset(("history",))
+
+    hourly: Annotated[Hourly, Named("price")]
     """Dollars per hour."""
-    worst_hourly: Hourly
+    worst_hourly: Annotated[Hourly, Named("worst")]
     """Maximum dollars per hour that a node launched now can ever cost."""
     billing_minimum_seconds: int
     """Minimum number of seconds that the cloud bills."""
@@ -347,25 +330,11 @@ class QuoteStatus(ApiModel):
     listed: Hourly | None = None
     """The cloud's own price, where spec.price made it another."""
 
-    @classmethod
-    def from_domain(cls, quote: Quote) -> Self:
-        """The quote as it is recorded."""
-        return cls(
-            hourly=quote.price,
-            worst_hourly=quote.worst,
-            billing_minimum_seconds=quote.billing_minimum_seconds,
-            source=quote.source,
-            as_of=quote.as_of,
-            listed=quote.listed,
-        )
 
-    def to_domain(self) -> Quote:
-        """The quote as it was recorded."""
-        return Quote(self.hourly, self.worst_hourly, self.billing_minimum_seconds, self.source, self.as_of, self.listed)
-
-
-class CoolDownStatus(ApiModel):
+class CoolDownStatus(Mirror[CoolDown]):
     """What the cloud refused, and until when it is not asked for again."""
+
+    APART = frozenset(("by",))
 
     kind: RefusalKind
     """The reason, such as StockOut or QuotaExceeded."""
@@ -387,25 +356,13 @@ class CoolDownStatus(ApiModel):
     @classmethod
     def from_domain(cls, cooled: CoolDown) -> Self:
         """The cool-down as it is recorded."""
-        return cls(
-            kind=cooled.kind,
-            scope=cooled.scope,
-            where=cooled.where[:253],
-            code=cooled.code[:128],
-            message=cooled.message,
-            since=cooled.since,
-            until=cooled.until,
-            times=min(cooled.times, 1_000_000),
-        )
-
-    def to_domain(self) -> CoolDown:
-        """The cool-down as it was recorded."""
-        said = self.kind, self.scope, self.where, self.code, self.message
-        return CoolDown(*said, self.since, self.until, self.times)
+        return cls.copy_of(cooled, where=cooled.where[:253], code=cooled.code[:128], times=min(cooled.times, 1_000_000))
 
 
-class GPUPoolRecord(ApiModel):
+class GPUPoolRecord(PartOf[Pool]):
     """The part of the status that must survive a restart: the cloud's last answers and the pool's cool-down."""
+
+    APART = frozenset(("machine_state",))
 
     offering: OfferingStatus | None = None
     """Hardware of one node, as the cloud last reported it. Used until the cloud answers again."""
@@ -419,12 +376,7 @@ class GPUPoolRecord(ApiModel):
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
         """The pool's record."""
-        return cls(
-            machine_state=packed_statistics(pool.lifetimes, pool.launches),
-            offering=None if pool.offering is None else OfferingStatus.from_domain(pool.offering),
-            quote=None if pool.quote is None else QuoteStatus.from_domain(pool.quote),
-            cooled=tuple([CoolDownStatus.from_domain(each) for each in pool.cooled]),
-        )
+        return cls.copy_of(pool, machine_state=packed_statistics(pool.lifetimes, pool.launches))
 
 
 class PoolState(StrEnum):

@@ -20,6 +20,7 @@ from charterer.api.models.base import (
     PrinterColumn,
     ResourceKind,
     Rule,
+    joined,
     keyed_by,
     partial_schema,
     ruled,
@@ -173,14 +174,8 @@ class GPUPoolSetSpec(ApiModel):
             manifests = self.manifests(meta.name)
         except ValueError as error:
             raise meta.invalid("spec", "InvalidSpec", str(error)) from error
-        return PoolSet(
-            id=PoolSetId(meta.name),
-            uid=meta.uid,
-            generation=meta.generation,
-            created=meta.created,
-            deleting=meta.deleting,
-            pools={pool: _declared(pool, manifest, meta) for pool, manifest in manifests.items()},
-        )
+        pools = {pool: _declared(pool, manifest, meta) for pool, manifest in manifests.items()}
+        return joined(PoolSet, meta, id=PoolSetId(meta.name), pools=pools)
 
 
 def _declared(pool: PoolId, manifest: PoolManifest, of: ObjectMeta) -> DeclaredPool:

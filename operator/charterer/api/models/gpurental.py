@@ -12,26 +12,29 @@ from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
     Amount,
-    ApiModel,
     Hourly,
     Labels,
     Message,
+    Mirror,
+    Named,
     NodeHourly,
     ObjectName,
+    PartOf,
     PrinterColumn,
     ResourceKind,
     Rule,
     Time,
     cut,
     dump,
+    joined,
     ruled,
     rules,
     stored_bytes,
 )
-from charterer.api.models.clouds import ONE_CLOUD, CloudChoice
+from charterer.api.models.clouds import CLOUD_FIELDS, ONE_CLOUD, CloudChoice
 from charterer.api.models.trainingjob_status import RunNumber
 from charterer.domain.cost_row import USES_KEPT, Payer, RecordedCost, Use
-from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
+from charterer.domain.ids import RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
 from charterer.domain.time import LAST, Instant
@@ -44,8 +47,10 @@ USES_BYTES: Final = 384 * 1024
 """Most bytes of the uses in a status."""
 
 
-class UseStatus(ApiModel):
+class UseStatus(PartOf[Use | Payer]):
     """GPUs of the node that a run of a job holds or held. It stays when the job is deleted."""
+
+    APART = frozenset(("payer",))
 
     namespace: ObjectName
     """Namespace of the TrainingJob."""
@@ -71,19 +76,7 @@ class UseStatus(ApiModel):
     @classmethod
     def from_domain(cls, use: Use) -> Self:
         """The use as it is recorded."""
-        payer = use.payer
-        return cls(
-            namespace=payer.namespace,
-            job=payer.job,
-            job_uid=payer.job_uid,
-            run=payer.run,
-            job_class=payer.job_class,
-            user=cut(payer.user, _USER_BYTES),
-            labels=dict(payer.labels),
-            gpus=use.gpus,
-            since=use.since,
-            until=use.until,
-        )
+        return cls.copy_of(use.payer, use, user=cut(use.payer.user, _USER_BYTES))
 
     def to_domain(self) -> Use:
         """The use as it was recorded."""
@@ -105,7 +98,7 @@ def kept_uses(uses: Sequence[Use], since: Instant | None) -> tuple[tuple[UseStat
     return tuple([status for place, (_, status) in enumerate(made) if place not in dropped]), since
 
 
-class RecordedStatus(ApiModel):
+class RecordedStatus(Mirror[RecordedCost]):
     """How much of what the node cost is in the record of costs."""
 
     through: Time
@@ -117,15 +110,6 @@ class RecordedStatus(ApiModel):
     correcting: bool = False
     """Whether a correction of them is being put on record."""
 
-    @classmethod
-    def from_domain(cls, recorded: RecordedCost) -> Self:
-        """The sums as they are recorded."""
-        return cls(through=recorded.through, cost=recorded.cost, parts=recorded.parts, correcting=recorded.correcting)
-
-    def to_domain(self) -> RecordedCost:
-        """The sums as they were recorded."""
-        return RecordedCost(self.through, self.cost, self.parts, self.correcting)
-
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
 
@@ -135,31 +119,24 @@ _Phase = Annotated[
 ]
 
 
-class GangSpec(ApiModel):
+class GangSpec(Mirror[Gang]):
     """Nodes that a job needs at once, of which this is one. Fewer are of no use to the job."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
     """Name that the rentals of these nodes share, and no others that exist at the same time."""
-    job: Annotated[str, Field(max_length=317)]
+    job: Annotated[str, Field(max_length=317), Named("job_name")]
     """The TrainingJob, as namespace/name."""
-    job_uid: Annotated[str, Field(min_length=1, max_length=63)]
+    job_uid: Annotated[str, Field(min_length=1, max_length=63), Named("job")]
     """The UID of the TrainingJob."""
     nodes: Annotated[int, Field(ge=2, le=10_000)]
     """Number of new nodes that the job needs at least to start."""
 
-    @classmethod
-    def from_domain(cls, gang: Gang) -> Self:
-        """The gang as it is written."""
-        return cls(name=gang.name, job=gang.job_name, job_uid=gang.job, nodes=gang.nodes)
 
-    def to_domain(self) -> Gang:
-        """The gang as it was written."""
-        return Gang(self.name, JobId(self.job_uid), self.job, self.nodes)
-
-
-class GPURentalSpec(CloudChoice):
+class GPURentalSpec(CloudChoice, PartOf[Rental]):
     """The intent to rent one node. It never changes. Cloud and capacity type are those of the GPUPool: with them the
     node can be ended also when that object is gone."""
+
+    APART = frozenset((*CLOUD_FIELDS, "instance"))
 
     model_config = ruled(
         Rule(IMMUTABLE, "the spec of a GPURental never changes: it is what was decided and reserved"), ONE_CLOUD
@@ -173,7 +150,7 @@ class GPURentalSpec(CloudChoice):
     """Name of the GPUBudget that pays for the node. It never changes."""
     reserved: Amount
     """Dollars held back from the budget's hard limit until the rental has ended: its worst-case cost."""
-    worst_hourly: Hourly
+    worst_hourly: Annotated[Hourly, Named("worst")]
     """Maximum dollars per hour that the node can cost."""
     instance: Annotated[str, Field(max_length=253)] | None = None
     """The cloud's identifier of the machine, for a machine that was not asked for."""
@@ -182,63 +159,34 @@ class GPURentalSpec(CloudChoice):
 
     def to_domain(self, meta: ObjectMeta, record: GPURentalRecord) -> Rental:
         """The rental. That of a machine that was not asked for knows its instance before its status does."""
-        instance = record.instance or self.instance
-        return Rental(
+        return joined(
+            Rental,
+            meta,
+            self,
+            record,
             id=RentalId(meta.name),
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-            pool=PoolId(self.pool),
             cloud=self.cloud_of(meta),
-            capacity_type=self.capacity_type,
-            budget=BudgetId(self.budget),
-            created=meta.created,
             phase=record.phase or RentalPhase.REQUESTED,
-            reserved=self.reserved,
-            worst=self.worst_hourly,
-            billing_minimum_seconds=record.billing_minimum_seconds,
-            segments=tuple(segment.to_domain() for segment in record.segments),
-            instance=None if instance is None else InstanceId(instance),
-            provider_id=record.provider_id,
-            node=None if record.node is None else NodeName(record.node),
-            launched=record.launched_at,
-            ready=record.ready_at,
-            ended=record.ended_at,
-            missing_since=record.missing_since,
-            named=record.named_at,
-            cost=record.cost,
-            released_because=record.released_because,
-            deleting=meta.deleting,
+            instance=record.instance or self.instance,
             released=record.released_at or meta.deleted,
-            held_by=record.held_by,
-            gang=None if self.gang is None else self.gang.to_domain(),
-            uses=tuple([use.to_domain() for use in record.uses]),
-            uses_since=record.uses_since,
-            recorded=None if record.recorded is None else record.recorded.to_domain(),
         )
 
 
-class SegmentStatus(ApiModel):
+class SegmentStatus(Mirror[PriceSegment]):
     """The price from one time on, until the next segment or the end of the rental."""
 
     since: Time
     """When the price began to hold."""
-    hourly: NodeHourly
+    hourly: Annotated[NodeHourly, Named("price")]
     """Dollars per hour."""
     listed: NodeHourly | None = None
     """The cloud's own price, where spec.price of the GPUPool made it another."""
 
-    @classmethod
-    def from_domain(cls, segment: PriceSegment) -> Self:
-        """The segment as it is recorded."""
-        return cls(since=segment.since, hourly=segment.price, listed=segment.listed)
 
-    def to_domain(self) -> PriceSegment:
-        """The segment as it was recorded."""
-        return PriceSegment(self.since, self.hourly, self.listed)
-
-
-class GPURentalRecord(ApiModel):
+class GPURentalRecord(PartOf[Rental]):
     """History of the rental. Times are the cloud's."""
+
+    APART = frozenset(("phase",))
 
     phase: _Phase | None = None
     """Requested, Starting (a machine was found), Ready (the node is ready for pods), Draining (to be ended) or Ended
@@ -249,13 +197,13 @@ class GPURentalRecord(ApiModel):
     """The spec.providerID of the Node."""
     node: ObjectName | None = None
     """Name of the Node."""
-    launched_at: Time | None = None
+    launched_at: Annotated[Time | None, Named("launched")] = None
     """When billing began."""
-    ready_at: Time | None = None
+    ready_at: Annotated[Time | None, Named("ready")] = None
     """When the node was first ready for pods."""
-    ended_at: Time | None = None
+    ended_at: Annotated[Time | None, Named("ended")] = None
     """When billing ended."""
-    named_at: Time | None = None
+    named_at: Annotated[Time | None, Named("named")] = None
     """When the cloud named the machine in its reply, which is before its list shows it."""
     missing_since: Time | None = None
     """When the cloud's list first lacked the machine. It counts as ended when a later list lacks it too."""
@@ -267,7 +215,7 @@ class GPURentalRecord(ApiModel):
     """Dollars that the rental cost, once that is final."""
     released_because: Message = ""
     """Why the rental is ended."""
-    released_at: Time | None = None
+    released_at: Annotated[Time | None, Named("released")] = None
     """When it was decided to end the rental."""
     held_by: Message = ""
     """Pods of others that live on the node and keep it from being ended for now."""
@@ -282,26 +230,7 @@ class GPURentalRecord(ApiModel):
     def from_domain(cls, rental: Rental) -> Self:
         """The rental's record; of too many bytes of uses the oldest that ended are left out."""
         uses, uses_since = kept_uses(rental.uses, rental.uses_since)
-        return cls(
-            phase=rental.phase,
-            instance=rental.instance,
-            provider_id=rental.provider_id,
-            node=rental.node,
-            launched_at=rental.launched,
-            ready_at=rental.ready,
-            ended_at=rental.ended,
-            missing_since=rental.missing_since,
-            named_at=rental.named,
-            segments=tuple(SegmentStatus.from_domain(segment) for segment in rental.segments),
-            billing_minimum_seconds=rental.billing_minimum_seconds,
-            cost=rental.cost,
-            released_because=rental.released_because,
-            released_at=rental.released,
-            held_by=rental.held_by,
-            uses=uses,
-            uses_since=uses_since,
-            recorded=None if rental.recorded is None else RecordedStatus.from_domain(rental.recorded),
-        )
+        return cls.copy_of(rental, phase=rental.phase, uses=uses, uses_since=uses_since)
 
 
 class GPURentalStatus(GPURentalRecord):

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import Field, field_validator, model_validator
 
-from charterer.api.models.base import ATOMIC, ApiModel, Time
+from charterer.api.models.base import ATOMIC, ApiModel, Mirror, Time, joined
 from charterer.api.models.machine_state import MachineContent
 from charterer.domain.ids import ClassId
 from charterer.domain.profile import (
@@ -44,7 +44,7 @@ Samples = Annotated[int, Field(ge=1, le=MOST_SAMPLES)]
 GpuType = Annotated[str, Field(min_length=1, max_length=63)]
 
 
-class BatchTermsStatus(ApiModel):
+class BatchTermsStatus(Mirror[BatchTerms]):
     """Batch sizes in samples."""
 
     own: Samples
@@ -63,15 +63,6 @@ class BatchTermsStatus(ApiModel):
         if self.smallest_per_gpu > self.largest_per_gpu:
             raise ValueError(f"smallestPerGpu {self.smallest_per_gpu} exceeds largestPerGpu {self.largest_per_gpu}")
         return self
-
-    @classmethod
-    def from_domain(cls, terms: BatchTerms) -> Self:
-        """The batch sizes as they are recorded."""
-        return cls.copy_of(terms)
-
-    def to_domain(self) -> BatchTerms:
-        """The batch sizes."""
-        return BatchTerms(**dict(self))
 
 
 class LearnedNoise(ApiModel):
@@ -123,7 +114,7 @@ class LearnedPhaseStatus(ApiModel):
     """Speeds by GPU type and number of GPUs, in this order."""
 
 
-class FailedWidthStatus(ApiModel):
+class FailedWidthStatus(Mirror[FailedWidth]):
     """A width on which runs failed before any was measured there."""
 
     gpu_type: GpuType
@@ -140,21 +131,13 @@ class FailedWidthStatus(ApiModel):
     @classmethod
     def from_domain(cls, failed: FailedWidth) -> Self:
         """The width as it is recorded."""
-        return cls(
-            gpu_type=failed.gpu_type,
-            gpus=failed.gpus,
-            failures=failed.failures,
-            at=failed.at,
-            message=failed.message[:_MESSAGE_LIMIT],
-        )
-
-    def to_domain(self) -> FailedWidth:
-        """The width as it was recorded."""
-        return FailedWidth(self.gpu_type, self.gpus, self.failures, self.at, self.message)
+        return cls.copy_of(failed, message=failed.message[:_MESSAGE_LIMIT])
 
 
-class LearnedPair(ApiModel):
+class LearnedPair(Mirror[PairSpeed]):
     """The speed of the class beside another one on the same GPU."""
+
+    APART = frozenset(("beside",))
 
     gpu_type: GpuType
     """Type of the shared GPU, such as Tesla-V100-SXM2-16GB-mps-2."""
@@ -168,12 +151,11 @@ class LearnedPair(ApiModel):
     @classmethod
     def from_domain(cls, pair: PairSpeed) -> Self:
         """The pair as it is recorded; what is kept has four digits."""
-        kept = max(round(pair.kept, 4), 1e-4)
-        return cls(gpu_type=pair.gpu_type, beside=str(pair.beside), kept=kept, reports=pair.reports)
+        return cls.copy_of(pair, beside=str(pair.beside), kept=max(round(pair.kept, 4), 1e-4))
 
     def to_domain(self) -> PairSpeed:
         """The pair as it was recorded."""
-        return PairSpeed(self.gpu_type, ClassId.parse(self.beside), self.kept, self.reports)
+        return joined(PairSpeed, self, beside=ClassId.parse(self.beside))
 
 
 class LearnedCurves(ApiModel):

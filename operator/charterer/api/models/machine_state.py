@@ -7,12 +7,11 @@ import binascii
 import logging
 import zlib
 from abc import abstractmethod
-from dataclasses import replace
 from typing import Annotated, ClassVar, Final, Self, TypeVar
 
 from pydantic import Field, ValidationError
 
-from charterer.api.models.base import ApiModel, Time, dump_json
+from charterer.api.models.base import ApiModel, Mirror, PartOf, Time, dump_json
 from charterer.domain.budget import ClassHistory
 from charterer.domain.pool import (
     BAND_ENDS,
@@ -100,7 +99,7 @@ _DROPPED_AT_ONCE: Final = 8
 _Dollars = Annotated[float, Field(ge=0)]
 
 
-class ClassCostStatistics(ApiModel):
+class ClassCostStatistics(PartOf[ClassHistory]):
     """The part of ``domain.budget.ClassHistory`` that ``status.classes`` does not show."""
 
     squares: _Dollars
@@ -108,11 +107,6 @@ class ClassCostStatistics(ApiModel):
     at: Time
     arrivals: _Dollars = 0.0
     recent_arrivals: _Dollars = 0.0
-
-    @classmethod
-    def from_domain(cls, history: ClassHistory) -> Self:
-        """The statistics as they are recorded."""
-        return cls.copy_of(history)
 
 
 class BudgetStatistics(MachineContent):
@@ -151,7 +145,7 @@ _DIGITS: Final = 4
 # --- machineState -----------------------------------------------------------------------------------------------------
 
 
-class LifetimeStatistics(ApiModel):
+class LifetimeStatistics(Mirror[NodeLifetimes]):
     """``domain.pool.NodeLifetimes`` of a pool from which a node has ended."""
 
     deaths: _ByBand
@@ -165,17 +159,8 @@ class LifetimeStatistics(ApiModel):
     counted: tuple[str, ...]
     ordinal: Annotated[int, Field(ge=0)] = 0
 
-    @classmethod
-    def from_domain(cls, lifetimes: NodeLifetimes) -> Self | None:
-        """The statistics as they are recorded; None where nothing was counted."""
-        return None if lifetimes.at is None else cls.copy_of(lifetimes)
 
-    def to_domain(self) -> NodeLifetimes:
-        """The statistics as they were recorded."""
-        return NodeLifetimes(**dict(self))
-
-
-class LaunchStatistics(ApiModel):
+class LaunchStatistics(Mirror[LaunchHistory]):
     """``domain.pool.LaunchHistory``."""
 
     given: _Week
@@ -190,18 +175,12 @@ class LaunchStatistics(ApiModel):
     at: Time
 
     @classmethod
-    def from_domain(cls, launches: LaunchHistory) -> Self | None:
-        """The statistics as they are recorded; None where nothing was counted."""
-        if launches.at is None:
-            return None
+    def from_domain(cls, launches: LaunchHistory) -> Self:
+        """The statistics as they are recorded."""
         given, refused = (
             tuple([round(hours, _DIGITS) for hours in week]) for week in (launches.given, launches.refused)
         )
-        return cls.copy_of(replace(launches, given=given, refused=refused))
-
-    def to_domain(self) -> LaunchHistory:
-        """The statistics as they were recorded."""
-        return LaunchHistory(**dict(self))
+        return cls.copy_of(launches, given=given, refused=refused)
 
 
 class PoolStatistics(MachineContent):
@@ -213,7 +192,10 @@ class PoolStatistics(MachineContent):
     @classmethod
     def from_domain(cls, lifetimes: NodeLifetimes, launches: LaunchHistory) -> Self | None:
         """All parts; None where nothing was counted."""
-        parts = cls(lifetimes=LifetimeStatistics.from_domain(lifetimes), answers=LaunchStatistics.from_domain(launches))
+        parts = cls(
+            lifetimes=None if lifetimes.at is None else LifetimeStatistics.from_domain(lifetimes),
+            answers=None if launches.at is None else LaunchStatistics.from_domain(launches),
+        )
         return None if parts == cls() else parts
 
     @property

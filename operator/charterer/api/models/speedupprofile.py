@@ -10,7 +10,19 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
-from charterer.api.models.base import ApiModel, Conditions, PrinterColumn, ResourceKind, Rule, keyed_by, ruled
+from charterer.api.models.base import (
+    Absent,
+    ApiModel,
+    Conditions,
+    Mirror,
+    PartOf,
+    PrinterColumn,
+    ResourceKind,
+    Rule,
+    joined,
+    keyed_by,
+    ruled,
+)
 from charterer.api.models.learned import BatchTermsStatus, ClassStatistics, LearnedStatus
 from charterer.api.models.machine_state import PackedStatistics
 from charterer.domain.ids import ClassId
@@ -259,7 +271,7 @@ class Batch(BatchTermsStatus):
     )
 
 
-class ModelSpec(ApiModel):
+class ModelSpec(Mirror[ModelFacts]):
     """What is known of the model that jobs of this class train, before the first of them has run."""
 
     family: Annotated[str, Field(max_length=63)] = ""
@@ -272,13 +284,11 @@ class ModelSpec(ApiModel):
     """Number of trained parameters. It says how long a checkpoint takes until one is reported, and how long GPUs
     synchronise once another class that declares its own has shown how fast their links are."""
 
-    def to_domain(self) -> ModelFacts:
-        """As a value."""
-        return ModelFacts(self.family, self.flops_per_sample, self.parameters)
 
-
-class SpeedupProfileSpec(ApiModel):
+class SpeedupProfileSpec(PartOf[Profile]):
     """Declared properties of a class of jobs."""
+
+    APART = frozenset(("curves",))
 
     model_config = ruled(
         Rule(
@@ -302,7 +312,7 @@ class SpeedupProfileSpec(ApiModel):
     batch: Batch | None = None
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""
-    model: ModelSpec | None = None
+    model: Annotated[ModelSpec | None, Absent(NO_FACTS)] = None
     """What is known of the model before the first run. It is the prior of learning: `charterer predict` shows what
     follows from it, and the first report outweighs it."""
     mean_work: Annotated[float, Field(gt=1e-3, le=1e12)] | None = None
@@ -311,10 +321,10 @@ class SpeedupProfileSpec(ApiModel):
     arrivals_per_hour: Annotated[float, Field(gt=1e-9, le=1e9)] | None = None
     """Mean number of jobs of this class that arrive in an hour. Absent: counted. It counts up to twice as many jobs as
     were seen lately; before the first job of the class it does not count."""
-    restart_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    restart_seconds: Annotated[Annotated[float, Field(ge=0, le=86_400)] | None, Absent(DEFAULT_RESTART_SECONDS)] = None
     """Seconds without training when a job of this class is stopped and restarted on another number of GPUs. Absent: as
     reported, and 30 before that."""
-    resize_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    resize_seconds: Annotated[Annotated[float, Field(ge=0, le=86_400)] | None, Absent(0.0)] = None
     """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace).
     Absent: as reported, and 0 before that."""
     checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
@@ -328,18 +338,13 @@ class SpeedupProfileSpec(ApiModel):
         """
         curves = tuple(curve.to_domain(meta, f"spec.curves[{index}]") for index, curve in enumerate(self.curves))
         _comparable(meta, curves)
-        declared = Profile(
+        declared = joined(
+            Profile,
+            meta,
+            self,
             id=ClassId(meta.namespace, meta.name),
-            generation=meta.generation,
             phases=(Phase(1.0, curves),),
-            mean_work=self.mean_work,
-            arrivals_per_hour=self.arrivals_per_hour,
-            restart_seconds=DEFAULT_RESTART_SECONDS if self.restart_seconds is None else self.restart_seconds,
-            resize_seconds=self.resize_seconds or 0.0,
-            checkpoint_seconds=self.checkpoint_seconds,
             declared=curves,
-            batch=None if self.batch is None else self.batch.to_domain(),
-            model=NO_FACTS if self.model is None else self.model.to_domain(),
             unreadable=unreadable,
             claims_work=self.mean_work is not None,
             claims_arrivals=self.arrivals_per_hour is not None,

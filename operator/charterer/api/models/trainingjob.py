@@ -9,14 +9,17 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
-    ApiModel,
+    Mirror,
+    Named,
     ObjectName,
+    PartOf,
     PrinterColumn,
     ResourceKind,
     Rule,
     SpecAmount,
     SpecHourly,
     Time,
+    joined,
     keyed_by,
     ruled,
     rules,
@@ -38,14 +41,13 @@ from charterer.api.template import (
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.interactive import Interactive
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
-from charterer.domain.money import ZERO
 from charterer.domain.node_demands import NO_DEMANDS
 from charterer.domain.target import TargetRef
 
 # What the spec of an interactive TrainingJob says beside any other job's.
 
 
-class InteractiveSpec(ApiModel):
+class InteractiveSpec(PartOf[Interactive]):
     """How an interactive job, as the worker of a notebook, gets GPUs and gives them back."""
 
     asks: Annotated[int, Field(ge=0, le=999_999_999)] = 0
@@ -75,16 +77,7 @@ class InteractiveSpec(ApiModel):
 
     def to_domain(self, record: InteractiveStatus | None) -> Interactive:
         """What is asked for, with what is on record of it."""
-        kept = InteractiveStatus() if record is None else record
-        return Interactive(
-            asks=self.asks,
-            hourly=self.hourly,
-            idle_seconds=self.idle_seconds,
-            answered=kept.answered,
-            served=kept.served,
-            busy_cost=kept.busy_cost or ZERO,
-            idle_cost=kept.idle_cost or ZERO,
-        )
+        return joined(Interactive, self, InteractiveStatus() if record is None else record)
 
 
 # The object that a TrainingJob stands for.
@@ -93,7 +86,7 @@ class InteractiveSpec(ApiModel):
 _Word = Annotated[str, Field(min_length=1, max_length=253)]
 
 
-class TargetRefSpec(ApiModel):
+class TargetRefSpec(Mirror[TargetRef]):
     """An object of the job's namespace that is carried out in the place of runs of its own."""
 
     api_version: _Word
@@ -108,10 +101,6 @@ class TargetRefSpec(ApiModel):
     """True if it waits in a queue of Kueue, which starts and stops it."""
     sized: bool = False
     """True if it waits in a queue and has the annotation charterer.dev/gpus, so that its width is Charterer's."""
-
-    def to_domain(self) -> TargetRef:
-        """The reference."""
-        return TargetRef(self.api_version, self.kind, self.name, self.uid, self.queued, self.sized)
 
 
 class ToldBottleneck(NamedTuple):
@@ -144,8 +133,15 @@ _RESOURCES: Final = list(GPU_RESOURCES)
 """As CEL writes them, too."""
 
 
-class TrainingJobSpec(ApiModel):
+class TrainingJobSpec(PartOf[Job]):
     """The job as its owner wants it to run."""
+
+    APART = frozenset(
+        (
+            *("gpus", "resource", "template", "profile_name", "priority_class_name", "interactive", "variants"),
+            *("ready_timeout_seconds", "stall_timeout_seconds", "target_ref"),
+        )
+    )
 
     model_config = ruled(
         Rule(
@@ -195,7 +191,7 @@ class TrainingJobSpec(ApiModel):
     resource: GpuResource | None = None
     """Name of its GPUs in a node's resources, such as amd.com/gpu: it runs in pools with the same spec.resource.
     Absent: the one in the limits of the template's first container, otherwise nvidia.com/gpu."""
-    resize_policy: ResizePolicy = ResizePolicy.NEVER
+    resize_policy: Annotated[ResizePolicy, Named("resize")] = ResizePolicy.NEVER
     """How the number of GPUs may change while the job runs. Never: it does not change (for jobs without checkpoints).
     Restart: the job is stopped with SIGTERM and continues from its checkpoint. InPlace: pods are added and removed
     while the job runs."""
@@ -213,7 +209,7 @@ class TrainingJobSpec(ApiModel):
     ] = ()
     """GPU types that the job can run on, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
     Absent: any."""
-    spot_policy: SpotPolicy = SpotPolicy.NEVER
+    spot_policy: Annotated[SpotPolicy, Named("spot")] = SpotPolicy.NEVER
     """Whether the job may run on spot nodes, which the cloud can take back: Never or Allowed."""
     priority_class_name: ObjectName | None = None
     """Name of a priority class, by which the budget's weights say how much the job counts. It is not set on the
@@ -243,7 +239,7 @@ class TrainingJobSpec(ApiModel):
     stand idle does not. Options that are expected to cost more are not used, and the job is stopped, with its grace
     period, before it costs more. It then waits with the reason MaxCost, and continues from its checkpoint when maxCost
     is raised. maxCost takes precedence over targetCompletionTime."""
-    target_completion_time: Time | None = None
+    target_completion_time: Annotated[Time | None, Named("target_completion")] = None
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
     the rest of the budget is shared. After that time the job is treated like any other."""
     interactive: InteractiveSpec | None = None
@@ -270,54 +266,27 @@ class TrainingJobSpec(ApiModel):
         widths = Widths(least, least, least) if self.gpus is None else self.gpus.to_domain()
         if self.target_ref is not None:
             widths = replace(widths, each=pod_gpus)
-        job = Job(
+        job = joined(
+            Job,
+            meta,
+            self,
+            record,
             id=JobId(meta.uid),
-            namespace=meta.namespace,
-            name=meta.name,
-            generation=meta.generation,
-            resource_version=meta.resource_version,
-            created=meta.created,
             budget=None,
             class_id=class_id,
             weight=1.0,
             widths=widths,
-            gpu_types=self.gpu_types,
-            spot=self.spot_policy,
-            resize=self.resize_policy,
-            suspend=self.suspend,
-            deleting=meta.deleting,
-            backoff_limit=self.backoff_limit,
-            max_restarts=self.max_restarts,
             ready_timeout_seconds=float(self.ready_timeout_seconds),
             stall_timeout_seconds=None if self.stall_timeout_seconds is None else float(self.stall_timeout_seconds),
-            ttl_seconds_after_finished=self.ttl_seconds_after_finished,
             grace_seconds=grace_seconds(self.template),
             pod_gpus=pod_gpus,
             remaining=None,
-            progress=None if record.progress is None else record.progress.to_domain(record.interactive),
-            allocation=None if record.allocation is None else record.allocation.to_domain(),
-            last_run=record.last_run,
-            records=tuple(run.to_domain() for run in record.runs),
-            failures=record.failures,
-            restarts=record.restarts,
-            nodes_replaced=record.nodes_replaced,
-            start_failures=record.start_failures,
-            finish=None if record.finish is None else record.finish.to_domain(),
+            progress=record.last_report(),
             invalid=refusal,
             runs=(),
-            replaced=tuple(allocation.to_domain() for allocation in record.replaced),
-            max_cost=self.max_cost,
-            target_completion=self.target_completion_time,
-            predicted=record.predicted,
-            moves=record.moves,
-            earlier_cost=record.earlier_cost or ZERO,
             template="" if problem else (digest if self.target_ref is None else digest_of_content)(self.template),
-            group=None if record.group is None else record.group.to_domain(),
-            resized_from=None if record.resized_from is None else record.resized_from.to_domain(),
-            stretches=tuple(stretch.to_domain() for stretch in record.stretches),
             interactive=None if self.interactive is None else self.interactive.to_domain(record.interactive),
             variants=tuple([variant.to_domain(class_id, widths) for variant in self.variants]),
-            labels=meta.labels,
             user=meta.annotations.get(ANNOTATION_CREATED_BY, ""),
             target=None if self.target_ref is None else self.target_ref.to_domain(),
             demands=NO_DEMANDS if problem else node_demands(self.template, self._resource),

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated, Final, Self
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from charterer.api.models.base import (
     ATOMIC,
+    MESSAGE_LIMIT,
+    Absent,
     Amount,
     ApiModel,
     Cents,
@@ -18,15 +20,18 @@ from charterer.api.models.base import (
     HourlyCents,
     Message,
     Minute,
+    Mirror,
+    Named,
     ObjectName,
+    PartOf,
     Time,
-    cut,
     dump,
+    joined,
+    shortened_to,
     stored_bytes,
 )
 from charterer.api.names import GPU_RESOURCE
 from charterer.api.template import MOST_GPUS
-from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.interactive import Interactive, Usage
 from charterer.domain.job import (
     Allocation,
@@ -90,12 +95,15 @@ class ComparedOption(ApiModel):
 REASON_BYTES: Final = 1_024
 """Most bytes of why a run was given its GPUs, and of what is known about its end."""
 
+_Brief = Annotated[str, Field(max_length=MESSAGE_LIMIT), BeforeValidator(shortened_to(REASON_BYTES))]
 RunNumber = Annotated[int, Field(ge=0, le=999_999_999)]
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
 
 
-class OptionStatus(ApiModel):
+class OptionStatus(Mirror[Option]):
     """One way to run the job."""
+
+    APART = frozenset(("interruptions", "paid"))
 
     pool: ObjectName
     """Name of the GPUPool."""
@@ -103,11 +111,11 @@ class OptionStatus(ApiModel):
     """Number of GPUs."""
     speed: Annotated[float, Field(ge=1e-30, le=9e18)]
     """Work per second, relative to the reference of the job's SpeedupProfile, which has speed 1."""
-    hourly: Hourly
+    hourly: Annotated[Hourly, Named("price")]
     """Dollars per hour: the GPUs' share of the price of their nodes."""
     entry_seconds: Annotated[float, Field(ge=0, le=1e12)] = 0
     """Seconds without training that changing to this option costs, once."""
-    entry_cost: Amount | None = None
+    entry_cost: Annotated[Amount | None, Absent(ZERO)] = None
     """Dollars that changing to this option costs, once."""
     resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
     """Name of the GPUs in a pod's resources."""
@@ -121,41 +129,8 @@ class OptionStatus(ApiModel):
     empty: Annotated[int, Field(ge=0)] = 0
     """Number of GPUs of its nodes that stay empty because its pods do not fill them; their price is in hourly."""
 
-    @classmethod
-    def from_domain(cls, option: Option) -> Self:
-        """The option as it is recorded."""
-        return cls(
-            pool=option.pool,
-            gpus=option.gpus,
-            speed=option.speed,
-            hourly=option.price,
-            entry_seconds=option.entry_seconds,
-            entry_cost=None if option.entry_cost == ZERO else option.entry_cost,
-            resource=option.resource,
-            slice=option.slice,
-            trial=option.trial,
-            variant=option.variant,
-            empty=option.empty,
-        )
 
-    def to_domain(self) -> Option:
-        """The option as it was recorded."""
-        return Option(
-            pool=PoolId(self.pool),
-            gpus=self.gpus,
-            speed=self.speed,
-            price=self.hourly,
-            entry_seconds=self.entry_seconds,
-            entry_cost=ZERO if self.entry_cost is None else self.entry_cost,
-            resource=self.resource,
-            slice=self.slice,
-            trial=self.trial,
-            variant=self.variant,
-            empty=self.empty,
-        )
-
-
-class PlacementStatus(ApiModel):
+class PlacementStatus(Mirror[Placement]):
     """The place of one pod."""
 
     rental: ObjectName
@@ -165,20 +140,11 @@ class PlacementStatus(ApiModel):
     empty: Annotated[int, Field(ge=0)] = 0
     """Number of GPUs of that node that stay empty, because nothing else fits beside the job's pods."""
 
-    @classmethod
-    def from_domain(cls, placement: Placement) -> Self:
-        """The placement as it is recorded."""
-        return cls(rental=placement.rental, gpus=placement.gpus, empty=placement.empty)
-
-    def to_domain(self) -> Placement:
-        """The placement as it was recorded."""
-        return Placement(RentalId(self.rental), self.gpus, self.empty)
-
 
 Placements = Annotated[tuple[PlacementStatus, ...], Field(max_length=MOST_PODS, json_schema_extra=ATOMIC)]
 
 
-class AllocationStatus(ApiModel):
+class AllocationStatus(Mirror[Allocation]):
     """The GPUs that are intended for the job: for which run, in which way, and on which nodes."""
 
     run: RunNumber
@@ -189,44 +155,23 @@ class AllocationStatus(ApiModel):
     """The place of each pod, in the order of the pods' indices."""
     since: Time
     """When this was decided."""
-    because: Message = ""
+    because: _Brief = ""
     """Why this was decided."""
     withdrawn_because: Message = ""
     """Why the run was given up before all its pods ran."""
     stalled_because: Message = ""
     """Why the run was given up because it did not advance any more."""
-    stopped_because: Message = ""
+    stopped_because: _Brief = ""
     """Why the run was stopped for another reason, where no run follows it at once."""
     begun: bool = False
     """True once Kueue was told that the run may start, if the job stands for an object in a queue."""
-
-    @classmethod
-    def from_domain(cls, allocation: Allocation) -> Self:
-        """The allocation as it is recorded."""
-        return cls(
-            run=allocation.run,
-            option=OptionStatus.from_domain(allocation.option),
-            placements=tuple(PlacementStatus.from_domain(placement) for placement in allocation.placements),
-            since=allocation.since,
-            because=cut(allocation.because, REASON_BYTES),
-            withdrawn_because=allocation.withdrawn_because,
-            stalled_because=allocation.stalled_because,
-            stopped_because=cut(allocation.stopped_because, REASON_BYTES),
-            begun=allocation.begun,
-        )
-
-    def to_domain(self) -> Allocation:
-        """The allocation as it was recorded."""
-        placements = tuple(placement.to_domain() for placement in self.placements)
-        because = self.because, self.withdrawn_because, self.stalled_because, self.stopped_because
-        return Allocation(self.run, self.option.to_domain(), placements, self.since, *because, begun=self.begun)
 
 
 _Index = Annotated[int, Field(ge=0, le=MOST_PODS - 1)]
 _Uid = Annotated[str, Field(max_length=8)]
 
 
-class GroupStatus(ApiModel):
+class GroupStatus(Mirror[TrainingGroup]):
     """The pods that should train together, in a run that is resized in place."""
 
     run: RunNumber
@@ -250,32 +195,14 @@ class GroupStatus(ApiModel):
     withdrawn_at: Time | None = None
     """When they last did not. The job is not widened again for a while."""
 
-    @classmethod
-    def from_domain(cls, group: TrainingGroup) -> Self:
-        """The group as it is recorded."""
-        return cls.copy_of(group)
 
-    def to_domain(self) -> TrainingGroup:
-        """The group as it was recorded."""
-        return TrainingGroup(**dict(self))
-
-
-class StretchStatus(ApiModel):
+class StretchStatus(Mirror[Stretch]):
     """How long runs had a width before they were resized in place."""
 
     option: OptionStatus
     """Pool, number of GPUs, speed and price."""
     seconds: Annotated[float, Field(ge=0, le=1e12)]
     """Seconds, in all runs together."""
-
-    @classmethod
-    def from_domain(cls, stretch: Stretch) -> Self:
-        """The time as it is recorded."""
-        return cls(option=OptionStatus.from_domain(stretch.option), seconds=stretch.seconds)
-
-    def to_domain(self) -> Stretch:
-        """The time as it was recorded."""
-        return Stretch(self.option.to_domain(), self.seconds)
 
 
 MOVES_KEPT: Final = 1_000
@@ -295,7 +222,7 @@ MISLEADING_VARIABLES: Final = "MisleadingVariables"
 _Count = Annotated[int, Field(ge=0, le=999_999_999)]
 
 
-class RunStatus(ApiModel):
+class RunStatus(Mirror[RunRecord]):
     """A run that has ended."""
 
     number: _Count
@@ -312,45 +239,14 @@ class RunStatus(ApiModel):
     """When the run was decided on."""
     until: Time
     """When the run ended."""
-    because: Message = ""
+    because: _Brief = ""
     """Why the run was given its GPUs, or those it had last, as a sentence."""
-    message: Message = ""
+    message: _Brief = ""
     """How and why the run ended, as a sentence."""
     cost: Amount | None = None
     """Dollars that the run's GPUs cost."""
     generation: int | None = None
     """The metadata.generation of the job when the end was recorded: a job that was changed since does not rest."""
-
-    @classmethod
-    def from_domain(cls, record: RunRecord) -> Self:
-        """The run as it is recorded; its sentences are cut."""
-        return cls(
-            number=record.number,
-            outcome=record.outcome,
-            option=OptionStatus.from_domain(record.option),
-            placements=tuple(PlacementStatus.from_domain(placement) for placement in record.placements),
-            since=record.since,
-            until=record.until,
-            because=cut(record.because, REASON_BYTES),
-            message=cut(record.message, REASON_BYTES),
-            cost=record.cost,
-            generation=record.generation,
-        )
-
-    def to_domain(self) -> RunRecord:
-        """The run as it was recorded."""
-        return RunRecord(
-            number=self.number,
-            outcome=self.outcome,
-            option=self.option.to_domain(),
-            placements=tuple(placement.to_domain() for placement in self.placements),
-            since=self.since,
-            until=self.until,
-            message=self.message,
-            cost=self.cost,
-            generation=self.generation,
-            because=self.because,
-        )
 
 
 def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
@@ -370,7 +266,7 @@ def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
     return tuple(reversed(kept))
 
 
-class FinishStatus(ApiModel):
+class FinishStatus(Mirror[Finish]):
     """The end of the job. Nothing is started for the job after it."""
 
     kind: FinishKind
@@ -382,15 +278,6 @@ class FinishStatus(ApiModel):
     message: Message = ""
     """The reason, as a sentence."""
 
-    @classmethod
-    def from_domain(cls, finish: Finish) -> Self:
-        """The end as it is recorded."""
-        return cls.copy_of(finish)
-
-    def to_domain(self) -> Finish:
-        """The end as it was recorded."""
-        return Finish(**dict(self))
-
 
 class InvalidStatus(ApiModel):
     """Why the job's template was refused."""
@@ -401,8 +288,10 @@ class InvalidStatus(ApiModel):
     """The fault, and the change that corrects it."""
 
 
-class ProgressStatus(ApiModel):
+class ProgressStatus(Mirror[Progress]):
     """The last progress report of the job's pods."""
+
+    APART = frozenset(("usage", "advanced", "longest_pause", "advances"))
 
     run: int
     """Number of the run that reported."""
@@ -419,21 +308,14 @@ class ProgressStatus(ApiModel):
     busy: bool | None = None
     """Whether a cell ran on the GPUs of an interactive job. Absent where the run has not said."""
 
-    @classmethod
-    def from_domain(cls, progress: Progress) -> Self:
-        """The report as it is recorded."""
-        return cls.copy_of(progress)
-
-    def to_domain(self, interactive: InteractiveStatus | None) -> Progress:
-        """The report as it was recorded."""
-        return Progress(**dict(self), usage=None if interactive is None else interactive.usage())
-
 
 _Seconds = Annotated[float, Field(ge=0, le=1e12)]
 
 
-class InteractiveStatus(ApiModel):
+class InteractiveStatus(PartOf[Interactive | Usage]):
     """What an interactive job was given, and how it used it."""
+
+    APART = frozenset(("asks", "hourly", "busy_seconds", "idle_seconds"))
 
     answered: _Count = 0
     """The last ask whose GPUs were given back. The job wants GPUs while spec.interactive.asks is larger."""
@@ -445,9 +327,9 @@ class InteractiveStatus(ApiModel):
     """Seconds for which cells ran on its GPUs, in all sessions. Absent before its worker said anything."""
     idle_seconds: _Seconds | None = None
     """Seconds for which it held GPUs and no cell ran, in all sessions."""
-    busy_cost: Amount | None = None
+    busy_cost: Annotated[Amount | None, Absent(ZERO)] = None
     """Dollars of the busySeconds."""
-    idle_cost: Amount | None = None
+    idle_cost: Annotated[Amount | None, Absent(ZERO)] = None
     """Dollars of the idleSeconds."""
     start_seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
     """Seconds from when a run is given its GPUs to the first report of its worker, as measured."""
@@ -455,27 +337,22 @@ class InteractiveStatus(ApiModel):
     @classmethod
     def from_domain(cls, told: Interactive, usage: Usage | None) -> Self:
         """As it is recorded."""
-        kept = Usage(0) if usage is None else usage
-        return cls(
-            answered=told.answered,
-            served=told.served,
-            idle_since=kept.idle_since,
-            busy_seconds=None if usage is None else kept.busy_seconds,
-            idle_seconds=None if usage is None else kept.idle_seconds,
-            busy_cost=None if told.busy_cost == ZERO else told.busy_cost,
-            idle_cost=None if told.idle_cost == ZERO else told.idle_cost,
-            start_seconds=kept.start_seconds,
-        )
+        if usage is None:
+            return cls.copy_of(told)
+        return cls.copy_of(told, usage, busy_seconds=usage.busy_seconds, idle_seconds=usage.idle_seconds)
 
     def usage(self) -> Usage | None:
         """How its GPUs were used; None where its worker has said nothing."""
         if self.busy_seconds is None:
             return None
-        return Usage(self.served, self.idle_since, self.busy_seconds, self.idle_seconds or 0.0, self.start_seconds)
+        idle_seconds = self.idle_seconds or 0.0
+        return joined(Usage, self, asks=self.served, busy_seconds=self.busy_seconds, idle_seconds=idle_seconds)
 
 
-class TrainingJobRecord(ApiModel):
+class TrainingJobRecord(PartOf[Job]):
     """Intents and outcomes: what must survive a restart."""
+
+    APART = frozenset(("invalid", "interactive"))
 
     allocation: AllocationStatus | None = None
     """The GPUs that are intended for the job now; absent while it waits."""
@@ -483,9 +360,9 @@ class TrainingJobRecord(ApiModel):
     """Earlier allocations whose runs have not ended, or whose end is not recorded yet."""
     last_run: _Count = 0
     """The highest run number used so far."""
-    runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC)] = ()
+    runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC), Named("records")] = ()
     """The latest runs that have ended, oldest first."""
-    earlier_cost: Amount | None = None
+    earlier_cost: Annotated[Amount | None, Absent(ZERO)] = None
     """Dollars that earlier runs cost, which are no longer listed in runs."""
     failures: _Count = 0
     """Number of runs that failed by the job's own fault."""
@@ -520,28 +397,21 @@ class TrainingJobRecord(ApiModel):
         runs = _kept_runs(job.records)
         dropped = job.records[: len(job.records) - len(runs)]
         earlier = job.earlier_cost + total(record.cost or ZERO for record in dropped)
-        return cls(
-            allocation=None if job.allocation is None else AllocationStatus.from_domain(job.allocation),
-            replaced=tuple(AllocationStatus.from_domain(allocation) for allocation in job.replaced),
-            last_run=job.last_run,
+        usage = None if job.progress is None else job.progress.usage
+        return cls.copy_of(
+            job,
             runs=runs,
             earlier_cost=None if earlier == ZERO else earlier,
-            failures=job.failures,
-            restarts=job.restarts,
-            nodes_replaced=job.nodes_replaced,
-            start_failures=job.start_failures,
-            finish=None if job.finish is None else FinishStatus.from_domain(job.finish),
             invalid=InvalidStatus(generation=job.generation, message=job.invalid) if job.invalid else None,
-            progress=None if job.progress is None else ProgressStatus.from_domain(job.progress),
-            predicted=job.predicted,
             moves=job.moves[-MOVES_KEPT:],
-            group=None if job.group is None else GroupStatus.from_domain(job.group),
-            resized_from=None if job.resized_from is None else AllocationStatus.from_domain(job.resized_from),
             stretches=tuple(StretchStatus.from_domain(stretch) for stretch in job.stretches[-MOST_STRETCHES:]),
-            interactive=None
-            if job.interactive is None
-            else InteractiveStatus.from_domain(job.interactive, None if job.progress is None else job.progress.usage),
+            interactive=None if job.interactive is None else InteractiveStatus.from_domain(job.interactive, usage),
         )
+
+    def last_report(self) -> Progress | None:
+        """The last progress report, with how an interactive job used its GPUs."""
+        usage = None if self.interactive is None else self.interactive.usage()
+        return None if self.progress is None else joined(Progress, self.progress, usage=usage)
 
 
 class JobState(StrEnum):

@@ -7,7 +7,17 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from charterer.api.models.base import ATOMIC, IMMUTABLE, ApiModel, ObjectName, Rule, keyed_by, ruled, rules
+from charterer.api.models.base import (
+    ATOMIC,
+    IMMUTABLE,
+    ApiModel,
+    Mirror,
+    ObjectName,
+    Rule,
+    keyed_by,
+    ruled,
+    rules,
+)
 from charterer.api.names import GPU_RESOURCE, GPU_RESOURCES, MIG_PROFILE, SHARED_GPU
 from charterer.api.template import MOST_GPUS
 from charterer.domain.ids import ClassId
@@ -23,7 +33,7 @@ GpuResource = Annotated[str, Field(max_length=253, json_schema_extra={"enum": li
 CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
 
 
-class PartitionSpec(ApiModel):
+class PartitionSpec(Mirror[Partition]):
     """How GPUs are cut into MIG slices."""
 
     profile: Annotated[
@@ -32,10 +42,6 @@ class PartitionSpec(ApiModel):
     """MIG profile of every slice, such as 1g.10gb. Each GPU has as many slices of it as it holds."""
     strategy: Annotated[MigStrategy, Field(json_schema_extra=rules(Rule(IMMUTABLE, CUT_ONCE)))] = MigStrategy.MIXED
     """How nodes name their slices. Mixed: by the profile, as nvidia.com/mig-1g.10gb. Single: nvidia.com/gpu."""
-
-    def to_domain(self) -> Partition:
-        """The partition."""
-        return Partition(self.profile, self.strategy)
 
 
 class SharedGpuResource(StrEnum):
