@@ -239,7 +239,7 @@ class Link(NamedTuple):
         return self.read is not _same or self.write is not _same or self.absent is not None
 
 
-class Plan(NamedTuple):
+class CopyPlan(NamedTuple):
     """How a model, or another object with fields, shares fields with domain values of one type.
 
     ``converted``: the links whose values are not just copied. ``whole``: the object is a model that has no other
@@ -275,7 +275,7 @@ class Plan(NamedTuple):
 
 
 @cache
-def plan_of(source: Hashable, kind: Hashable) -> Plan:
+def plan_of(source: Hashable, kind: Hashable) -> CopyPlan:
     """The plan for a model, or another class with fields, and a type of domain values."""
     names = field_names(kind)
     whole = False
@@ -287,11 +287,11 @@ def plan_of(source: Hashable, kind: Hashable) -> Plan:
         links = [Link(name, name) for name in field_names(source) if name in names]
     here, there = tuple([link.here for link in links]), tuple([link.there for link in links])
     converted = tuple([link for link in links if link.converted])
-    return Plan(here, there, converted, whole, whole and not converted, _getter(here), _getter(there))
+    return CopyPlan(here, there, converted, whole, whole and not converted, _getter(here), _getter(there))
 
 
 @cache
-def _own_plan(mirror: type[Mirror[Any]]) -> tuple[Any, Plan]:
+def _own_plan(mirror: type[Mirror[Any]]) -> tuple[Any, CopyPlan]:
     """The type of domain values that a model holds, and the plan for it."""
     kind = kind_of(mirror)
     return kind, plan_of(mirror, kind)
