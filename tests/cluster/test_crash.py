@@ -37,6 +37,7 @@ from charterer.domain.steps import (
     Uncordon,
     Withdraw,
 )
+from tests.patience import OPERATORS_PATIENCE
 from tests.testbed.bed import Bed, group
 from tests.testbed.call_killer import around
 from tests.testbed.operators import Killer
@@ -69,7 +70,7 @@ def _sold_by(orders: str) -> pytest.MarkDecorator:
 
 
 @pytest.mark.long
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 @_sold_by("counted")
 async def test_killed_around_every_step_nothing_is_rented_twice_and_nothing_forgotten(bed: Bed) -> None:
     async with _killed_around(bed, _EVERY):
@@ -168,7 +169,7 @@ async def _a_run_after_a_stock_out(bed: Bed) -> None:
     # On a slow machine a rental of the job's would otherwise take the orphan before it has been recorded as one.
     await bed.until(lambda: any("-o-" in rental["metadata"]["name"] for rental in bed.rentals()))
     await bed.job("train", resizePolicy="Restart", ttlSecondsAfterFinished=1)
-    await bed.running("train", seconds=120)
+    await bed.running("train", seconds=2 * OPERATORS_PATIENCE)  # each of some thirty kills is another start
 
 
 def _cooled(bed: Bed) -> list[RawObject]:

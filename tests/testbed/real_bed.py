@@ -24,6 +24,7 @@ from tests.testbed.operators import Around, OperatorProcess
 
 TAINT: Mapping[str, str] = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 _LOOK_SECONDS = 0.1
+_ANSWER_SECONDS = 10.0
 
 
 @dataclass(slots=True)
@@ -124,8 +125,9 @@ class RealBed(Bed):
         """Boot what runs, and switch off what has ended and delete its Node, as cloud controllers do; for ever."""
         while True:
             try:
-                running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
-            except aiohttp.ClientError:  # it is being restarted
+                async with asyncio.timeout(_ANSWER_SECONDS):
+                    running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
+            except (aiohttp.ClientError, TimeoutError):  # it is being restarted, or was asked where its pod was before
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
             new = [machine for name, machine in running.items() if name not in self._booted]
