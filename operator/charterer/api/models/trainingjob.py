@@ -228,8 +228,8 @@ class TrainingJobSpec(PartOf[Job]):
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
     """Seconds within which all pods of a run must be running, also again where the controller of an adopted object
     makes lost ones anew. Otherwise the run is withdrawn, its nodes are given back, and the job backs off for a while.
-    So it is at once where the run can never start, as without its image. After three such runs in a row the job has
-    failed: CannotStart."""
+    If a run can never start, as without its image, that is so after 20 seconds. After three such runs in a row the job
+    has failed: CannotStart."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
     max_cost: SpecAmount | None = None
