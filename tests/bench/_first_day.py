@@ -50,7 +50,7 @@ _CERTAIN = 1e9
 """Batches after which nothing about the rate of arrivals is left to know."""
 _NO_MENU = cast(Menu, None)
 """The hull and the ceiling are given."""
-_KNOWN = CostCalibration({}, {}, 1.0, False, 0.0, 0.0, 0.0)
+_KNOWN = CostCalibration({}, 1.0, False, 0.0, 0.0, 0.0)
 """Jobs cost what is predicted."""
 
 

@@ -23,7 +23,7 @@ from charterer.cluster.store import ObjectKey
 from charterer.controller.learning.profile_writer import digest
 from charterer.controller.learning.report_collector import ReportCollector
 from charterer.controller.snapshot.observe import observe
-from charterer.controller.status import jobs as job_options
+from charterer.controller.status import jobs as status_jobs
 from charterer.controller.status.jobs import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import Balance
@@ -300,7 +300,7 @@ class AcceptedWorld:
         made = solved_plan(before, self.memo)
         decided = made.plan
         self.options.planned(before, made.solutions)
-        with patch.object(job_options._log, "exception", side_effect=AssertionError):
+        with patch.object(status_jobs._log, "exception", side_effect=AssertionError):
             self.compared(before, decided)
         for command in decided.commands:
             if isinstance(command, Allocate):

@@ -80,8 +80,6 @@ KUEUE_CHECK: Final = "charterer"
 """The name of Kueue's AdmissionCheck that the operator answers."""
 KUEUE_CONTROLLER: Final = f"{GROUP}/budget"
 """Its controllerName."""
-KUEUE_QUEUE: Final = "kueue.x-k8s.io/queue-name"
-"""The label of what waits in a queue of Kueue: the name of the LocalQueue."""
 
 ANNOTATION_HELD: Final = f"{GROUP}/held"
 """On an adopted object: the chart's admission policy suspended it, and not its author. ``omitted``: who left it out."""

@@ -202,6 +202,11 @@ class ArrivalsVerdict:
     jobs: int
     batches: int
 
+    @property
+    def assumed(self) -> bool:
+        """Whether nothing tells yet how often jobs come."""
+        return self.basis is ArrivalsBasis.ASSUMED
+
 
 @dataclass(frozen=True, slots=True)
 class ForecastVerdict:

@@ -531,6 +531,11 @@ class Pool:
         return max(paid, listed) if self.price_adjusted_until is not None or self.committed is not None else paid
 
     @property
+    def dollars_per_second(self) -> float:
+        """Dollars a second of a node; 0 if no price is known."""
+        return 0.0 if self.quote is None else self.quote.price.dollars_per_second
+
+    @property
     def marginal(self) -> Price | None:
         """What one more hour of a node adds to the bill: its price, or next to nothing where it is paid for anyway.
 

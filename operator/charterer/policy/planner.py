@@ -19,7 +19,6 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.money import Money, total
 from charterer.domain.plan import (
     Allocate,
-    ArrivalsBasis,
     BudgetVerdict,
     Command,
     Plan,
@@ -285,7 +284,8 @@ def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
 def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
     """A budget's month with the loans that are made already. One that pays for nothing itself needs nothing more."""
     budget = solution.budget
-    idle, high = budget.selector.nothing, None if _unknown(solution) else solution.forecast_verdict().high
+    idle = budget.selector.nothing
+    high = None if solution.arrivals_verdict().assumed else solution.forecast_verdict().high
     return Need(
         budget=budget.id,
         aim=budget.own_aim + net_loan(budget.id, made),
@@ -294,10 +294,6 @@ def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
         short=not idle and not solution.surplus,
         most=budget.hard_limit,
     )
-
-
-def _unknown(solution: BudgetSolution) -> bool:
-    return solution.arrivals_verdict().basis is ArrivalsBasis.ASSUMED
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from functools import cached_property
 
 from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import ZERO, Money
-from charterer.domain.plan import ArrivalsBasis, BudgetVerdict
+from charterer.domain.plan import BudgetVerdict
 from charterer.domain.pool import CapacityType, Offering, Pool
 from charterer.domain.time import after, period_bounds, seconds_between
 from charterer.gpu_types import is_shared, slice_profile
@@ -115,15 +115,10 @@ def month_sums(verdict: BudgetVerdict) -> MonthSums:
         spent=verdict.spent,
         in_sight=verdict.in_sight,
         to_come=verdict.to_come,
-        assumed=arrivals.basis is ArrivalsBasis.ASSUMED,
+        assumed=arrivals.assumed,
         jobs=arrivals.jobs,
         commitments=verdict.commitments,
     )
-
-
-def assumed(solution: BudgetSolution) -> bool:
-    """Whether nothing tells yet how often the budget's jobs come."""
-    return solution.arrivals_verdict().basis is ArrivalsBasis.ASSUMED
 
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
@@ -179,7 +174,7 @@ class Frontier:
         self._most = sum(demand.load * demand.spends[-1] for demand in self._demands)
         self._arrivals = sum(assignment.arrivals for assignment in solution.assignments.values())
         self.empty = not self._arrivals
-        self.told = not self.empty and not assumed(solution)
+        self.told = not self.empty and not solution.arrivals_verdict().assumed
         self._committed = sum([rate for rate, _ in solution.pacing.commitments])
 
     def of_amount(self, amount: Money) -> Frontier:

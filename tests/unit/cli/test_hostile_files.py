@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 
 from charterer import bounded_yaml
 from charterer.cli.main import main
-from charterer.tools.commands.shared import files as input_file
+from charterer.tools.commands.shared import files as shared_files
 from charterer.tools.commands.shared.files import documents
 from charterer.tools.fakecloud.config import read_yaml
 from tests.unit.cli.worlds import charterer_over
@@ -106,7 +106,7 @@ def test_a_bill_that_is_none_is_one_sentence(content: bytes, tmp_path: Path) -> 
 def test_what_is_no_file_or_has_no_end_is_one_sentence(
     kind: str, tmp_path: Path, charterer: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(input_file, "MOST_BYTES", 1_000_000)
+    monkeypatch.setattr(shared_files, "MOST_BYTES", 1_000_000)
     (tmp_path / "folder").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "link")
     (tmp_path / "empty").touch()
@@ -125,15 +125,15 @@ def test_a_pipe_that_says_nothing_is_given_up_and_one_that_is_written_is_read(
 ) -> None:
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
-    monkeypatch.setattr(input_file, "SILENT_SECONDS", 0.05)
+    monkeypatch.setattr(shared_files, "SILENT_SECONDS", 0.05)
     for done in (charterer("plan", "-f", str(pipe)), CliRunner().invoke(main, ["simulate", str(pipe)])):
         is_one_sentence(done)
         assert "says nothing" in done.stderr
-    monkeypatch.setattr(input_file, "SILENT_SECONDS", 60.0)
+    monkeypatch.setattr(shared_files, "SILENT_SECONDS", 60.0)
     text = "a: 1\n" * 100_000
     writer = threading.Thread(target=pipe.write_text, args=(text,))
     writer.start()
-    assert input_file.read_text(pipe) == text
+    assert shared_files.read_text(pipe) == text
     writer.join()
 
 

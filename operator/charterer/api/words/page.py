@@ -26,8 +26,6 @@ from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import ExpectedWait
 from charterer.domain.reasons import jobs, nodes, options, waits
-from charterer.domain.reasons import options as offers
-from charterer.domain.reasons import waits as parents
 from charterer.domain.reasons.fact import Both, Fact, OnlyObserved, RunsOn, Wanted
 from charterer.domain.target import TargetRef
 from charterer.domain.time import parse_instant
@@ -42,7 +40,7 @@ _AT, _LATER = parse_instant("2026-05-04T10:00:00Z"), parse_instant("2026-05-04T1
 _BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-7")
 _PARENT = BudgetId("company")
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
-_ASKED = offers.Request(8, 16, ("A100",))
+_ASKED = options.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, False, 12)
 _CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True)
 _FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
@@ -149,24 +147,24 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ReasonCode.RENTAL_UNREADABLE: (Wanted(_EIGHT, waits.RentalUnreadable()),),
     ReasonCode.NOT_ASKED_YET: (Wanted(_EIGHT, waits.CloudSilent()), waits.NotAskedYet((_POOL,))),
     ReasonCode.NO_OPTION: (
-        offers.NoPool(),
+        options.NoPool(),
         waits.NoPoolSelected(_BUDGET, _SELECTOR, ((_POOL, ("team=vision",)),)),
-        offers.NoKnownPool(_ASKED),
-        offers.OtherGpuTypes(_ASKED, ("A10", "H100")),
-        offers.OnlySlices(_ASKED, ("1g.10gb",)),
-        offers.OnlySlices(_ASKED, ("mps-2",)),
-        offers.OnlySpot(_ASKED),
-        offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_IN_ZONE, ("us-east-1a", "us-east-1c")),), 2),
-        offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(Requirement("team", "Exists"), ()),), 0),
-        offers.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_OF_VOLUME, ("us-east-1a",)),), 0),
-        offers.NodesDoNotFit(_ASKED, _POOL, (UntoleratedTaint(NodeTaint("team", "vision", "NoSchedule")),), 1),
-        offers.NodesDoNotFit(_ASKED, _POOL, (LackingRoom("memory", 2 << 40, 512 << 30),), 0),
-        offers.PodsDoNotFit(_POOL, 3, 16, 8, None, 12),
-        offers.PodsDoNotFit(_POOL, 40, 3, 8, 20, 12),
-        offers.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
-        Both(offers.NothingFits(_ASKED), offers.PoolTrouble(_POOL, "")),
-        Both(offers.NothingFits(_ASKED), offers.PaidByOthers(((_POOL, _BUDGET),))),
-        RunsOn(Both(offers.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
+        options.NoKnownPool(_ASKED),
+        options.OtherGpuTypes(_ASKED, ("A10", "H100")),
+        options.OnlySlices(_ASKED, ("1g.10gb",)),
+        options.OnlySlices(_ASKED, ("mps-2",)),
+        options.OnlySpot(_ASKED),
+        options.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_IN_ZONE, ("us-east-1a", "us-east-1c")),), 2),
+        options.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(Requirement("team", "Exists"), ()),), 0),
+        options.NodesDoNotFit(_ASKED, _POOL, (UnmetLabel(_OF_VOLUME, ("us-east-1a",)),), 0),
+        options.NodesDoNotFit(_ASKED, _POOL, (UntoleratedTaint(NodeTaint("team", "vision", "NoSchedule")),), 1),
+        options.NodesDoNotFit(_ASKED, _POOL, (LackingRoom("memory", 2 << 40, 512 << 30),), 0),
+        options.PodsDoNotFit(_POOL, 3, 16, 8, None, 12),
+        options.PodsDoNotFit(_POOL, 40, 3, 8, 20, 12),
+        options.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
+        Both(options.NothingFits(_ASKED), options.PoolTrouble(_POOL, "")),
+        Both(options.NothingFits(_ASKED), options.PaidByOthers(((_POOL, _BUDGET),))),
+        RunsOn(Both(options.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
     ),
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
     ReasonCode.INVALID: (jobs.JobInvalid("(the words of who refuses it)"),),
@@ -214,9 +212,9 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
     ReasonCode.PARENT_UNKNOWN: (
-        Wanted(_EIGHT, parents.ParentMissing(_BUDGET, _PARENT)),
-        Wanted(_EIGHT, parents.ParentsInCircle((_BUDGET, _PARENT))),
-        Wanted(_EIGHT, parents.RelativeUnreadable(_PARENT)),
+        Wanted(_EIGHT, waits.ParentMissing(_BUDGET, _PARENT)),
+        Wanted(_EIGHT, waits.ParentsInCircle((_BUDGET, _PARENT))),
+        Wanted(_EIGHT, waits.RelativeUnreadable(_PARENT)),
     ),
     ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),
     ReasonCode.INCOMPLETE_GANG: (nodes.GangIncomplete(_JOB, 4, 3),),

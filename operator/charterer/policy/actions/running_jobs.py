@@ -28,9 +28,8 @@ from charterer.policy.actions.budget_plan import BudgetPlan, MovableRun, verdict
 from charterer.policy.actions.forced_releases import not_recorded
 from charterer.policy.actions.triage import JobTriage, KeptRuns
 from charterer.policy.budgets import solution
-from charterer.policy.budgets import solution as reasons
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.budgets.solution import BudgetSolution, choice
 from charterer.policy.jobs.groups import CandidateMove, JobGroup, JobMoves, job_moves
 from charterer.policy.jobs.job_facts import JobFacts, fewest_pods, job_position, least_worth, next_run, reason
 from charterer.policy.nodes.limits import max_cost_left, stop_cost
@@ -492,5 +491,5 @@ def _runs_on(facts: JobFacts, values: OptionValues, weight: float, work: float, 
     job = facts.job
     assert job.allocation is not None
     option = job.allocation.option
-    why = reasons.choice(option, values, weight, job_position(job, work), feasible=feasible)
+    why = choice(option, values, weight, job_position(job, work), feasible=feasible)
     return verdict(job, option, why)

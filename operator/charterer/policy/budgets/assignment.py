@@ -104,7 +104,6 @@ def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
 class CostCalibration:
     """Cost factors of a budget's classes, and what its running jobs are still committed to.
 
-    ``finished``: cost factors by finished jobs alone; what a silent running job still costs is predicted by them.
     ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
     ``overhead_measured``: whether more of that was paid than is assumed to have been paid without any (three hours).
     ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
@@ -113,7 +112,6 @@ class CostCalibration:
     """
 
     cost_factors: Mapping[ClassId, CostFactor]
-    finished: Mapping[ClassId, CostFactor]
     overhead: float
     overhead_measured: bool
     rate: float
@@ -123,10 +121,6 @@ class CostCalibration:
     def of(self, class_id: ClassId) -> CostFactor:
         """κ of a class; the prior for one never seen."""
         return self.cost_factors.get(class_id, NOTHING_KNOWN)
-
-    def of_finished(self, class_id: ClassId) -> CostFactor:
-        """κ of a class by its finished jobs alone; the prior where none has finished."""
-        return self.finished.get(class_id, NOTHING_KNOWN)
 
     def factor(self, class_id: ClassId) -> float:
         """Dollars paid for each dollar predicted."""
@@ -174,7 +168,6 @@ def calibrate(
     prior = steady.dollars_per_second * _OVERHEAD_PRIOR_SECONDS
     return CostCalibration(
         cost_factors=cost_factors,
-        finished=learned,
         overhead=_overhead(max(paid.dollars, 0.0), max(held, 0.0), prior),
         overhead_measured=held > 0.0 and paid.dollars > prior,
         rate=Price(

@@ -191,7 +191,8 @@ class FragmentWaits:
 
     def _node_wait(self, waiter: _Waiter, saved: float) -> _NodeWait | None:
         """The wait for the whole node that is left next, if the job may wait for it. ``saved``: seconds of a start."""
-        ends, bill = self._node_ends(waiter.option.pool), self._price(waiter.option.pool) * saved
+        ends = self._node_ends(waiter.option.pool)
+        bill = self._snapshot.pools[waiter.option.pool].dollars_per_second * saved
         most = saved + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
         if not ends or ends[-1][0] > most:
             return None
@@ -242,12 +243,7 @@ class FragmentWaits:
         """Dollars for the GPUs of a new node that nobody wants, while it starts and until the next job comes."""
         size, start = self._size(pool), self._snapshot.pools[pool].likely_start_seconds
         idle = min(max(self._seconds_to_next(pool), start), _LONGEST * start)
-        return max(size - wanted, 0) / size * self._price(pool) * idle
-
-    def _price(self, pool: PoolId) -> float:
-        """Dollars a second of one of its nodes; 0 where that is not known."""
-        quote = self._snapshot.pools[pool].quote
-        return 0.0 if quote is None else quote.price.dollars_per_second
+        return max(size - wanted, 0) / size * self._snapshot.pools[pool].dollars_per_second * idle
 
     def _seconds_to_next(self, pool: PoolId) -> float:
         """Mean seconds until a job of less than a node comes to the pool; infinite where none is expected."""

@@ -213,7 +213,8 @@ class Partners:
     def _match(self, pool: PoolId, own: Sharer, other: Sharer) -> PartnerMatch:
         key = pool, own.terms, other.terms
         if key not in self._matches:
-            self._matches[key] = match_of(own.terms, other.terms, self._speeds_on(pool), self._price(pool))
+            price = self._snapshot.pools[pool].dollars_per_second
+            self._matches[key] = match_of(own.terms, other.terms, self._speeds_on(pool), price)
         return self._matches[key]
 
     def _hosts_of(self, pool: PoolId) -> _Hosts:
@@ -240,11 +241,6 @@ class Partners:
     @cached_property
     def _occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
         return self._solution.occupants()
-
-    def _price(self, pool: PoolId) -> float:
-        """Dollars a second of one of its nodes."""
-        quote = self._snapshot.pools[pool].quote
-        return 0.0 if quote is None else quote.price.dollars_per_second
 
     def _speeds_on(self, pool: PoolId) -> PairSpeeds:
         offering = self._snapshot.pools[pool].offering
@@ -288,6 +284,6 @@ class Partners:
             ],
             default=inf,
         )
-        at_best = min(best * alone, worth + self._price(option.pool))
+        at_best = min(best * alone, worth + self._snapshot.pools[option.pool].dollars_per_second)
         terms = Terms(profile.id, worth, at_best, min(beside / whole, 1.0), job.widths.least_kept)
         return Sharer(job.id, position.left / alone, terms)

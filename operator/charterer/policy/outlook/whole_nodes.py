@@ -135,7 +135,7 @@ class CostInSight:
 
     def _offer(self, name: PoolId, most: int) -> NodeOffer:
         pool = self._snapshot.pools[name]
-        return NodeOffer(pool.gpus_per_node or 1, self._price(name), pool.likely_start_seconds, most)
+        return NodeOffer(pool.gpus_per_node or 1, pool.dollars_per_second, pool.likely_start_seconds, most)
 
     def _later(self, dollars: float) -> float:
         """Dollars of the jobs that wait for money, beside ``dollars`` of all others in sight.
@@ -228,13 +228,11 @@ class CostInSight:
             for name, rental in staying.items()
             if name not in ended
         ]
-        nodes += [StandingNode(self._price(pool), ready[rent.rental], 0.0, held[rent.rental]) for rent in rents]
+        nodes += [
+            StandingNode(self._snapshot.pools[pool].dollars_per_second, ready[rent.rental], 0.0, held[rent.rental])
+            for rent in rents
+        ]
         return StandingNodes(nodes)
-
-    def _price(self, pool: PoolId) -> float:
-        """Dollars a second of a new node; 0 where that is not known."""
-        quote = self._snapshot.pools[pool].quote
-        return 0.0 if quote is None else quote.price.dollars_per_second
 
     def _restart(self, option: Option) -> float:
         """Seconds from ready nodes to the first step."""
@@ -640,8 +638,7 @@ class WholeNodes:
         offers: dict[PoolId, NodeOffer] = {}
         for name, nodes in wanted.items():
             pool = pools[name]
-            free_of_charge = pool.quote is None or pool.committed is not None
-            price = 0.0 if free_of_charge or pool.quote is None else pool.quote.price.dollars_per_second
+            price = 0.0 if pool.committed is not None else pool.dollars_per_second
             most = self._placer.more_nodes(name, nodes * len(choosers))
             offers[name] = NodeOffer(pool.gpus_per_node or 1, price, pool.likely_start_seconds, most)
         return RunDowns({name: self._standing(name, offer) for name, offer in offers.items()}, offers, choosers)

@@ -53,10 +53,10 @@ from charterer.providers.provider import (
 )
 from charterer.providers.threads import Sleep
 
+_log = logging.getLogger(__name__)
+
 # Warnings of interruption, and recommendations to rebalance, from an SQS queue that EventBridge fills.
 
-
-logger = logging.getLogger(__name__)
 
 _MOST_BATCHES: Final = 20
 _BATCH: Final = 10
@@ -124,7 +124,7 @@ class Notices:
         try:
             await self._calls(pool, Call.DELETE_MESSAGE, {"QueueUrl": queue, "ReceiptHandle": receipt})
         except ProviderError as error:  # it comes again and is deleted then
-            logger.warning("%s", error)
+            _log.warning("%s", error)
 
 
 def _read(receipt: str, body: str) -> _Message | None:
@@ -139,7 +139,7 @@ def _read(receipt: str, body: str) -> _Message | None:
         if not isinstance(instance, str):
             raise TypeError("an instance id is a string")
     except (ValueError, KeyError, TypeError, RecursionError):
-        logger.warning("a message of the interruption queue is no event of EC2: %.200s", body)
+        _log.warning("a message of the interruption queue is no event of EC2: %.200s", body)
         return None
     if kind == _REBALANCE:
         return _Message(receipt, Notice(InstanceId(instance), None, certain=False, why=kind), until)
@@ -258,7 +258,7 @@ class CapacityBlocks:
         try:
             answer = await self._calls(pool, Call.DESCRIBE_RESERVATIONS, {"CapacityReservationIds": [id]})
         except ProviderError as error:
-            logger.warning("%s", error)
+            _log.warning("%s", error)
             return known
         [row] = answer["CapacityReservations"]
         self._known[id] = _Reservation(self._clock(), time_of(answer), ends(row))
@@ -433,8 +433,6 @@ class Preflight:
             return PreflightFinding("group's policies", False, message)
         return PreflightFinding("group's policies", True, "no policy or schedule changes the group's size")
 
-
-_log = logging.getLogger(__name__)
 
 FLEET_TRAITS: Final = Traits(
     named=True, keeps_trying=False, together=True, lag_seconds=LAG_SECONDS, listed_seconds=LISTED_SECONDS

@@ -348,7 +348,7 @@ class Hardware:
         return Offering(self.gpu_type, self.gpus, cloud.instance_type, cloud.zone)
 
 
-async def find(objects: Objects, cloud: NodeClaims) -> Hardware | None:
+async def find_hardware(objects: Objects, cloud: NodeClaims) -> Hardware | None:
     """As the Nodes of this instance type say, in whatever pool; else as declared; else as the table of accelerators
     knows EC2's and Google Cloud's types; None where nobody says it."""
     listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")

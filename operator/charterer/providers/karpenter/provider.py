@@ -42,19 +42,19 @@ from charterer.providers.errors import (
     UnknownCode,
     WouldTerminate,
 )
-from charterer.providers.karpenter import claims
-from charterer.providers.karpenter import claims as hardware
 from charterer.providers.karpenter.claims import (
     CAPACITY,
     CLAIMS,
     CallFailure,
     Claim,
     ClaimStage,
+    Hardware,
     NodeClasses,
     Objects,
     ObjectsError,
     claim_for,
     claim_name,
+    find_hardware,
 )
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 
@@ -229,7 +229,7 @@ async def findings(
 async def _gpus(cloud: NodeClaims, objects: Objects) -> PreflightFinding:
     subject = f"GPUs of instance type {cloud.instance_type}"
     try:
-        found = await claims.find(objects, cloud)
+        found = await find_hardware(objects, cloud)
     except ObjectsError as error:
         return PreflightFinding(subject, False, str(error))
     if found is None:
@@ -378,7 +378,7 @@ class KarpenterCloud:
         self._clock = clock
         self._classes = NodeClasses(objects)
         self._session: aiohttp.ClientSession | None = None
-        self._hardware: dict[NodeClaims, tuple[hardware.Hardware, float]] = {}
+        self._hardware: dict[NodeClaims, tuple[Hardware, float]] = {}
         self._asked = Instant(0)
         """The API server's time of the last survey."""
         self._told: dict[str, float] = {}
@@ -448,11 +448,11 @@ class KarpenterCloud:
         await self._release_told([claim for claim in claims if _over(claim) and claim.order not in ordered])
         return survey
 
-    async def _hardware_of(self, pool: Pool, cloud: NodeClaims) -> hardware.Hardware:
+    async def _hardware_of(self, pool: Pool, cloud: NodeClaims) -> Hardware:
         known, since = self._hardware.get(cloud, (None, 0.0))
         if known is not None and (known.seen or self._clock() - since < _HARDWARE_SECONDS):
             return known
-        found = await hardware.find(self._objects, cloud)
+        found = await find_hardware(self._objects, cloud)
         if found is None:
             message = f"no Node says what GPUs a {cloud.instance_type} has: set spec.karpenter.gpuType and gpusPerNode"
             raise InvalidRequest(pool.id, "survey", "UnknownHardware", message)

@@ -120,7 +120,7 @@ class AdoptedJobSet(LabelledKind):
 
     def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``."""
-        return f"jobset.sigs.k8s.io/jobset-name={raw['metadata']['name']}"
+        return _pods_of(raw)
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.place``."""
@@ -189,6 +189,11 @@ def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:
         f"spec.replicatedJobs {names([group.name for group in groups])} ask for GPUs: only one group may; make one "
         "replicatedJob of them, or a JobSet of each"
     )
+
+
+def _pods_of(raw: Raw) -> str:
+    """Selects the pods of a JobSet of this object's name."""
+    return f"jobset.sigs.k8s.io/jobset-name={raw['metadata']['name']}"
 
 
 def _controllers(name: str, group: _ReplicatedGroup | None) -> list[str]:
@@ -320,7 +325,7 @@ class AdoptedTrainJob(LabelledKind):
 
     def selector(self, raw: Raw) -> str:
         """See ``TargetKind.selector``. Trainer's JobSet has the TrainJob's name."""
-        return f"jobset.sigs.k8s.io/jobset-name={raw['metadata']['name']}"
+        return _pods_of(raw)
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
         """See ``TargetKind.place``. The pods' own labels, annotations and selector stay; tolerations are replaced."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.api.models.trainingjob_status import OPTIONS_SHOWN, TrainingJobView
-from charterer.controller.status import jobs as job_options
+from charterer.controller.status import jobs as status_jobs
 from charterer.controller.status.jobs import NO_OPTIONS, JobOptions, ShownOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.budget import Selector
@@ -124,7 +124,7 @@ def test_options_are_compared_again_after_half_a_minute_or_when_the_decision_is_
 
 
 def test_only_so_many_are_compared_a_second_and_the_others_follow(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(job_options, "_COMPARED_A_SECOND", 16)
+    monkeypatch.setattr(status_jobs, "_COMPARED_A_SECOND", 16)
     world, options = a_world(jobs=5), JobOptions()
     _, of = planned(world, options)
     names = [f"job{number}" for number in range(5)]
@@ -137,7 +137,7 @@ def test_only_so_many_are_compared_a_second_and_the_others_follow(monkeypatch: p
 def test_a_job_whose_turn_has_not_come_shows_nothing_rather_than_options_of_another_decision(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(job_options, "_COMPARED_A_SECOND", 1)
+    monkeypatch.setattr(status_jobs, "_COMPARED_A_SECOND", 1)
     world, options = a_world(), JobOptions()
     first = planned(world, options)[1]("job0")
     assert first.rows
@@ -175,7 +175,7 @@ def test_options_that_cannot_be_compared_stop_nothing_else_and_are_reported_once
     def fails(*_: object) -> None:
         raise KeyError("no such option")
 
-    monkeypatch.setattr(job_options, "compared_options", fails)
+    monkeypatch.setattr(status_jobs, "compared_options", fails)
     world, options = a_world(), JobOptions()
     for _ in range(3):
         assert planned(world, options)[1]("job0") == ShownOptions((), world.now)

@@ -18,7 +18,7 @@ from charterer.domain.offered_node import taken
 from charterer.domain.option import Option
 from charterer.domain.plan import ArrivalsBasis, Reason, ReasonCode
 from charterer.domain.pool import CapacityType, Pool
-from charterer.domain.reasons import options as offers_of
+from charterer.domain.reasons import options as of_options
 from charterer.domain.reasons import waits as of
 from charterer.domain.reasons.fact import Both, Fact, Wanted
 from charterer.domain.reasons.options import HadNow, RestartedAtOnce, RunsMeanwhile, WholeNode
@@ -344,7 +344,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
             if pool.committed is not None and name not in pools and budget.pool_selector.matches(pool.labels)
         ]
     )
-    paid_by_others = offers_of.PaidByOthers(paid[:_TOLD]) if paid else None
+    paid_by_others = of_options.PaidByOthers(paid[:_TOLD]) if paid else None
     told = paid_by_others or others
     if told is not None and not pools:
         return reason(ReasonCode.NO_OPTION, told)
@@ -354,7 +354,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
         return reason(ReasonCode.NOT_ASKED_YET, of.NotAskedYet(tuple(asked)))
     why = reason(ReasonCode.NO_OPTION, _why(job, pools, plan.solution.inputs.offers))
     for name, pool in sorted(unknown.items())[:_TOLD]:
-        why = why.with_note(offers_of.PoolTrouble(name, pool.trouble))
+        why = why.with_note(of_options.PoolTrouble(name, pool.trouble))
     return why.with_note(others).with_note(paid_by_others)
 
 
@@ -364,7 +364,7 @@ def _is_known(pool: Pool) -> bool:
 
 def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
     """The request of the job, and the offers of pools that its budget may rent."""
-    asked = offers_of.Request(job.widths.min, job.widths.max, tuple(job.gpu_types))
+    asked = of_options.Request(job.widths.min, job.widths.max, tuple(job.gpu_types))
     offers = [
         (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
         for pool in pools.values()
@@ -373,29 +373,29 @@ def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
     of_type = [offer for offer in offers if names_type(job.gpu_types, offer[0])]
     fitting = [offer for offer in of_type if takes_part(offer[0], job.widths.slices, job.widths.shared_mib)]
     if not pools:
-        return offers_of.NoPool()
+        return of_options.NoPool()
     if not offers:
-        return offers_of.NoKnownPool(asked)
+        return of_options.NoKnownPool(asked)
     if of_type and not fitting:
-        return offers_of.OnlySlices(asked, tuple(sorted({slice_profile(gpu_type) for gpu_type, _, _ in of_type})))
+        return of_options.OnlySlices(asked, tuple(sorted({slice_profile(gpu_type) for gpu_type, _, _ in of_type})))
     if not fitting:
-        return offers_of.OtherGpuTypes(asked, tuple(sorted({gpu_type for gpu_type, _, _ in offers})))
+        return of_options.OtherGpuTypes(asked, tuple(sorted({gpu_type for gpu_type, _, _ in offers})))
     if job.spot is not SpotPolicy.ALLOWED:
         fitting = [offer for offer in fitting if offer[2].capacity_type is not CapacityType.SPOT]
     if not fitting:
-        return offers_of.OnlySpot(asked)
+        return of_options.OnlySpot(asked)
     lacking = {pool.id: misfits(job.demands, nodes.nodes[pool.id]) for _, _, pool in fitting}
     fitting = [offer for offer in fitting if not lacking[offer[2].id]]
     if not fitting:
         nearest = min(sorted(lacking), key=lambda name: len(lacking[name]))
-        return offers_of.NodesDoNotFit(asked, nearest, lacking[nearest], len(lacking) - 1)
+        return of_options.NodesDoNotFit(asked, nearest, lacking[nearest], len(lacking) - 1)
     gpu_type, most, pool = max(fitting, key=lambda offer: offer[1])
     if job.widths.each:
         limits = dict(nodes.limits(job.demands, job.widths.each))
         return _pods_do_not_fit(job.widths, [pool for _, _, pool in fitting], limits)
     if most < job.widths.min:
-        return offers_of.PoolsTooSmall(asked, pool.id, most, gpu_type)
-    return offers_of.NothingFits(asked)
+        return of_options.PoolsTooSmall(asked, pool.id, most, gpu_type)
+    return of_options.NothingFits(asked)
 
 
 def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Fact:
@@ -405,7 +405,7 @@ def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[Pool
         takes = taken(widths.min, pool.gpus_per_node, widths.each, limits.get(pool.id))
         needed = None if takes is None else pool.nodes(takes)
         pods = widths.min // widths.each
-        found.append(offers_of.PodsDoNotFit(pool.id, pods, widths.each, pool.gpus_per_node, needed, pool.max_nodes))
+        found.append(of_options.PodsDoNotFit(pool.id, pods, widths.each, pool.gpus_per_node, needed, pool.max_nodes))
     return min(found, key=lambda one: (one.nodes is None, (one.nodes or 0) - one.most, -one.size, one.pool))
 
 

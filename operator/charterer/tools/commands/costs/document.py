@@ -56,7 +56,8 @@ def costs_document(answer: CostsAnswer) -> Document:
         blocks = [Paragraph("There is no GPUBudget.")]
     if len(answer.budgets) > 1:
         whole = total(_spent(found.ledger, found.cost)[0] for found in answer.budgets)
-        blocks.append(Paragraph(f"All {len(answer.budgets)} budgets: {exact(whole)} dollars spent.", Tone.STRONG))
+        said = f"All {len(answer.budgets)} budgets: {output.exact(whole)} dollars spent."
+        blocks.append(Paragraph(said, Tone.STRONG))
     if not answer.place:
         blocks.append(Paragraph(_WITHOUT_RECORD, Tone.FAINT))
     return Document(f"Costs of {answer.month}", tuple(blocks))
@@ -101,11 +102,11 @@ def _row(answer: CostsAnswer, found: BudgetMonth, key: SumKey, each: CostSum) ->
     return row(
         *("-" if cell is None else cell or "(none)" for cell in key.cells),
         *([purpose(key.cause)] if key.cause is not None and PURPOSE not in answer.keys else []),
-        *([exact(each.cost), exact(each.waste)] if answer.shares_waste else []),
-        exact(cost),
+        *([output.exact(each.cost), output.exact(each.waste)] if answer.shares_waste else []),
+        output.exact(cost),
         output.percent(cost.micros / whole) if whole > 0 else "-",
         *([f"{each.gpu_seconds / 3600:,.1f}"] if answer.place else []),
-        *([exact(each.open_cost)] if found.still_open != ZERO else []),
+        *([output.exact(each.open_cost)] if found.still_open != ZERO else []),
     )
 
 
@@ -124,9 +125,9 @@ def _totals(answer: CostsAnswer, found: BudgetMonth) -> Sequence[tuple[TableCell
             else [("not counted", missing, "since the last count, a minute ago, or from before the 62 days")]
         ),
     ]
-    rows = [row(name, exact(amount), meaning) for name, amount, meaning in amounts if amount != ZERO]
+    rows = [row(name, output.exact(amount), meaning) for name, amount, meaning in amounts if amount != ZERO]
     spent, said = _spent(ledger, found.cost)
-    return [*rows, row(TableCell("spent", Tone.STRONG), TableCell(exact(spent), Tone.STRONG), said)]
+    return [*rows, row(TableCell("spent", Tone.STRONG), TableCell(output.exact(spent), Tone.STRONG), said)]
 
 
 def _spent(ledger: LedgerMonth | None, cost: Money) -> tuple[Money, str]:
@@ -142,18 +143,12 @@ def _spent(ledger: LedgerMonth | None, cost: Money) -> tuple[Money, str]:
     return ledger.spent, of
 
 
-def exact(amount: Money) -> str:
-    """All of an amount's micro-dollars, so that rows can be added up."""
-    whole, micros = divmod(abs(amount.micros), 1_000_000)
-    return f"{'-' if amount.micros < 0 else ''}{whole:,}.{micros:06d}"
-
-
 # Costs as CSV that no spreadsheet executes.
 
 
 def dollars(amount: Money) -> str:
     """A number with six decimals."""
-    return exact(amount).replace(",", "")
+    return output.exact(amount).replace(",", "")
 
 
 def costs_csv(answer: CostsAnswer, file: TextIO) -> None:

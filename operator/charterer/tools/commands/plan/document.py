@@ -334,11 +334,11 @@ def _rows(found: SpentByCause) -> Sequence[tuple[str | TableCell, ...]]:
         ("not sorted yet", found.uncounted, "since the ledger's last count, about a minute ago"),
     ]
     rows: list[tuple[str | TableCell, ...]] = [
-        (name, _exact(amount), output.percent(amount.micros / found.spent.micros), meaning)
+        (name, output.exact(amount), output.percent(amount.micros / found.spent.micros), meaning)
         for name, amount, meaning in amounts
         if amount != ZERO
     ]
-    return [*rows, (TableCell("spent", Tone.STRONG), TableCell(_exact(found.spent), Tone.STRONG), "", "")]
+    return [*rows, (TableCell("spent", Tone.STRONG), TableCell(output.exact(found.spent), Tone.STRONG), "", "")]
 
 
 def _words(cause: Cause) -> str:
@@ -348,12 +348,6 @@ def _words(cause: Cause) -> str:
 def _camel_case(cause: Cause) -> str:
     first, *others = _words(cause).split()
     return first + "".join(word.capitalize() for word in others)
-
-
-def _exact(amount: Money) -> str:
-    """All of an amount's micro-dollars, so that the rows can be added up."""
-    whole, micros = divmod(abs(amount.micros), 1_000_000)
-    return f"{'-' if amount.micros < 0 else ''}{whole:,}.{micros:06d}"
 
 
 _INDENT = "\u00a0" * 2

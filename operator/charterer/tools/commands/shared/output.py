@@ -99,6 +99,12 @@ def mixed(paths: Sequence[PathVerdict]) -> str:
     return "; ".join(f"{percent(one.fraction)} of jobs: {path(one.stages)}" for one in often)
 
 
+def exact(amount: Money) -> str:
+    """All of an amount's micro-dollars, so that rows can be added up."""
+    whole, micros = divmod(abs(amount.micros), 1_000_000)
+    return f"{'-' if amount.micros < 0 else ''}{whole:,}.{micros:06d}"
+
+
 def percent(fraction: float) -> str:
     """Part of a whole in percent, which is never said to be none or all of it if it is not."""
     if 0.0 < fraction < 0.01:
