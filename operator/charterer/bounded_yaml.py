@@ -36,7 +36,7 @@ class BoundedLoader(yaml.SafeLoader):
 
 
 def read(path: Path) -> Any:
-    """What a file says. UnboundedYAML, yaml.YAMLError, or OSError and UnicodeDecodeError as of ``open``."""
+    """The value of a YAML file. Raises UnboundedYAML, yaml.YAMLError, OSError and UnicodeDecodeError."""
     if path.exists() and not path.is_file():
         raise UnboundedYAML("it is no regular file: save it as one first")
     if path.stat().st_size > MOST_BYTES:

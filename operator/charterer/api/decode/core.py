@@ -146,12 +146,12 @@ _STRANGERS: Final = (
     "didn't satisfy plugin(s) [NodeAffinity]",
     "untolerated taint",
 )
-"""What is said of nodes that the run was not given, and of its own if nothing else is said."""
+"""Words of the scheduler about nodes that the run was not given; about its own nodes if it says nothing else."""
 _PASSES: Final = (
     "were unschedulable",
     *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)],
 )
-"""What is said of own nodes that are cordoned, or whose GPUs are not there yet: that passes, or is found elsewhere."""
+"""Words of the scheduler about own nodes that are cordoned or have no GPUs yet: that passes, or is found elsewhere."""
 
 
 def refused_by_own_nodes(message: str) -> bool:

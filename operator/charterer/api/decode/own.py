@@ -49,7 +49,7 @@ def training_job(raw: Raw) -> DecodedJob:
 
 
 def _told_ready(raw: Raw) -> ToldReady | None:
-    """What the condition PodsReady says, and since when."""
+    """The status of the condition PodsReady, and since when it holds; None without that condition."""
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("type") == ConditionType.PODS_READY and condition.get("lastTransitionTime"):
             since = parse_instant(condition["lastTransitionTime"])

@@ -116,7 +116,7 @@ class InCurrency(ApiModel):
     spent: Cents
     """Spent in the current period."""
     remaining: SignedCents
-    """What remains of the amount, and of what was carried over."""
+    """The rest of the amount and of the sum that was carried over."""
     forecast: Cents | None = None
     """Expected to be spent by the end of the period."""
 
@@ -294,7 +294,7 @@ class LoanStatus(Mirror[Loan]):
 
 
 class BorrowedStatus(ApiModel):
-    """What a budget was lent in a past period."""
+    """A loan to a budget in a past period, and its lender."""
 
     lender: ObjectName
     """The GPUBudget that spent less than its own aim."""

@@ -76,7 +76,7 @@ class InteractiveSpec(PartOf[Interactive]):
     wait for the next ones, as measured."""
 
     def to_domain(self, record: InteractiveStatus | None) -> Interactive:
-        """What is asked for, with what is on record of it."""
+        """The spec of an interactive job, with its record."""
         return joined(Interactive, self, InteractiveStatus() if record is None else record)
 
 

@@ -1,4 +1,4 @@
-"""What is joined of one job: its total work, and what is odd in it though it runs."""
+"""Joins about one job: its total work, and its problems that do not keep it from running."""
 
 from __future__ import annotations
 

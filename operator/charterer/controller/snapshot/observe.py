@@ -404,7 +404,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
 
 
 class JobSources(NamedTuple):
-    """What is known of each job, by where it is known from: ``decoded`` has all jobs, the others have some.
+    """The facts about jobs, a mapping for each source: ``decoded`` has all jobs, the others have some.
 
     ``refusals``, ``volumes``: as in ClusterState. ``services``: the jobs that have theirs. ``clocks``: see ``_ahead``.
     """

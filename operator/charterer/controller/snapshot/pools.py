@@ -1,4 +1,4 @@
-"""What a pool offers, joined from what it declares, what its cloud says and what its nodes showed."""
+"""The offer of a pool, joined from its spec, the answers of its cloud and the traits of its nodes."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
 
 
 def _common(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
-    """What they have in common: labels with one value, every taint that stays, the least of each resource."""
+    """The common traits: labels that all have, every taint that stays, the least of each resource."""
     labels = set.intersection(*[set(traits.labels) for traits in of_nodes])
     taints = dict.fromkeys([taint for traits in of_nodes for taint in traits.taints if not passes(taint)])
     rooms = [dict(traits.room) for traits in of_nodes]
