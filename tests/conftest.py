@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -78,31 +78,39 @@ def pytest_collection_finish() -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Only the lane's tests; the longest first, then those with a control plane spread evenly among the others.
+    """Only the lane's tests, and of these first the ones for which everything is made.
 
-    Tests with a control plane mostly wait and the others compute, so workers that do both at a time are done soonest.
-    Workers take the tests in this order, a group of ``xdist_group`` at once.
+    A test that waits for what is being made keeps its worker from all others. On a fresh machine the long tests of
+    Kueue, Karpenter and real nodes kept all four waiting for ten minutes.
     """
     if lost := [item.nodeid for item in items if lanes.in_no_lane(item)]:
         raise pytest.UsageError(f"mark these tests in their own file, or `make test` does not see them: {lost}")
     others = [item for item in items if not lanes.belongs(item, lanes.chosen())]
     config.hook.pytest_deselected(items=others)
-    items[:] = [item for item in items if lanes.belongs(item, lanes.chosen())]
-    items.sort(key=lambda item: bool(awaited.needs(item)))  # what is still being made, last of its kind
-    long = [item for item in items if item.get_closest_marker("long")]
-    long.sort(key=_begins_later)
-    rest = [item for item in items if not item.get_closest_marker("long")]
-    waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
-    computing = [item for item in rest if "control_plane" not in getattr(item, "fixturenames", ())]
-    places = [(place / len(kind), item) for kind in (waiting, computing) for place, item in enumerate(kind)]
-    items[:] = long + [item for _, item in sorted(places, key=lambda entry: entry[0])]
+    own = [item for item in items if lanes.belongs(item, lanes.chosen())]
+    must_wait = {item for item in own if awaited.needs(item)}
+    items[:] = [
+        *_in_order([item for item in own if item not in must_wait]),
+        *_in_order([item for item in own if item in must_wait]),
+    ]
     for item in items:
         awaited.give_time(item, float(config.getini("timeout")))
 
 
-def _begins_later(item: pytest.Item) -> tuple[bool, bool]:
-    """The place among long tests: those on real nodes are one after the other, and take longest together."""
-    return bool(awaited.needs(item)), item.get_closest_marker("real_nodes") is None
+def _in_order(items: Sequence[pytest.Item]) -> Sequence[pytest.Item]:
+    """The longest first, then those with a control plane spread evenly among the others.
+
+    Tests with a control plane mostly wait and the others compute, so workers that do both at a time are done soonest.
+    Workers take the tests in this order, a group of ``xdist_group`` at once. Those on real nodes are one group, which
+    takes longest.
+    """
+    long = [item for item in items if item.get_closest_marker("long")]
+    long.sort(key=lambda item: item.get_closest_marker("real_nodes") is None)
+    rest = [item for item in items if not item.get_closest_marker("long")]
+    waiting = [item for item in rest if "control_plane" in getattr(item, "fixturenames", ())]
+    computing = [item for item in rest if "control_plane" not in getattr(item, "fixturenames", ())]
+    places = [(place / len(kind), item) for kind in (waiting, computing) for place, item in enumerate(kind)]
+    return long + [item for _, item in sorted(places, key=lambda entry: entry[0])]
 
 
 @pytest.hookimpl(wrapper=True)

@@ -8,6 +8,10 @@ from unittest.mock import patch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from charterer.domain.job import Job
+from charterer.domain.node_demands import node_offers
+from charterer.domain.offered_node import offered_node, taken
+from charterer.domain.pool import Pool
 from charterer.domain.rental import RentalPhase
 from charterer.policy import plan
 from tests import lanes
@@ -22,11 +26,17 @@ def with_nodes_for_all(world: World) -> World:
     """The world with pools that answer, and may have just as many nodes as all jobs could want beside what is there."""
     world.unsurveyed.clear()
     for name, pool in world.pools.items():
-        size = pool.gpus_per_node or 1
-        wanted = sum(-(-job.widths.max // size) for job in world.jobs.values())
+        wanted = sum(_most_nodes(job, pool) for job in world.jobs.values())
         live = sum(rental.pool == name and rental.phase is not RentalPhase.ENDED for rental in world.rentals.values())
         world.pools[name] = replace(pool, max_nodes=live + wanted, cooled=(), deleting=False)
     return world
+
+
+def _most_nodes(job: Job, pool: Pool) -> int:
+    """The nodes that it takes at its largest width, with the GPUs that its pods leave empty."""
+    size, each = pool.gpus_per_node or 1, job.widths.each
+    pods = dict(node_offers({pool.id: offered_node(pool)}).limits(job.demands, each)).get(pool.id)
+    return -(-(taken(job.widths.max, size, each, pods) or job.widths.max) // size)
 
 
 @st.composite
