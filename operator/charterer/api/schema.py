@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,22 +31,24 @@ All kinds are in `{API_VERSION}` and in the category `charterer` (`kubectl get c
 dollars with at most six decimals (`"19.80"`); every other quantity is a number. What the API server refuses is listed
 as rules; what only the operator can see becomes a condition. You write the fields of a `spec` (but a GPURental's). Only
 the operator writes a `status`; some of its fields are its own records, listed here so that they can be recognised.
+Fields that several fields have are listed below the first of them.
 """
 
 
 def reference(kinds: Sequence[tuple[ResourceKind, Json]]) -> str:
     """The whole page; each kind comes with its CustomResourceDefinition."""
-    return "\n".join([_INTRODUCTION, *(line for kind, crd in kinds for line in _section(kind, crd))]) + "\n"
+    listed: dict[str, tuple[str, str]] = {}
+    return "\n".join([_INTRODUCTION, *(line for kind, crd in kinds for line in _section(kind, crd, listed))]) + "\n"
 
 
-def _section(kind: ResourceKind, crd: Json) -> Iterator[str]:
+def _section(kind: ResourceKind, crd: Json, listed: dict[str, tuple[str, str]]) -> Iterator[str]:
     root: Json = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     scope = "namespaced" if kind.namespaced else "cluster-scoped"
     yield f"## {kind.kind}\n\n{kind.description} Short name `{kind.short}`, {scope}.\n"
     for part in ("spec", "status"):
         yield f"### {kind.kind} {part}\n"
         yield "| field | type | default | meaning |\n| --- | --- | --- | --- |"
-        yield from _rows(root["properties"][part], part, kind.described_elsewhere)
+        yield from _rows(root["properties"][part], part, kind, listed)
         yield ""
     rules = [(path, message) for path, message in _rules(root, "") if not path.startswith((*kind.described_elsewhere,))]
     if rules:
@@ -65,13 +67,23 @@ def _children(schema: Json, path: str) -> Iterator[tuple[str, Json, bool]]:
         yield f"{path}.{name}", child, name in required
 
 
-def _rows(schema: Json, path: str, elsewhere: Mapping[str, str]) -> Iterator[str]:
+def _rows(schema: Json, path: str, kind: ResourceKind, listed: dict[str, tuple[str, str]]) -> Iterator[str]:
+    """The rows of all fields below. ``listed``: by the fields of a schema, the kind and the path that list them."""
     for name, child, required in _children(schema, path):
         default = "**required**" if required else _default(child)
         description = str(child.get("description", "")).replace("|", "\\|")
+        fields = list(_children(child, name))
+        if child.get("x-kubernetes-preserve-unknown-fields") or name in kind.described_elsewhere:
+            fields = []
+        alike = json.dumps([[own.get("properties"), own.get("required")] for own in (child, child.get("items", {}))])
+        here = (kind.kind, name)
+        first = listed.setdefault(alike, here) if len(fields) > 1 else here
+        if first != here:
+            of_kind = "" if first[0] == kind.kind else f" of a {first[0]}"
+            description = f"{description} Its fields are those of `{first[1]}`{of_kind}.".lstrip()
         yield f"| `{name}` | {_type(child)} | {default} | {description} |"
-        if not child.get("x-kubernetes-preserve-unknown-fields") and name not in elsewhere:
-            yield from _rows(child, name, elsewhere)
+        if fields and first == here:
+            yield from _rows(child, name, kind, listed)
 
 
 def _default(schema: Json) -> str:
