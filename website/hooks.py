@@ -15,6 +15,9 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 OUTSIDE = "repository"
 """The folder of the site that has what is outside docs/."""
+_STYLE = "assets/site.css"
+_WIDE = ".md-grid { max-width: 76rem; }\n"
+"""Room for lines of 120 characters, as in the pages' own code."""
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FOLDER = re.compile(r"\[([^\]]*)\]\(FOLDER\)")
 
@@ -109,6 +112,8 @@ def on_files(files: Any, *, config: Any) -> Any:
 
     for path in linked_outside([path_of(page.src_uri) for page in files.documentation_pages()]):
         files.append(File.generated(config, place_of(path), abs_src_path=str(ROOT / path)))
+    files.append(File.generated(config, _STYLE, content=_WIDE))
+    config.extra_css.append(_STYLE)
     return files
 
 

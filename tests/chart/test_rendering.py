@@ -159,7 +159,8 @@ def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(
 def test_the_check_before_an_uninstallation_needs_no_pod_and_can_be_left_out(default: list[Object]) -> None:
     hooks = [o for o in default if "helm.sh/hook" in o["metadata"].get("annotations", {})]
     assert [(hook["kind"], hook["metadata"]["annotations"]["helm.sh/hook"]) for hook in hooks] == [
-        ("ConfigMap", "pre-delete")
+        ("ConfigMap", "pre-delete"),
+        ("Pod", "test"),
     ]
     without = render("uninstallCheck: false")
     assert not [o for o in without if o["metadata"]["name"] == "charterer-uninstall"]
