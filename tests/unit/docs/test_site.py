@@ -39,7 +39,7 @@ def test_every_page_is_in_the_navigation_once_and_the_decisions_are_behind_their
     assert len(shown) == len(set(shown))
     expected = {page for page in DOCS if not re.match(r"development/adr/0", page)}
     assert {page for page in shown if not page.startswith("repository/")} == expected
-    assert CONFIG["not_in_nav"].split() == ["/development/adr/0*.md"]
+    assert [each for each in CONFIG["not_in_nav"].split() if "repository" not in each] == ["/development/adr/0*.md"]
     assert all((ROOT / hooks.path_of(page)).is_file() for page in shown)
 
 
