@@ -18,6 +18,7 @@ READY := .venv/.ready
 MADE := $(BIN)/python -m tests.testbed.make
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
 	--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py
+SITE := out/site-tools
 DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep) \
 	$(if $(SIMULATE),--simulate))
 DEMO_NEEDS := $(if $(REAL),nodes training,$(READY))
@@ -33,7 +34,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers kueue kuberay lint lint-types lint-rest check \
-	check-unit check-outside check-others test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch e2e bench demo \
+	check-unit check-outside check-others docs test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch e2e bench demo \
 	kind-demo image sbom test-image requirements clean
 
 help: ## Tell the targets
@@ -156,6 +157,14 @@ demo: $(DEMO_NEEDS) ## Show Charterer at work, simulated at once and then on a c
 kind-demo: $(DEMO_NEEDS) ## The same on kind, with docker, podman or nerdctl (KIND_EXPERIMENTAL_PROVIDER=podman)
 	$(DEMO) --cluster kind
 
+docs: $(SITE)/.ready ## Build the site into out/site, with each of its links checked (REPOSITORY=URL and EDIT_URI add edit links)
+	$(SITE)/bin/mkdocs build --strict --quiet --config-file website/mkdocs.yml
+
+$(SITE)/.ready: requirements/site.txt
+	@mkdir -p out && rm -rf $(SITE) && $(PYTHON) -m venv $(SITE)
+	@$(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/site.txt
+	@touch $@
+
 image: ## Build the container image with docker, podman or buildah, whichever works here (IMAGE=name:tag)
 	@if docker info > /dev/null 2>&1; then set -x; docker build --tag $(IMAGE) .; \
 	elif command -v podman > /dev/null; then set -x; podman build --tag $(IMAGE) .; \
@@ -180,6 +189,7 @@ requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UP
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) --group go --output-file requirements/go.txt
 	$(COMPILE) --group sbom --output-file requirements/sbom.txt
+	$(COMPILE) --group site --output-file requirements/site.txt
 	$(COMPILE) --group jax --output-file requirements/jax.txt
 	$(COMPILE) --group jupyter --constraint requirements/jax.txt --output-file requirements/jupyter.txt
 	$(subst 3.11,3.12,$(COMPILE)) --group focus --output-file requirements/focus.txt

@@ -23,6 +23,7 @@ image:
 namespaces: [research, vision]
 replicas: 2
 logLevel: DEBUG
+logFormat: json
 surveySeconds: 5
 resyncSeconds: 60
 extraEnv: [{name: CHARTERER_FAKECLOUD_TOKEN, valueFrom: {secretKeyRef: {name: cloud, key: token}}}]

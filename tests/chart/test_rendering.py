@@ -67,6 +67,7 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "MutatingAdmissionPolicyBinding/charterer-hold",
         "MutatingAdmissionPolicyBinding/charterer-keep",
         "NetworkPolicy/charterer",
+        "Pod/charterer-test",
         "Role/charterer",
         "Role/charterer-stop",
         "RoleBinding/charterer",
@@ -87,6 +88,7 @@ def test_the_operator_is_started_as_its_command_line_wants_it(default: list[Obje
         "--progress-port=8443",
         f"--progress-url=https://charterer-progress.{NAMESPACE}.svc",
         "--log-level=INFO",
+        "--log-format=text",
         "--survey-seconds=15",
         "--resync-seconds=300",
     ]
@@ -114,7 +116,13 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert container["image"] == "example/charterer@sha256:" + "0" * 64
     assert container["imagePullPolicy"] == "Always"
     assert container["env"][-1]["name"] == "CHARTERER_FAKECLOUD_TOKEN"
-    assert {"--log-level=DEBUG", "--survey-seconds=5", "--resync-seconds=60", "--job-metrics"} <= set(container["args"])
+    assert {
+        "--log-level=DEBUG",
+        "--log-format=json",
+        "--survey-seconds=5",
+        "--resync-seconds=60",
+        "--job-metrics",
+    } <= set(container["args"])
     assert {"--max-nodes=0", "--max-dollars-per-hour=500.00", "--dry-run"} <= set(container["args"])
     assert "--moving-survey-seconds=2" in container["args"]
     labels = {"--cost-record-label=example.com/team", "--cost-record-label=project"}
@@ -151,7 +159,8 @@ def test_all_containers_run_under_the_restricted_standard_with_a_read_only_root(
 def test_the_check_before_an_uninstallation_needs_no_pod_and_can_be_left_out(default: list[Object]) -> None:
     hooks = [o for o in default if "helm.sh/hook" in o["metadata"].get("annotations", {})]
     assert [(hook["kind"], hook["metadata"]["annotations"]["helm.sh/hook"]) for hook in hooks] == [
-        ("ConfigMap", "pre-delete")
+        ("ConfigMap", "pre-delete"),
+        ("Pod", "test"),
     ]
     without = render("uninstallCheck: false")
     assert not [o for o in without if o["metadata"]["name"] == "charterer-uninstall"]
@@ -328,6 +337,19 @@ def test_the_fake_cloud_sells_what_the_values_say(everything: list[Object]) -> N
     assert config["groups"][0]["hourlyPrice"] == "12.00"
 
 
+def test_the_test_of_a_release_asks_the_leader_and_may_do_nothing_else(default: list[Object]) -> None:
+    pod = only(default, "Pod", "charterer-test")
+    assert pod["metadata"]["annotations"]["helm.sh/hook"] == "test"
+    spec, (container,) = pod["spec"], pod["spec"]["containers"]
+    assert (spec["restartPolicy"], spec["automountServiceAccountToken"]) == ("Never", False)
+    assert container["securityContext"]["readOnlyRootFilesystem"] is True
+    assert spec["volumes"][0]["secret"]["items"] == [{"key": "ca.crt", "path": "ca.crt"}]
+    python, option, script = container["command"]
+    assert (python, option) == ("python", "-c")
+    compile(script, "charterer-test", "exec")
+    assert f"https://charterer-progress.{NAMESPACE}.svc/" in script
+
+
 def test_another_configuration_restarts_the_fake_cloud() -> None:
     def checksum(values: str) -> str:
         template = only(render(values), "Deployment", "charterer-fakecloud")["spec"]["template"]
@@ -350,6 +372,7 @@ def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
         ("replica: 2", "replica"),
         ("replicas: -1", "/replicas"),
         ("logLevel: loud", "/logLevel"),
+        ("logFormat: xml", "/logFormat"),
         ("image: {version: 1}", "version"),
         ("image: {digest: latest}", "/image/digest"),
         ("surveySeconds: 0", "/surveySeconds"),

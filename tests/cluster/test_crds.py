@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from charterer.api.models.kinds import KINDS
+from charterer.api.names import UNSEEN_GENERATION
 from charterer.api.schema import crd
 from tests.cluster.aws_cases import AWS_ACCEPTED, AWS_CASES, AWS_REFUSED
 from tests.cluster.azure_cases import AZURE_ACCEPTED, AZURE_CASES, AZURE_REFUSED
@@ -154,7 +155,8 @@ DEFAULTS: dict[str, Json] = {
 def test_the_smallest_object_is_filled_with_the_documented_defaults_and_no_others(kind: str, api: ControlPlane) -> None:
     created = create(api, make(kind), dry_run=True)
     assert created["spec"] == {**SMALLEST[kind], **DEFAULTS[kind]}
-    assert "status" not in created
+    unseen = {} if kind == "GPURental" else {"observedGeneration": UNSEEN_GENERATION}
+    assert created.get("status", {}) == unseen
 
 
 def test_unknown_fields_are_pruned_except_inside_the_pod_template(api: ControlPlane) -> None:
@@ -318,7 +320,12 @@ def test_two_field_managers_write_their_parts_of_a_status(api: ControlPlane, kep
         api.kubectl("apply", "-f", "-", *flags, input=json.dumps(part))
     left = json.loads(api.kubectl("get", "tj", "two-managers", "-o", "json"))
     assert left["metadata"]["generation"] == created["metadata"]["generation"]
-    assert left["status"] == {"state": "Queued"}
+    assert left["status"] == {"state": "Queued", "observedGeneration": UNSEEN_GENERATION}
+    for state, found in (("Queued", "trainingjob.charterer.dev/two-managers"), ("Running", "")):
+        selected = api.kubectl(
+            "get", "tj", "-o", "name", f"--field-selector=metadata.name=two-managers,status.state={state}"
+        )
+        assert selected.strip() == found
 
 
 def test_helm_renders_the_same_definitions_and_keeps_them_when_it_is_uninstalled(control_plane: ControlPlane) -> None:

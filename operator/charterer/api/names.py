@@ -44,6 +44,7 @@ class ConditionType(StrEnum):
     INPUT_STARVED = "InputStarved"
     SYNC_BOUND = "SyncBound"
     CHECKPOINT_TOO_LONG = "CheckpointTooLong"
+    NOT_ADVANCING = "NotAdvancing"
     STALLED = "Stalled"
 
 
@@ -51,6 +52,9 @@ GROUP: Final = "charterer.dev"
 VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 CATEGORY: Final = "charterer"
+UNSEEN_GENERATION: Final = -1
+"""``status.observedGeneration`` of an object whose status nobody has written yet: the API server fills it in, so that
+whoever waits for an object by kstatus' rules does not take a new one for one that is as it should be."""
 
 LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
 LABEL_JOB: Final = f"{GROUP}/job"

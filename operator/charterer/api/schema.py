@@ -17,7 +17,7 @@ import yaml
 
 from charterer.api.models.base import Json, PrinterColumn, ResourceKind, structural
 from charterer.api.models.kinds import KINDS
-from charterer.api.names import API_VERSION, CATEGORY, GROUP, VERSION
+from charterer.api.names import API_VERSION, CATEGORY, GROUP, UNSEEN_GENERATION, VERSION
 from charterer.api.words.page import reasons_page, troubleshooting
 
 # docs/reference.md: tables of all fields, from the same schemas as the CRDs.
@@ -120,6 +120,9 @@ def crd(kind: ResourceKind) -> Json:
     spec = structural(kind.spec, defaults=True)
     status = structural(kind.status, defaults=False)
     status.pop("required", None)  # two field managers write it, each its own part
+    if "observedGeneration" in status["properties"]:
+        status["properties"]["observedGeneration"]["default"] = UNSEEN_GENERATION
+        status["default"] = {}
     root: Json = {
         "description": kind.description,
         "type": "object",
@@ -156,6 +159,7 @@ def crd(kind: ResourceKind) -> Json:
                     "storage": True,
                     "subresources": {"status": {}},
                     "additionalPrinterColumns": [_column(column) for column in kind.columns],
+                    "selectableFields": [{"jsonPath": path} for path in kind.selectable],
                     "schema": {"openAPIV3Schema": root},
                 }
             ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,19 @@ def _price(_: click.Context, __: click.Parameter, text: str | None) -> Price | N
 
 
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+
+
+def log_formatter(form: str) -> logging.Formatter:
+    """How a line of the log is written: as text, or as one JSON object with its time in UTC."""
+    if form == "text":
+        return logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    from pythonjsonlogger.json import JsonFormatter
+
+    keys = {"asctime": "time", "levelname": "level", "name": "logger"}
+    names = "%(asctime)s %(levelname)s %(name)s %(message)s"
+    formatter = JsonFormatter(names, datefmt="%Y-%m-%dT%H:%M:%SZ", rename_fields=keys)
+    formatter.converter = time.gmtime
+    return formatter
 
 
 @click.command()
@@ -80,10 +94,12 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 @click.option("--dry-run", is_flag=True, help="Change nothing, in the cluster or a cloud: log what would be done.")
 @click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
+@click.option("--log-format", type=click.Choice(("text", "json")), default="text", show_default=True)
 def operator(
     survey_seconds: float,
     moving_survey_seconds: float,
     log_level: str,
+    log_format: str,
     max_nodes: int | None,
     max_dollars_per_hour: Price | None,
     cost_record: str,
@@ -100,7 +116,9 @@ def operator(
     from charterer.cluster.credentials import NoAccess
     from charterer.controller.surveys import SurveyPace
 
-    logging.basicConfig(level=log_level.upper(), format="%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+    lines = logging.StreamHandler()
+    lines.setFormatter(log_formatter(log_format))
+    logging.basicConfig(level=log_level.upper(), handlers=[lines])
     limits = OperatorLimits(max_nodes, max_dollars_per_hour)
     recording = CostRecording(cost_record, cost_record_labels, cost_record_users)
     pace = SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds)

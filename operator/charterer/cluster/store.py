@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
+from charterer.api.names import UNSEEN_GENERATION
 from charterer.cluster.paths import Resource
 from charterer.domain.errors import InvalidObject, Problem
 
@@ -89,6 +90,7 @@ class StoredVersion(NamedTuple):
 
     uid: str
     version: int
+    generation: int
     has_status: bool
 
 
@@ -96,6 +98,7 @@ class StoredVersion(NamedTuple):
 class _CacheEntry:
     uid: str
     version: int
+    generation: int
     has_status: bool
     value: object
 
@@ -154,7 +157,8 @@ class Store:
                     return False
                 self._add_tombstone(uid, version)
             else:
-                cache.entries[key] = _CacheEntry(uid, version, bool(raw.get("status")), value)
+                generation = int(raw["metadata"].get("generation") or 0)
+                cache.entries[key] = _CacheEntry(uid, version, generation, _has_status(raw), value)
             self._changed(cache)
         return True
 
@@ -227,7 +231,7 @@ class Store:
         """The version of the object under this key, also of one that could not be decoded."""
         with self._lock:
             entry = self._caches[kind].entries.get(key)
-        return None if entry is None else StoredVersion(entry.uid, entry.version, entry.has_status)
+        return None if entry is None else StoredVersion(entry.uid, entry.version, entry.generation, entry.has_status)
 
     @property
     def version(self) -> int:
@@ -274,6 +278,11 @@ def _identity(raw: Mapping[str, Any]) -> tuple[ObjectKey, str, int]:
     metadata = raw["metadata"]
     key = ObjectKey(metadata.get("namespace") or "", metadata["name"])
     return key, metadata["uid"], int(metadata.get("resourceVersion") or 0)
+
+
+def _has_status(raw: Mapping[str, Any]) -> bool:
+    """Whether anybody has written the status: a new object of Charterer's own kinds has a default alone."""
+    return bool(raw.get("status")) and raw["status"] != {"observedGeneration": UNSEEN_GENERATION}
 
 
 def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:

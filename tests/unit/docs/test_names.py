@@ -22,7 +22,7 @@ INDENTED = re.compile(r"^ {4,}(.*)$", flags=re.MULTILINE)
 WORDS = re.compile(r"`([^`]+)`")
 MAKE = re.compile(r"^make((?: +[\w.=:/-]+)+)")
 MODULE = re.compile(r"(?<![\w./-])((?:tests|(?<=python -m )demo)(?:\.[a-z_]\w*)*)(?!\S*/)")
-FOLDERS = "charts|crds|demo|docs|examples|operator|requirements|tests|trainer"
+FOLDERS = "charts|crds|demo|docs|examples|operator|requirements|tests|trainer|website"
 FILE = re.compile(rf"(?<![\w./-])(?:{FOLDERS}|{'|'.join(p.name for p in PACKAGES.iterdir() if p.is_dir())})/[\w./-]*\w")
 
 

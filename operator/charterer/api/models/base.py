@@ -581,7 +581,7 @@ BOTTLENECKS: Final = frozenset(
         ConditionType.INPUT_STARVED,
         ConditionType.SYNC_BOUND,
         ConditionType.CHECKPOINT_TOO_LONG,
-        ConditionType.STALLED,
+        ConditionType.NOT_ADVANCING,
     }
 )
 """What holds a job's run up. Each is there only while it does."""
@@ -641,6 +641,7 @@ class PrinterColumn:
 class ResourceKind:
     """All that a CustomResourceDefinition needs to know of one kind; ``root_rules`` may look at metadata.name.
 
+    ``selectable``: paths of fields by which ``kubectl get --field-selector`` selects, eight at most.
     ``described_elsewhere``: paths of fields that hold what another kind's spec holds, which the reference does not
     repeat, and that kind.
     """
@@ -653,6 +654,7 @@ class ResourceKind:
     spec: type[ApiModel]
     status: type[ApiModel]
     columns: tuple[PrinterColumn, ...]
+    selectable: tuple[str, ...]
     root_rules: tuple[Rule, ...] = ()
     described_elsewhere: Mapping[str, str] = field(default_factory=dict)
 
@@ -679,7 +681,7 @@ def dump_json(model: ApiModel) -> str:
 def structural(model: type[ApiModel], *, defaults: bool) -> Json:
     """The structural schema of a model: references inlined, nulls and titles gone; ``defaults`` False drops those too.
 
-    The API server fills defaults in; in a status they would show values that nobody wrote.
+    The API server fills defaults in; in a status they would show values that nobody wrote (but UNSEEN_GENERATION).
     """
     schema: Json = model.model_json_schema(by_alias=True, mode="validation")
     return _structural(schema, schema.get("$defs", {}), defaults)

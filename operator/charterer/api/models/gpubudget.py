@@ -311,6 +311,7 @@ GPU_BUDGET = ResourceKind(
         PrinterColumn("Remaining($)", ".status.remaining", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
+    selectable=(".status.state", ".spec.parent"),
     root_rules=(
         Rule("size(self.metadata.name) <= 63", "metadata.name must have at most 63 characters: it becomes a label"),
         Rule(

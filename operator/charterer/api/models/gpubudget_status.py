@@ -547,8 +547,10 @@ class GPUBudgetView(ApiModel):
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh, Overlaps, CurrencyRateCurrent; Stopped while a person has stopped the
-    operator."""
+    """Ready, WithinBudget, PriceDataFresh; Overlaps where other budgets select its namespaces; CurrencyRateCurrent
+    with another currency; LeftRunning while it only observes and nodes are rented; CostsRecorded with a record of
+    costs; CommitmentsCovered with commitments; Stopped while a person has stopped the operator; Stalled while the
+    object cannot be read."""
 
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):

@@ -428,7 +428,7 @@ class GPUPoolView(ApiModel):
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed;
     SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
-    rented; Preflight: what would fail once nodes are rented."""
+    rented; Preflight: what would fail once nodes are rented; Stalled while the object cannot be read."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
@@ -461,6 +461,7 @@ GPU_POOL = ResourceKind(
         PrinterColumn("Zone", ".status.offering.zone", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
+    selectable=(".status.state", ".spec.capacityType"),
     root_rules=(
         Rule("size(self.metadata.name) <= 63", "metadata.name must have at most 63 characters: it becomes a label"),
     ),

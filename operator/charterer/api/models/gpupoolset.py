@@ -257,7 +257,8 @@ class GPUPoolSetStatus(ApiModel):
     nodes: int | None = None
     """Number of nodes rented in its GPUPools."""
     conditions: Conditions = ()
-    """Ready: whether all GPUPools are as the set declares them; if not, which are not, and why."""
+    """Ready: whether all GPUPools are as the set declares them; if not, which are not, and why. Stalled while the
+    object cannot be read."""
 
 
 GPU_POOL_SET = ResourceKind(
@@ -275,6 +276,7 @@ GPU_POOL_SET = ResourceKind(
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
+    selectable=(".status.state",),
     root_rules=(
         Rule(
             "size(self.metadata.name) <= 61", "metadata.name must have at most 61 characters: GPUPools get longer ones"

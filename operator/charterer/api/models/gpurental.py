@@ -259,4 +259,5 @@ GPU_RENTAL = ResourceKind(
         PrinterColumn("Held by", ".status.heldBy", wide=True, description="Pods of others on a node to be ended"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
+    selectable=(".spec.pool", ".spec.budget", ".status.phase", ".status.node"),
 )

@@ -372,7 +372,7 @@ class SpeedupProfileView(ApiModel):
     """spec.meanWork, rounded to whole seconds."""
     conditions: Conditions = ()
     """Ready, False if a curve cannot be used, with the reason; DeclaredLoadConfirmed, False while not all of
-    arrivalsPerHour counts."""
+    arrivalsPerHour counts; Stalled while the object cannot be read."""
 
 
 class SpeedupProfileRecord(ApiModel):
@@ -414,4 +414,5 @@ SPEEDUP_PROFILE = ResourceKind(
         PrinterColumn("State", ".status.state"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
+    selectable=(".status.state",),
 )

@@ -348,6 +348,7 @@ TRAINING_JOB = ResourceKind(
         PrinterColumn("Profile", ".spec.profileName", wide=True),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
+    selectable=(".status.state", ".status.why", ".status.pool", ".status.budget", ".spec.profileName"),
     root_rules=(
         Rule(
             "size(self.metadata.name) <= 45",

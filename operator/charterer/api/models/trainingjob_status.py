@@ -459,10 +459,10 @@ class TrainingJobView(ApiModel):
     options_as_of: Time | None = None
     """When the options were compared."""
     conditions: Conditions = ()
-    """Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
+    """Ready, Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
     targetCompletionTime OnTarget, with a maxCost WithinMaxCost; while pods run with an older template
     TemplateCurrent; while something holds the run up SlowWorker, SlowNode, InputStarved, SyncBound, CheckpointTooLong
-    or Stalled."""
+    or NotAdvancing; once it has failed for good, or cannot be read, Stalled."""
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):

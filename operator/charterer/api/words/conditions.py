@@ -9,7 +9,11 @@ from charterer.api.names import ConditionType
 from charterer.api.words.words import Meaning
 
 CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
-    ConditionType.READY: Meaning("The budget, pool, set or profile can be used.", "If False: read its message."),
+    ConditionType.READY: Meaning(
+        "The object is as its spec asks: a budget, pool, set or profile can be used; a job runs, is complete, or is "
+        "suspended or idle as it asks. Flux, Helm 4 and others wait for it (docs/gitops.md).",
+        "If False: read its message.",
+    ),
     ConditionType.WITHIN_BUDGET: Meaning(
         "On course: the low end of the 90 % forecast is within the amount. Without a history: what is spent and what "
         "the jobs in sight will still cost is within it.",
@@ -108,6 +112,11 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "A checkpoint takes longer than the grace period. Absent otherwise.", "See the reason `LongerThanGrace`."
     ),
     ConditionType.STALLED: Meaning(
+        "Nothing more happens until somebody changes the object: the job has failed for good, or the object cannot be "
+        "read. Absent otherwise. Flux, Helm 4 and others stop waiting then.",
+        "Read its message.",
+    ),
+    ConditionType.NOT_ADVANCING: Meaning(
         "The run reports no step any more while its pods live, and it is not stopped for that. Absent otherwise.",
         "See the reason `NoStep`.",
     ),

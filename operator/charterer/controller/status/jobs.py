@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from pydantic import TypeAdapter
 
-from charterer.api.models.base import Condition
+from charterer.api.models.base import Condition, ConditionStatus
 from charterer.api.models.trainingjob_status import (
     INVALID_TEMPLATE,
     MOST_SECONDS,
@@ -62,7 +62,7 @@ def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
         yield condition(ConditionType(found.kind), True, reason, message, now, job.generation)
     at, since = stalls_at(job), last_advance(job)
     if at is not None and since is not None and now >= at and not replaced_when_stalled(job):
-        yield condition(ConditionType.STALLED, True, NO_STEP, _stalled(job, since), now, job.generation)
+        yield condition(ConditionType.NOT_ADVANCING, True, NO_STEP, _stalled(job, since), now, job.generation)
 
 
 def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
@@ -367,6 +367,10 @@ def _money(dollars: float) -> Money:
     return Money.of(max(dollars, 0.0))
 
 
+_AS_ASKED = (JobState.RUNNING, JobState.RESIZING, JobState.SUSPENDED, JobState.IDLE, JobState.COMPLETE)
+"""States in which a job is as its spec asks: as for a Job of Kubernetes, one that has begun is, and a suspended one."""
+_GIVEN_UP = (JobState.FAILED, JobState.CANNOT_START)
+"""States that no change of the spec ends. A refused template is none: what it lacks may come."""
 _CHOSEN = (ReasonCode.BUDGET_OPTIMAL, ReasonCode.RIGID, ReasonCode.NO_CURVE, ReasonCode.CHEAPEST_OVER_BUDGET)
 _LIMITED = (
     ReasonCode.WAITING_FOR_BUDGET,
@@ -472,8 +476,10 @@ def _conditions(
     placed = job.allocation is not None
     ready = job.has_all_pods(ready=True)
     observed = partial(condition, now=now, generation=job.generation)
+    admitted = _admitted(job, problems, now)
     conditions = [
-        _admitted(job, problems, now),
+        *_readiness(job, state, admitted, message, now),
+        admitted,
         observed(
             ConditionType.CAPACITY_AVAILABLE,
             placed if job.finish is None else None,
@@ -506,6 +512,24 @@ def _conditions(
         kind = ConditionType.COMPLETE if job.finish.kind is FinishKind.COMPLETE else ConditionType.FAILED
         conditions.append(observed(kind, True, job.finish.reason, job.finish.message, now=job.finish.at))
     return tuple(conditions)
+
+
+def _readiness(job: Job, state: JobState, admitted: Condition, waits: str, now: Instant) -> Iterator[Condition]:
+    """Whether the job is as its spec asks, and that it never will be: the conditions that kstatus reads of any kind.
+
+    ``waits``: the sentence of its verdict.
+    """
+    if job.finish is not None:
+        message = job.finish.message
+    elif state in _AS_ASKED:
+        message = ""
+    elif admitted.status is ConditionStatus.FALSE:
+        message = admitted.message
+    else:
+        message = _pods_message(job) if state is JobState.STARTING else waits or admitted.message
+    yield condition(ConditionType.READY, state in _AS_ASKED, state.value, message, now, job.generation)
+    if state in _GIVEN_UP:
+        yield condition(ConditionType.STALLED, True, state.value, message, now, job.generation)
 
 
 def _resizing_message(job: Job, why: str) -> str:

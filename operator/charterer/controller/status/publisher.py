@@ -385,16 +385,19 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     )
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
+            stored = store.stored_version(kind, key)
+            if stored is None:  # it was deleted meanwhile
+                continue
             yield ViewedObject(
                 kind=kind,
                 key=key,
-                uid=store.uid(kind, key),
+                uid=stored.uid,
                 soon=True,
                 step_key=None,
-                facts=(problem,),
+                facts=(problem, stored.generation),
                 estimate=None,
                 drifts=False,
-                make=partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem),
+                make=partial(_invalid_view, kind is kinds.TRAINING_JOBS, problem, stored.generation),
             )
 
 
@@ -446,7 +449,11 @@ def _readable(profile: Profile, now: Instant) -> Condition:
     return ready("Readable", message)
 
 
-def _invalid_view(is_job: bool, problem: Problem, snapshot: Snapshot) -> InvalidObjectView:
-    kind = ConditionType.ADMITTED if is_job else ConditionType.READY
-    why = condition(kind, False, problem.reason, f"{problem.field}: {problem.message}", snapshot.now, 0)
-    return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(why,))
+def _invalid_view(is_job: bool, problem: Problem, generation: int, snapshot: Snapshot) -> InvalidObjectView:
+    """``generation``: of the object; its conditions have none, because they say nothing of what its spec asks."""
+    shown = {ConditionType.READY: False, ConditionType.STALLED: True}
+    if is_job:
+        shown[ConditionType.ADMITTED] = False
+    message = f"{problem.field}: {problem.message}"
+    conditions = [condition(kind, holds, problem.reason, message, snapshot.now, 0) for kind, holds in shown.items()]
+    return InvalidObjectView(observed_generation=generation, state="Invalid", conditions=tuple(conditions))

@@ -89,7 +89,7 @@ def test_a_silent_run_that_is_not_stopped_is_told_of() -> None:
     made.passes(1_799.0)
     assert shown(made) == {}
     made.passes(1.0)
-    condition = shown(made)["Stalled"]
+    condition = shown(made)["NotAdvancing"]
     assert condition.reason == "NoStep"
     assert "while its pods live: $32.00 an hour" in condition.message
 
