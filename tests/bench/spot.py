@@ -23,10 +23,10 @@ from math import exp, log
 from charterer.domain.ids import ClassId, Rate
 from charterer.domain.job import SpotPolicy, Widths
 from charterer.domain.money import Price
-from charterer.domain.pool import NOTHING_COUNTED, CapacityType, Hazard
+from charterer.domain.pool import NOTHING_COUNTED, CapacityType, EndedNode, Hazard
 from charterer.domain.profile import Phase, PowerLaw, Profile, SpeedCurve
 from charterer.domain.time import after, parse_instant
-from charterer.estimate.hazard import TOGETHER_SECONDS, EndedNode, hazard, with_ended
+from charterer.estimate.hazard import TOGETHER_SECONDS, hazard, with_ended
 from charterer.incremental import Memo
 from charterer.policy.options.market import RunTimes, interruptions, node_hazard
 from charterer.policy.planner import plan

@@ -221,7 +221,7 @@ class UidsOfTheWorld(Store):
         return False
 
     def stored_version(self, kind: AnyKind, key: ObjectKey) -> StoredVersion | None:
-        return StoredVersion(uid_of(kind.resource.plural, key.name), 1, 1, has_status=True)
+        return StoredVersion(uid_of(kind.resource.plural, key.name), 1, 1, shows_state=True)
 
 
 def status_writer() -> ViewWriter:

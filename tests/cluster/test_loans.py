@@ -46,7 +46,7 @@ async def test_a_loan_is_spent_and_paid_back_once_however_often_the_operator_die
     await bed.create("GPUBudget", "rich", {"amount": _OWN["rich"], **terms})
     await bed.budget(amount=_OWN["team"], **terms)
     await bed.pool()
-    async with _killed_around(bed, "Rent", "Fold"):
+    async with _killed_around(bed, "Rent", "KeepBooks"):
         await bed.job("train")
         await bed.running("train")
         await bed.until(lambda: Money.parse(_status(bed, "team").get("spent", "0")) > Money.parse(_OWN["team"]))

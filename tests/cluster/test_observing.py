@@ -245,6 +245,24 @@ async def test_while_jobs_only_run_nothing_is_written_but_now_and_then_how_far_t
         assert after[what] - before.get(what, 0) <= (views.get(what[1], 0) if what[0] == "patch" else 0), what
 
 
+async def test_a_job_that_ends_with_its_machine_is_as_many_writes_as_a_new_process_needs(bed: Bed) -> None:
+    """The table of docs/development/adr/0001: nothing is written on what goes anyway."""
+    operator = await _ground(bed)
+    await bed.job("train")
+    await bed.running("train")
+    await _calm(bed)
+    before = await _writes(operator)
+    await bed.finish("train")
+    await bed.complete("train")
+    await bed.until(lambda: not bed.rentals())
+    written = {what: number - before.get(what, 0) for what, number in (await _writes(operator)).items()}
+    assert written["patch", "nodes"] == written["delete", "nodes"] == 1
+    assert written.get(("delete", "pods"), 0) == 0
+    assert written["patch", "gpurentals/status"] == 3
+    assert written["patch", "trainingjobs/status"] <= 3  # its cost may have become another number
+    assert written["patch", "gpubudgets/status"] <= 4  # what the job and what the machine has cost, and what it shows
+
+
 async def _writes(operator: OperatorProcess) -> dict[tuple[str, str], float]:
     """Writes so far, by verb and resource."""
     return {

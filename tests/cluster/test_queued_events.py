@@ -8,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from charterer.cluster.client import RawObject
-from charterer.cluster.errors import NotFound
-from charterer.cluster.paths import GPU_BUDGETS, JOBS, NODES, WORKLOADS, Resource
+from charterer.cluster.errors import Forbidden, Invalid, NotFound
+from charterer.cluster.paths import GPU_BUDGETS, JOBS, NODES, PODS, WORKLOADS, Resource
+from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import lanes, outcome
-from tests.contract.adopted_objects import ray_job
-from tests.testbed.bed import group
+from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
+from tests.testbed.bed import group, install_charts
 from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 from tests.testbed.kuberay.process import KubeRayProcess
 from tests.testbed.kuberay.ray_jobs import entrypoints, node_for_heads
@@ -29,7 +31,16 @@ from tests.testbed.kueue.process import KueueProcess
 
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("Kueue, events of a queue")]
 NAME = "llm"
-RESOURCES: Mapping[str, Resource] = {"Job": JOBS, "RayJob": RAY_JOBS}
+RETRIES = 3
+"""How often an object begins again by itself after a pod was lost."""
+RESOURCES: Mapping[str, Resource] = {"Job": JOBS, "JobSet": JOB_SETS, "TrainJob": TRAIN_JOBS, "RayJob": RAY_JOBS}
+BODIES: Mapping[str, Callable[[str], RawObject]] = {
+    "JobSet": partial(job_set, failurePolicy={"maxRestarts": RETRIES}),
+    "TrainJob": train_job,
+    "RayJob": ray_job,
+}
+ON_SPOT_NODES = ("Job", "RayJob")
+"""The kinds that get some: the others may fail for good with a lost node."""
 PAID_FOR_NOTHING_SECONDS = 60.0
 
 
@@ -46,27 +57,39 @@ class QueuedObject:
         return RESOURCES[self.kind].one(NAME, self.bed.namespace)
 
     async def submit(self, labels: Mapping[str, str]) -> None:
-        """It asks for two pods, which share a node, and may have spot nodes."""
-        labels, spot = {QUEUE_NAME: QUEUE, **labels}, {"charterer.dev/spot": "Allowed"}
+        """It asks for two pods, which share a node, and for spot nodes if it may have any."""
+        labels = {QUEUE_NAME: QUEUE, **labels}
+        spot = {"charterer.dev/spot": "Allowed"} if self.kind in ON_SPOT_NODES else {}
         if self.kind == "Job":
-            await self.bed.queued(NAME, 2, 2, retries=3, labels=labels, annotations=spot)
+            await self.bed.queued(NAME, 2, 2, retries=RETRIES, labels=labels, annotations=spot)
             return
-        body = ray_job(NAME)
+        body = BODIES[self.kind](NAME)
         body["metadata"] |= {"namespace": self.bed.namespace, "labels": labels, "annotations": spot}
-        await self.bed.kube.post(RAY_JOBS.all(self.bed.namespace), body, strict=True)
+        await self.bed.kube.post(RESOURCES[self.kind].all(self.bed.namespace), body, strict=True)
 
     def trains(self, run: int) -> bool:
         return len(self.bed.of_run(NAME, run)) == 2 and self.bed.state(NAME) == "Running"
 
     async def ends_well(self) -> None:
         """By its own word; then its machine goes within a minute."""
-        ends: RawObject = {"metadata": {"annotations": {EXIT_CODE: "0"}}}
-        if self.kind == "RayJob":
-            await self.bed.kube.merge_patch(self.path, ends)
-        else:
-            await self.bed.end(NAME)
+        await self.end("0")
         await self.bed.complete(NAME)
         await self.returned()
+
+    async def end(self, exit_code: str) -> None:
+        """The processes of its pods end with this code."""
+        ends: RawObject = {"metadata": {"annotations": {EXIT_CODE: exit_code}}}
+        if self.kind == "RayJob":
+            await self.bed.kube.merge_patch(self.path, ends)
+            return
+        for pod in self.in_training():
+            with suppress(NotFound):
+                await self.bed.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.bed.namespace), ends)
+
+    def in_training(self) -> list[RawObject]:
+        """Its pods that run and were not told to end."""
+        pods = self.bed.of_run(NAME, self.bed.run(NAME))
+        return [pod for pod in pods if EXIT_CODE not in (pod["metadata"].get("annotations") or {})]
 
     async def returned(self) -> None:
         """Once no pod of it runs, its machine goes within a minute."""
@@ -142,6 +165,25 @@ async def _out_of_time(it: QueuedObject) -> None:
     await it.bed.until(lambda: not it.bed.tj(NAME))
 
 
+async def _runs(it: QueuedObject) -> None:
+    """To its end, without an event."""
+    await it.ends_well()
+    assert it.bed.outcomes(NAME) == ["Complete"]
+
+
+async def _fails(it: QueuedObject) -> None:
+    """As often as its own controller begins it again."""
+
+    def over() -> bool:
+        return it.bed.state(NAME) == "Failed"
+
+    while not over():
+        await it.end("1")
+        await it.bed.until(lambda: over() or (it.kind != "RayJob" and bool(it.in_training())))
+    await it.returned()
+    assert it.bed.outcomes(NAME) == ["Failed"]
+
+
 EVENTS: Mapping[str, Callable[[QueuedObject], Awaitable[None]]] = {
     "spot notice": _notice,
     "machine dies": _dies,
@@ -150,32 +192,57 @@ EVENTS: Mapping[str, Callable[[QueuedObject], Awaitable[None]]] = {
     "Kueue restarted": _restarted(kueue=True),
     "both restarted": _restarted(operator=True, kueue=True),
     "maximum time": _out_of_time,
+    "keepOff": _runs,
+    "fails": _fails,
 }
-_BY_RAY_JOB = "both restarted"
-_SHOWN_WITH_OTHERS = ("operator restarted", "Kueue restarted", _BY_RAY_JOB)
+_KEPT_OFF = (
+    "kueue.enabled=true",
+    "keepOff.taint=nvidia.com/gpu",
+    "kueue.owners={jobsets.jobset.x-k8s.io,trainjobs.trainer.kubeflow.org,rayjobs.ray.io}",
+)
+"""The chart refuses kinds of which it is not known who makes their pods."""
+_IN_MAKE_TEST = (
+    *[("Job", event) for event in ("spot notice", "machine dies", "budget", "maximum time", "keepOff")],
+    ("JobSet", "machine dies"),
+    ("RayJob", "both restarted"),
+)
+_REPEATED: Mapping[str, tuple[str, ...]] = {
+    "Job": ("operator restarted", "Kueue restarted", "both restarted", "fails"),
+    "JobSet": ("budget", "maximum time", "keepOff", "fails"),
+    "TrainJob": ("machine dies", "budget", "maximum time", "keepOff", "fails"),
+    "RayJob": ("spot notice", "machine dies", "budget", "maximum time", "keepOff", "fails"),
+}
 
 
 def _cells() -> list[object]:
-    shown = [("Job", event) for event in EVENTS if event not in _SHOWN_WITH_OTHERS]
-    return [*shown, ("RayJob", _BY_RAY_JOB), *lanes.repeats(*[("Job", event) for event in _SHOWN_WITH_OTHERS])]
+    repeated = [(kind, event) for kind, events in _REPEATED.items() for event in events]
+    return [*_IN_MAKE_TEST, *lanes.repeats(*repeated)]
 
 
 @pytest.fixture
 async def it(
     cell: tuple[str, str], kueue: KueueProcess, with_kueue: ControlPlane, tmp_path: Path, request: pytest.FixtureRequest
 ) -> AsyncIterator[QueuedObject]:
-    """It runs in a bed with a queue, an operator, a budget and a pool of spot nodes; KubeRay acts for a RayJob."""
-    kind, event = cell
+    """It runs in a bed with a queue, an operator, a budget and a pool, beside its own controller."""
+    (kind, event), plane = cell, with_kueue
     kuberay: KubeRayProcess | None = request.getfixturevalue("kuberay") if kind == "RayJob" else None
-    groups, resource = [group("a100", capacityType="Spot")], RESOURCES[kind]
+    if kind in ("JobSet", "TrainJob"):
+        request.getfixturevalue("job_controllers")
+    capacity = "Spot" if kind in ON_SPOT_NODES else "OnDemand"
     async with (
-        open_kueue_bed(with_kueue, tmp_path, groups, [] if kuberay is None else [RAY_JOBS]) as bed,
+        open_kueue_bed(plane, tmp_path, [group("a100", capacityType=capacity)], [RESOURCES[kind]]) as bed,
         AsyncExitStack() as stack,
     ):
+        if event == "keepOff":
+            await stack.enter_async_context(_kept_off(bed))
         bed.operator()
         await bed.budget()
-        await bed.pool(capacityType="Spot")
-        await bed.queue()
+        await bed.pool(capacityType=capacity)
+        await bed.queue(tolerates=event != "keepOff")  # or a RayJob's submitter would tolerate the taint too
+        if kind == "TrainJob":
+            runtime = training_runtime(backoff_limit=RETRIES)
+            runtime["metadata"]["namespace"] = bed.namespace
+            await bed.kube.post(TRAINING_RUNTIMES.all(bed.namespace), runtime)
         if kuberay is not None:
             await bed.kube.post(NODES.all(), node_for_heads())
             await stack.enter_async_context(entrypoints(bed.kube, bed.namespace, kuberay.dashboard))
@@ -185,8 +252,27 @@ async def it(
         yield made
         if not outcome.failed(request.node):
             with suppress(NotFound):
-                await bed.kube.delete(resource.one(NAME, bed.namespace), propagation="Background")
+                await bed.kube.delete(made.path, propagation="Background")
             await bed.close()
+
+
+@asynccontextmanager
+async def _kept_off(bed: KueueBed) -> AsyncIterator[None]:
+    """Pods that are of no run are kept off rented nodes; the API server takes a moment to know that."""
+    limits = {"limits": {"nvidia.com/gpu": 1}}
+    tolerations = [{"key": "nvidia.com/gpu", "operator": "Exists"}]
+    spec = {"tolerations": tolerations, "containers": [{"name": "x", "image": "x:1", "resources": limits}]}
+    stranger = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "stranger"}, "spec": spec}
+    await asyncio.to_thread(install_charts, bed.plane, *_KEPT_OFF)
+    try:
+        async with asyncio.timeout(60):
+            with suppress(Forbidden, Invalid):
+                while True:
+                    await bed.kube.post(PODS.all(bed.namespace), stranger, dry_run=True)
+                    await asyncio.sleep(0.1)
+        yield
+    finally:
+        await asyncio.to_thread(install_charts, bed.plane, _KEPT_OFF[0])
 
 
 @pytest.mark.parametrize("cell", _cells(), ids=" ".join)

@@ -38,7 +38,6 @@ from charterer.cluster.paths import NAMESPACES, TOKEN_REVIEWS
 from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.execute import (
-    BalanceWriter,
     CloudWriter,
     ClusterExecutor,
     CostWriter,
@@ -286,7 +285,6 @@ class Leader:
         context = ExecutionContext(
             decided=decided,
             objects=objects,
-            balances=BalanceWriter(decided.budget, objects.record_budget),
             clouds=CloudWriter(self._accounts, self._surveys),
             costs=costs,
             client=client,

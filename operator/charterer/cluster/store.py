@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
-from charterer.api.names import UNSEEN_GENERATION
 from charterer.cluster.paths import Resource
 from charterer.domain.errors import InvalidObject, Problem
 
@@ -86,12 +85,12 @@ class KindStats:
 
 
 class StoredVersion(NamedTuple):
-    """Which version of an object the store has; ``has_status``: whether anybody has written its status yet."""
+    """Which version of an object the store has; ``shows_state``: whether its status has a word for people yet."""
 
     uid: str
     version: int
     generation: int
-    has_status: bool
+    shows_state: bool
 
 
 @dataclass(slots=True)
@@ -99,7 +98,7 @@ class _CacheEntry:
     uid: str
     version: int
     generation: int
-    has_status: bool
+    shows_state: bool
     value: object
 
 
@@ -158,7 +157,7 @@ class Store:
                 self._add_tombstone(uid, version)
             else:
                 generation = int(raw["metadata"].get("generation") or 0)
-                cache.entries[key] = _CacheEntry(uid, version, generation, _has_status(raw), value)
+                cache.entries[key] = _CacheEntry(uid, version, generation, _shows_state(raw), value)
             self._changed(cache)
         return True
 
@@ -231,7 +230,7 @@ class Store:
         """The version of the object under this key, also of one that could not be decoded."""
         with self._lock:
             entry = self._caches[kind].entries.get(key)
-        return None if entry is None else StoredVersion(entry.uid, entry.version, entry.generation, entry.has_status)
+        return None if entry is None else StoredVersion(entry.uid, entry.version, entry.generation, entry.shows_state)
 
     @property
     def version(self) -> int:
@@ -280,11 +279,6 @@ def _identity(raw: Mapping[str, Any]) -> tuple[ObjectKey, str, int]:
     return key, metadata["uid"], int(metadata.get("resourceVersion") or 0)
 
 
-def _has_status(raw: Mapping[str, Any]) -> bool:
-    """Whether anybody has written the status: a new object of Charterer's own kinds has a default alone."""
-    return bool(raw.get("status")) and raw["status"] != {"observedGeneration": UNSEEN_GENERATION}
-
-
 def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:
     """The decoded value, or a Problem: an object that cannot be decoded must not stop the others."""
     try:
@@ -295,6 +289,11 @@ def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> 
         log.exception("%s %s/%s cannot be decoded", kind.name, key.namespace, key.name)
         message = f"the operator cannot read this object ({type(error).__name__}: {error}); please report it"
         return Problem(kind.name, key.namespace, key.name, "", "Undecodable", message)
+
+
+def _shows_state(raw: Mapping[str, Any]) -> bool:
+    status = raw.get("status")
+    return isinstance(status, Mapping) and bool(status.get("state"))
 
 
 def _outlive(kind: WatchedKind[Any], cache: _KindCache, deleted: _CacheEntry) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -507,14 +507,24 @@ class Job:
         lacks = group.formed and len(group.indexes) != len(intended.placements)
         return bool(lacks) or group.pending or self.trains_on is not intended
 
-    def has_all_pods(self, *, ready: bool = False) -> bool:
-        """Whether its run consists of just the pods that the allocation names, all running (and ready, if asked)."""
+    def has_all_pods(self) -> bool:
+        """Whether its run consists of just the pods that the allocation names, and all run."""
+        return self._consists_of(lambda pod: pod.phase is PodPhase.RUNNING and not pod.deleting)
+
+    @property
+    def pods_ready(self) -> bool:
+        """Whether its run consists of just the pods that the allocation names, and each is ready or has done its work.
+
+        So the word of a job that ends does not change before its end is on record.
+        """
+        return self._consists_of(lambda pod: pod.proves_completion or pod.serves)
+
+    def _consists_of(self, wanted: Callable[[Pod], bool]) -> bool:
         run = self.current_run
         if self.allocation is None or run is None or run.suspended or run.incomplete:
             return False
-        live = [pod for pod in run.pods if pod.phase is PodPhase.RUNNING and not pod.deleting]
-        running = {pod.index for pod in live if pod.ready or not ready}
-        return run.completions == len(self.allocation.placements) and running == set(range(run.completions))
+        there = {pod.index for pod in run.pods if wanted(pod)}
+        return run.completions == len(self.allocation.placements) and there == set(range(run.completions))
 
     @property
     def has_begun(self) -> bool:

@@ -98,6 +98,11 @@ class Pod:
         return early <= _CLOCK_SKEW_SECONDS and not self.message.startswith("OOMKilled")
 
     @property
+    def serves(self) -> bool:
+        """Whether it runs, is ready, and is not to end."""
+        return self.phase is PodPhase.RUNNING and self.ready and not self.deleting
+
+    @property
     def proves_completion(self) -> bool:
         """Whether it succeeded undisturbed; a pod that was made to stop may exit with 0 before its work is done."""
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted

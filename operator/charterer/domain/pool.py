@@ -113,6 +113,23 @@ def band_of(hours: float) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedNode:
+    """A node that has ended at ``at``: ``taken`` by the cloud, or given back. ``uid``: of its rental.
+
+    ``others``: nodes of the pool that were there when it ended. ``announced``: whether there was a notice.
+    ``ordinal``: of its rental's name.
+    """
+
+    uid: str
+    hours: float
+    at: Instant
+    taken: bool
+    others: int
+    announced: bool = False
+    ordinal: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class NodeLifetimes:
     """Counts of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
 

@@ -71,6 +71,11 @@ class Node:
     machine: str = ""
     cordoned_for: str = ""
 
+    @property
+    def ending(self) -> bool:
+        """Whether it is being deleted, or its machine is to be ended: nothing more is written on it."""
+        return self.deleting or bool(self.cordoned_for)
+
     def count(self, resource: str) -> int:
         """Its GPUs or slices of this name, free or not."""
         return self.gpus if resource == GPU else self.slices.get(resource, 0)

@@ -17,7 +17,7 @@ from charterer.domain.job import Finish, RunRecord, TrainingGroup
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.order import Ask, CoolDown
 from charterer.domain.pod import Pod
-from charterer.domain.pool import Instance, NodeStart, Offering, Quote
+from charterer.domain.pool import EndedNode, Instance, NodeStart, Offering, Quote
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Orphan
 from charterer.domain.target import Target
@@ -61,11 +61,24 @@ class CountedJob:
 
 
 @dataclass(frozen=True, slots=True)
-class CountJobs:
-    """One conditional write of the budget: add finished jobs to the histories of their classes.
+class Fold:
+    """An entry: add the amounts and the uid of a rental that has ended (``ledger.balance.apply_fold``).
 
-    See ``ledger.balance.apply_count``.
+    ``in_period`` is what of ``whole`` fell in the period that began at ``period_start``; a balance that has moved on to
+    another period refuses it.
     """
+
+    rental: RentalId
+    rental_uid: str
+    budget: BudgetId
+    in_period: Money
+    whole: Money
+    period_start: Instant
+
+
+@dataclass(frozen=True, slots=True)
+class CountJobs:
+    """An entry: add finished jobs to the histories of their classes (``ledger.balance.apply_count``)."""
 
     budget: BudgetId
     jobs: tuple[CountedJob, ...]
@@ -73,7 +86,7 @@ class CountJobs:
 
 @dataclass(frozen=True, slots=True)
 class AddCosts:
-    """One conditional write: add what was spent from ``since`` to ``added.through`` (``ledger.balance.apply_costs``).
+    """An entry: add what was spent from ``since`` to ``added.through`` (``ledger.balance.apply_costs``).
 
     ``day``: when the day of that began in the budget's time zone.
     """
@@ -86,10 +99,21 @@ class AddCosts:
 
 @dataclass(frozen=True, slots=True)
 class PruneFolded:
-    """Remove the uids of rentals that no longer exist from the budget's list of folded ones."""
+    """An entry: remove the uids of rentals that no longer exist from the budget's list of folded ones."""
 
     budget: BudgetId
     rental_uids: tuple[str, ...]
+
+
+BookEntry = PruneFolded | Fold | CountJobs | AddCosts
+
+
+@dataclass(frozen=True, slots=True)
+class KeepBooks:
+    """One conditional write of the budget with all entries that are due, in this order: each counts once."""
+
+    budget: BudgetId
+    entries: tuple[BookEntry, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +141,7 @@ class RecordCosts:
 
 
 CostRecordStep = RecordCosts
-BudgetStep = OpenPeriod | CountJobs | AddCosts | PruneFolded
+BudgetStep = OpenPeriod | KeepBooks
 
 
 # Steps on the GPUPools of a GPUPoolSet: each is a mutation of one GPUPool that the set controls.
@@ -243,26 +267,18 @@ class RecordOffer:
 
 
 @dataclass(frozen=True, slots=True)
-class CountLifetime:
-    """Add a rental that has ended to what the pool's status says of its nodes' lifetimes.
+class CountLifetimes:
+    """Add the rentals that have ended to what the pool's status says of its nodes' lifetimes, in that order.
 
-    ``uid``: of the rental, whose node lived ``hours`` and ended ``at``, with ``others`` of the pool still there.
-    ``taken``: by the cloud; ``announced``: with a notice. ``there``: uids of the pool's rentals. ``ordinal``: of the
-    rental's name.
+    ``there``: uids of the pool's rentals.
     """
 
     pool: PoolId
-    uid: str
-    hours: float
-    at: Instant
-    taken: bool
-    announced: bool
-    others: int
+    nodes: tuple[EndedNode, ...]
     there: tuple[str, ...]
-    ordinal: int
 
 
-PoolStep = AskCloud | Withdraw | Cool | Reopen | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetime
+PoolStep = AskCloud | Withdraw | Cool | Reopen | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetimes
 
 
 # Steps on rentals: from the node's readiness to the ledger.
@@ -360,22 +376,6 @@ class RecordUses(RentalRecord):
 
 
 @dataclass(frozen=True, slots=True)
-class Fold:
-    """One conditional write of the budget: add the amounts and the rental's uid (``ledger.balance.apply_fold``).
-
-    ``in_period`` is what of ``whole`` fell in the period that began at ``period_start``; a balance that has moved on to
-    another period refuses it.
-    """
-
-    rental: RentalId
-    rental_uid: str
-    budget: BudgetId
-    in_period: Money
-    whole: Money
-    period_start: Instant
-
-
-@dataclass(frozen=True, slots=True)
 class Forget:
     """Remove the settled rental's finalizer and delete it."""
 
@@ -395,7 +395,6 @@ RentalStep = (
     | MarkDraining
     | MarkEnded
     | RecordUses
-    | Fold
     | Forget
 )
 
@@ -613,13 +612,14 @@ __all__ = [
     "AdoptTarget",
     "AnnotatePod",
     "AskCloud",
+    "BookEntry",
     "BudgetStep",
     "CloseUnfulfilled",
     "Cool",
     "Cordon",
     "CostRecordStep",
     "CountJobs",
-    "CountLifetime",
+    "CountLifetimes",
     "CountedJob",
     "CreatePool",
     "CreateRun",
@@ -638,6 +638,7 @@ __all__ = [
     "Forget",
     "GiveBack",
     "GuardStep",
+    "KeepBooks",
     "LabelNode",
     "LetGo",
     "MarkDraining",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import exp, expm1
 from typing import Final
 
-from charterer.domain.pool import BAND_ENDS, CapacityType, Hazard, NodeLifetimes, band_of
+from charterer.domain.pool import BAND_ENDS, CapacityType, EndedNode, Hazard, NodeLifetimes, band_of
 from charterer.domain.time import Instant, seconds_between
 
 LONGEST_HOURS: Final = 24.0
@@ -29,23 +29,6 @@ _JOINT_WEIGHT: Final = 10.0
 _ANNOUNCED_WEIGHT: Final = 2.0
 """Deaths that the prior of notices weighs: that there is none."""
 _TAIL: Final = 0.05
-
-
-@dataclass(frozen=True, slots=True)
-class EndedNode:
-    """A node that has ended at ``at``: ``taken`` by the cloud, or given back. ``uid``: of its rental.
-
-    ``others``: nodes of the pool that were there when it ended. ``announced``: whether there was a notice.
-    ``ordinal``: of its rental's name.
-    """
-
-    uid: str
-    hours: float
-    at: Instant
-    taken: bool
-    others: int
-    announced: bool = False
-    ordinal: int = 0
 
 
 def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:

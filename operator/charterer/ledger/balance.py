@@ -1,10 +1,11 @@
-"""Fold, OpenPeriod and PruneFolded applied to a balance: each changes it once, however often it is repeated."""
+"""OpenPeriod and the entries of KeepBooks applied to a balance: each changes it once, however often it is repeated."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import assert_never
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import (
@@ -26,7 +27,7 @@ from charterer.domain.ids import BudgetId, ClassId, PoolId
 from charterer.domain.money import ZERO, Money, Price, apportion, total
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.steps import AddCosts, CountedJob, CountJobs, Fold, OpenPeriod, PruneFolded
+from charterer.domain.steps import AddCosts, BookEntry, CountedJob, CountJobs, Fold, OpenPeriod, PruneFolded
 from charterer.domain.time import Instant, after, day_bounds, seconds_between
 from charterer.ledger.attribution import by_purpose, gpus_of, in_vain
 
@@ -241,6 +242,23 @@ def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
 def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:
     """Drop the uids of rentals that are gone; sums stay."""
     return replace(balance, folded=balance.folded - frozenset(step.rental_uids))
+
+
+def apply_entries(balance: Balance, entries: Iterable[BookEntry]) -> Balance:
+    """All entries, one after the other. StalePeriod where one is of another period."""
+    for entry in entries:
+        match entry:
+            case PruneFolded():
+                balance = apply_prune_folded(balance, entry)
+            case Fold():
+                balance = apply_fold(balance, entry)
+            case CountJobs():
+                balance = apply_count(balance, entry)
+            case AddCosts():
+                balance = apply_costs(balance, entry)
+            case _ as never:
+                assert_never(never)
+    return balance
 
 
 def current_rate(budget: BudgetId, rentals: Iterable[Rental]) -> Price:

@@ -19,9 +19,12 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.steps import (
     AddCosts,
+    BookEntry,
     BudgetStep,
     CountedJob,
     CountJobs,
+    Fold,
+    KeepBooks,
     LabelNode,
     OpenPeriod,
     PruneFolded,
@@ -35,12 +38,12 @@ from charterer.domain.steps import (
 from charterer.domain.time import Instant, after, day_bounds, period_bounds, period_end
 from charterer.incremental import Memo
 from charterer.ledger.attribution import gpus_of, in_vain
-from charterer.ledger.balance import next_costs
+from charterer.ledger.balance import apply_entries, next_costs
 from charterer.ledger.cost_rows import Part, correction_begun, next_part, rows
 from charterer.lifecycle.adopted import adopt_step
 from charterer.lifecycle.pool import left_behind, pool_step
 from charterer.lifecycle.pool_set import Obstacle, pool_set_steps
-from charterer.lifecycle.rental import cloud_update, is_used, on_record, payer_of, rental_step
+from charterer.lifecycle.rental import cloud_update, fold, is_used, on_record, payer_of, rental_step
 from charterer.lifecycle.run import Placed, goes_on, misplaced, run_step
 from charterer.lifecycle.verdict import to_stop
 from charterer.lifecycle.view import LifecycleView, must_show
@@ -148,10 +151,6 @@ def _need(budget: Budget, start: Instant, end: Instant, made: Sequence[Loan], vi
 SURVEY_WAIT_SECONDS = 600
 """Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
 
-_MANY_FORGOTTEN = FOLDED_KEPT // 4
-"""Rentals that are gone at which the list of folded ones is shortened first, however many jobs are to be counted."""
-_FORGOTTEN_TOGETHER = 50
-"""Rentals that are gone at which the list is shortened although money is spent: a write for each would be too many."""
 _COSTS_SECONDS = 60
 """Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
 
@@ -165,19 +164,40 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     end = period_end(budget.time_zone, budget.balance.period_start)
     if now >= end:
         return _next_period(budget, budget.balance, end, view)
-    existing = {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
-    forgotten = budget.balance.folded - existing
-    few = len(forgotten) < _MANY_FORGOTTEN
-    if few and (jobs := view.uncounted.get(budget.id)):
-        return CountJobs(budget.id, tuple(_counted(job, budget, view) for job in jobs))
-    if few and (added := _costs(budget, budget.balance, view)) is not None:
-        return added
-    if forgotten and (len(forgotten) >= _FORGOTTEN_TOGETHER or not _costs_are_recent(budget.balance, now)):
-        return PruneFolded(budget.id, tuple(sorted(forgotten)))
-    return None
+    entries = _due_entries(budget, budget.balance, view)
+    return KeepBooks(budget.id, entries) if entries else None
 
 
-def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> OpenPeriod | Wait:
+def _due_entries(budget: Budget, balance: Balance, view: LifecycleView) -> tuple[BookEntry, ...]:
+    """All that is to be written into the balance now: what has ended is added at once, and what is spent by the minute.
+
+    Uids of rentals that are gone are dropped by the way, or by themselves once no costs are added any more.
+    """
+    entries: list[BookEntry] = list(_folds(budget, balance, view))
+    if jobs := view.uncounted.get(budget.id):
+        entries.append(CountJobs(budget.id, tuple([_counted(job, budget, view) for job in jobs])))
+    if (added := _costs(budget, apply_entries(balance, entries), view)) is not None:
+        entries.append(added)
+    if entries or not _costs_are_recent(balance, view.snapshot.now):
+        entries[:0] = _pruned(budget, balance, view)
+    return tuple(entries)
+
+
+def _pruned(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[PruneFolded]:
+    """The entry that drops the uids of rentals that are gone, if there are any."""
+    gone = balance.folded - {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
+    return [PruneFolded(budget.id, tuple(sorted(gone)))] if gone else []
+
+
+def _folds(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[Fold]:
+    """The rentals that have ended and are not in the balance, as many as it has room for beside those in it."""
+    rentals = view.rentals_of_budget.get(budget.id, ())
+    room = FOLDED_KEPT - sum(rental.uid in balance.folded for rental in rentals)
+    ended = (fold(rental, view) for rental in rentals if rental.phase is RentalPhase.ENDED)
+    return [entry for entry in ended if isinstance(entry, Fold)][: max(room, 0)]
+
+
+def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> BudgetStep | Wait:
     """Close the period that is over: one month at a time, however many have passed.
 
     What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
@@ -187,6 +207,8 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
     unfolded = [rental for rental in rentals if rental.uid not in balance.folded]
     late = [rental.id for rental in unfolded if rental.cost is not None and (rental.ended or end) <= end]
     if late:
+        if folds := _folds(budget, balance, view):
+            return KeepBooks(budget.id, (*_pruned(budget, balance, view), *folds))
         return Wait(f"{count(len(late), 'rental')} that ended in the period to be folded ({names(late)})")
     unsurveyed = [
         rental.id
@@ -383,7 +405,7 @@ def _abandoned_labels(view: LifecycleView, labels_of_jobs: AbstractSet[str]) -> 
         return
     for node in view.snapshot.nodes.values():
         for key in sorted(node.run_labels):
-            if key not in labels_of_jobs and not node.deleting:
+            if key not in labels_of_jobs and not node.ending:
                 step = LabelNode(JobId(key.removeprefix(RUN_LABEL_PREFIX)), node.name, node.uid, key, None)
                 yield StepKind.NODE, node.name, step
                 break

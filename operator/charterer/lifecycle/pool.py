@@ -20,7 +20,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Price
 from charterer.domain.order import Ask, Order, Refusal, RefusalKind, Scope, cool_down
 from charterer.domain.plan import ReasonCode
-from charterer.domain.pool import CapacityType, Instance, NodeStart, Pool, Survey
+from charterer.domain.pool import CapacityType, EndedNode, Instance, NodeStart, Pool, Survey
 from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase, gang_deadline, has_machine, incomplete_gangs
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
@@ -28,7 +28,7 @@ from charterer.domain.steps import (
     AskCloud,
     CloseUnfulfilled,
     Cool,
-    CountLifetime,
+    CountLifetimes,
     MarkEnded,
     MarkMissing,
     PoolStep,
@@ -184,8 +184,8 @@ TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
 """Reasons for which a node ended that would have gone on; all others are decisions to give it back."""
 
 
-def lifetime_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetime | None:
-    """The pool's rental that ended first of those that are not counted; None where all are."""
+def lifetimes_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetimes | None:
+    """The pool's rentals that have ended and are not counted, in the order of their ends; None where all are."""
     ended = [
         (rental.ended, rental.launched, rental)
         for rental in rentals
@@ -194,7 +194,12 @@ def lifetime_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetime | 
     left = [row for row in ended if row[2].uid not in pool.lifetimes.counted]
     if not left:
         return None
-    at, launched, rental = min(left, key=lambda row: (row[0], row[2].id))
+    left.sort(key=lambda row: (row[0], row[2].id))
+    nodes = [_ended_node(rental, launched, at, rentals) for at, launched, rental in left]
+    return CountLifetimes(pool.id, tuple(nodes), tuple(sorted(other.uid for other in rentals)))
+
+
+def _ended_node(rental: Rental, launched: Instant, at: Instant, rentals: Sequence[Rental]) -> EndedNode:
     others = [
         other
         for other in rentals
@@ -203,15 +208,13 @@ def lifetime_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetime | 
         and other.launched <= at
         and (other.ended is None or (other.ended, other.id) > (at, rental.id))
     ]
-    return CountLifetime(
-        pool=pool.id,
+    return EndedNode(
         uid=rental.uid,
         hours=max(seconds_between(launched, at), 0.0) / 3600.0,
         at=at,
         taken=rental.released_because in TAKEN,
-        announced=rental.released_because == _WITH_NOTICE,
         others=len(others),
-        there=tuple(sorted(other.uid for other in rentals)),
+        announced=rental.released_because == _WITH_NOTICE,
         ordinal=rental.ordinal,
     )
 
@@ -543,8 +546,8 @@ def _reopen(inventory: PoolInventory, view: LifecycleView) -> Reopen | None:
     return Reopen(pool.id, over) if over else None
 
 
-def _count_lifetime(inventory: PoolInventory, view: LifecycleView) -> CountLifetime | None:
-    return None if inventory.pool.gone else lifetime_to_count(inventory.pool, inventory.rentals)
+def _count_lifetimes(inventory: PoolInventory, view: LifecycleView) -> CountLifetimes | None:
+    return None if inventory.pool.gone else lifetimes_to_count(inventory.pool, inventory.rentals)
 
 
 def _record_offer(inventory: PoolInventory, view: LifecycleView) -> RecordOffer | None:
@@ -570,7 +573,7 @@ ROWS: Mapping[str, Row[PoolInventory, _Step]] = {
     "Close": Row(_close),
     "Ask": Row(_ask),
     "Reopen": Row(_reopen, meanwhile=True),
-    "Lifetime": Row(_count_lifetime, meanwhile=True),
+    "Lifetime": Row(_count_lifetimes, meanwhile=True),
     "Offer": Row(_record_offer, meanwhile=True),
 }
 """In the order in which they are asked; docs/development/lifecycle.md lists them by these names."""

@@ -88,9 +88,13 @@ def fail_pod(rental: Rental, view: LifecycleView) -> FailPod | None:
 
 
 def delete_pod(rental: Rental, view: LifecycleView) -> DeletePod | None:
-    """Delete a dead pod of which nothing will be read any more. Succeeded ones stay until their run is recorded."""
+    """Delete a dead pod that Kubernetes would keep until its kubelet answers.
+
+    One that has ended by itself holds nothing, and Kubernetes collects it once its Node is gone.
+    """
     for bound in view.pods(rental) if _cleared(rental, view) else ():
-        if bound.recorded or (bound.pod.disrupted and bound.pod.phase is PodPhase.FAILED):
+        disrupted = bound.pod.disrupted and bound.pod.phase is PodPhase.FAILED
+        if disrupted or (bound.recorded and bound.pod.deleting):
             return DeletePod(bound.job.namespace, bound.pod)
     return None
 
@@ -132,8 +136,19 @@ def payer_of(rental: Rental, view: LifecycleView) -> Budget | None:
     return budget
 
 
+def await_fold(rental: Rental, view: LifecycleView) -> Wait | None:
+    """Wait until the final cost is in the budget's balance, which is written for all its rentals at once."""
+    entry = fold(rental, view)
+    if not isinstance(entry, Fold):
+        return entry
+    balance = view.snapshot.budgets[entry.budget].balance
+    if balance is not None and len(balance.folded) >= FOLDED_KEPT:
+        return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {entry.budget} has counted to be gone")
+    return Wait(f"GPUBudget {entry.budget} to add its cost")
+
+
 def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
-    """Add the final cost to the budget's balance, in the period in which the rental ended."""
+    """The entry that adds the final cost to the budget's balance, in the period in which the rental ended."""
     budget = payer_of(rental, view)
     if budget is None:
         return None
@@ -145,8 +160,6 @@ def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
     end = period_end(budget.time_zone, balance.period_start)
     if rental.ended is not None and rental.ended > end:
         return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
-    if len(balance.folded) >= FOLDED_KEPT:
-        return Wait(f"some of the {FOLDED_KEPT} rentals that GPUBudget {budget.id} has counted to be gone")
     whole = ZERO if rental.cost is None else rental.cost
     in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
     return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
@@ -508,7 +521,7 @@ ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Delete pods": (_ENDED, Row(delete_pod)),
     "Delete Node": (_ENDED, Row(delete_node)),
     "Unpaid": (_ENDED, Row(unpaid)),
-    "Fold": (_ENDED, Row(fold)),
+    "Fold": (_ENDED, Row(await_fold)),
     "On record": (_ENDED, Row(await_record)),
     "Forget with budget": (_ENDED, Row(forget_with_budget)),
     "Forget": (_ENDED, Row(forget)),

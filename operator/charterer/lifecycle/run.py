@@ -466,14 +466,23 @@ def _grow(job: Job, run: Run, intended: Allocation, target: Target, view: Lifecy
     return Wait(obstacle) if obstacle else Unsuspend(job.id, run.number)
 
 
+_LABEL_KEPT_SECONDS: Final = 30.0
+"""Seconds for which a Node keeps the label of a run that has ended: most such machines are given back by then, and a
+label of theirs goes with the Node."""
+
+
 def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     """Remove labels that are not needed, and delete all recorded runs but the last, whose pods keep their logs."""
-    needed = {node.name for node, _ in _labels(runs, view)}
+    needed, wait = {node.name for node, _ in _labels(runs, view)}, None
     for node in view.nodes.labelled.get(runs.job.run_label, ()):
-        if node.name not in needed and not node.deleting:
+        if node.name in needed or node.ending:
+            continue
+        until = _kept_until(runs.job, node.run_labels[runs.job.run_label])
+        if until is None or view.snapshot.now >= until:
             return LabelNode(runs.job.id, node.name, node.uid, runs.job.run_label, None)
+        wait = Wait(f"Node {node.name} to be given back, before its label {runs.job.run_label} is removed", until=until)
     if runs.job.target is not None:
-        return None
+        return wait
     finished = runs.job.finish is not None
     kept = [record.number for record in runs.job.records if not (finished and record.outcome is RunOutcome.STOPPED)]
     begun = [runs.current.number] if runs.current is not None and not runs.current.suspended else []
@@ -481,7 +490,13 @@ def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     for run in runs.job.runs:
         if run.number in runs.recorded and run.number != last and not run.deleting:
             return DeleteRun(runs.job.id, run.number, run.uid)
-    return None
+    return wait
+
+
+def _kept_until(job: Job, label: str) -> Instant | None:
+    """Until when a Node keeps the label of a run whose end is on record; None where that is not known."""
+    ended = (record.until for record in job.records if label == f"r{record.number}")
+    return next((after(until, _LABEL_KEPT_SECONDS) for until in ended), None)
 
 
 def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:

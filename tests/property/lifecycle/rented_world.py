@@ -24,16 +24,16 @@ from charterer.domain.steps import (
     AskCloud,
     Cool,
     Cordon,
-    CountLifetime,
+    CountLifetimes,
     DeleteNode,
     DeletePod,
     FailPod,
     Fold,
     Forget,
+    KeepBooks,
     MarkDraining,
     MarkEnded,
     OpenPeriod,
-    PruneFolded,
     RecordCosts,
     RecordOffer,
     RecordOrphan,
@@ -46,9 +46,9 @@ from charterer.domain.steps import (
     Withdraw,
 )
 from charterer.domain.time import after
-from charterer.estimate.hazard import EndedNode, with_ended, without_rentals
+from charterer.estimate.hazard import with_ended, without_rentals
 from charterer.estimate.waits import with_refusal, with_start
-from charterer.ledger.balance import StalePeriod, apply_costs, apply_fold, apply_open_period, apply_prune_folded
+from charterer.ledger.balance import StalePeriod, apply_entries, apply_open_period
 from charterer.ledger.cost_rows import next_part
 from tests.property.lifecycle.rented_cloud import Machine, Refused
 from tests.property.lifecycle.rented_objects import Objects
@@ -96,9 +96,9 @@ class World(Objects):
             case RecordOffer():
                 pool = self._pool(step.pool, decided)
                 self.pools[step.pool] = replace(pool, launches=reduce(with_start, step.starts, pool.launches))
-            case CountLifetime():
-                self._count_lifetime(step, self._pool(step.pool, decided))
-            case Fold() | OpenPeriod() | PruneFolded() | AddCosts():
+            case CountLifetimes():
+                self._count_lifetimes(step, self._pool(step.pool, decided))
+            case KeepBooks() | OpenPeriod():
                 self._keep_books(step, decided)
             case SetFinalizer():
                 self._set_finalizer(step)
@@ -132,13 +132,15 @@ class World(Objects):
             if known.deleting:
                 self.budget_goes()
 
-    def _count_lifetime(self, step: CountLifetime, pool: Pool) -> None:
-        node = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced, step.ordinal)
-        counted = with_ended(pool.lifetimes, node)
-        if counted is not pool.lifetimes:
-            assert (step.pool, step.uid) not in self.lifetimes, "counted a node twice"
-            self.lifetimes.add((step.pool, step.uid))
-        self.pools[step.pool] = replace(pool, lifetimes=without_rentals(counted, step.there))
+    def _count_lifetimes(self, step: CountLifetimes, pool: Pool) -> None:
+        lifetimes = pool.lifetimes
+        for node in step.nodes:
+            counted = with_ended(lifetimes, node)
+            if counted is not lifetimes:
+                assert (step.pool, node.uid) not in self.lifetimes, "counted a node twice"
+                self.lifetimes.add((step.pool, node.uid))
+            lifetimes = counted
+        self.pools[step.pool] = replace(pool, lifetimes=without_rentals(lifetimes, step.there))
 
     def ask_cloud(self, step: AskCloud, decided: Snapshot) -> Reply:
         """The first half of this step: the call to the cloud."""
@@ -168,32 +170,28 @@ class World(Objects):
             else:
                 self.write(rental, instance=instance, named=self.now())
 
-    def _keep_books(self, step: Fold | OpenPeriod | PruneFolded | AddCosts, decided: Snapshot) -> None:
+    def _keep_books(self, step: KeepBooks | OpenPeriod, decided: Snapshot) -> None:
         """Changes of a balance need only the same budget: they name the period that they are for."""
         if self.budget_gone or decided.budgets[step.budget].uid != self.budget.uid:
             raise Stale
+        before = self.budget.balance
         try:
-            match step:
-                case Fold():
-                    assert self.budget.balance is not None
-                    self.cheapened |= accrued(self.rentals[step.rental], step.period_start) > step.whole
-                    if step.rental_uid not in self.budget.balance.folded:
-                        self.folded.append(step.rental_uid)
-                    self._write_balance(apply_fold(self.budget.balance, step))
-                case OpenPeriod():
-                    self.hurried |= step.last_start is not None and self.cloud.now >= after(step.start, 600)
-                    self._write_balance(apply_open_period(self.budget.balance, step))
-                case AddCosts():
-                    assert self.budget.balance is not None
-                    assert all(amount.micros >= 0 for amount in step.added.by_pool.values()), "a counter fell"
-                    self._write_balance(apply_costs(self.budget.balance, step))
-                case PruneFolded():
-                    assert self.budget.balance is not None
-                    self._write_balance(apply_prune_folded(self.budget.balance, step))
+            if isinstance(step, OpenPeriod):
+                self.hurried |= step.last_start is not None and self.cloud.now >= after(step.start, 600)
+                self._write_balance(apply_open_period(before, step))
+                return
+            assert before is not None
+            entered = apply_entries(before, step.entries)
         except StalePeriod as error:
-            if isinstance(step, Fold):
-                self.folded.pop()
             raise Stale from error
+        for entry in step.entries:
+            if isinstance(entry, Fold):
+                self.cheapened |= accrued(self.rentals[entry.rental], entry.period_start) > entry.whole
+                if entry.rental_uid not in before.folded:
+                    self.folded.append(entry.rental_uid)
+            if isinstance(entry, AddCosts):
+                assert all(amount.micros >= 0 for amount in entry.added.by_pool.values()), "a counter fell"
+        self._write_balance(entered)
 
     def _record_costs(self, step: RecordCosts, decided: Snapshot) -> None:
         """A file, and then a mark on each rental, which holds only against the version that its part was made from."""

@@ -190,7 +190,7 @@ class RunsOnAnyCourse(RuleBasedStateMachine):
             quiet = not self.pending
             self.carry_out(False)
             self.only_one_run_has_live_pods()
-            if quiet and world.job.finish is not None and not world.job.replaced:
+            if quiet and world.job.finish is not None and not world.job.replaced and not world.labelled():
                 break
         self._nothing_is_left()
 

@@ -46,15 +46,24 @@ class KueueBed(Bed):
         return f"{name}-{self.namespace}"
 
     async def queue(
-        self, gpus: int = 64, *, name: str = QUEUE, checks: Sequence[str] = (KUEUE_CHECK,), **spec: object
+        self,
+        gpus: int = 64,
+        *,
+        name: str = QUEUE,
+        checks: Sequence[str] = (KUEUE_CHECK,),
+        tolerates: bool = True,
+        **spec: object,
     ) -> None:
-        """A queue for rented nodes only. ``spec``: more of its ClusterQueue."""
+        """A queue for rented nodes only. ``tolerates``: its flavor lets pods onto nodes with GPUs also where Charterer
+        does not. ``spec``: more of its ClusterQueue.
+        """
         quotas = {GPU: gpus, "cpu": 1000, "memory": "10Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
         flavors = [{"name": self.own("rented"), "resources": resources}]
         toleration = {"key": GPU, "operator": "Exists", "effect": "NoSchedule"}
         if RESOURCE_FLAVORS.one(self.own("rented")) not in self.made:
-            await self.put(RESOURCE_FLAVORS, "ResourceFlavor", self.own("rented"), {"tolerations": [toleration]})
+            flavor: RawObject = {"tolerations": [toleration]} if tolerates else {}
+            await self.put(RESOURCE_FLAVORS, "ResourceFlavor", self.own("rented"), flavor)
         queue = {
             "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}},
             "admissionChecksStrategy": {"admissionChecks": [{"name": name} for name in checks]},

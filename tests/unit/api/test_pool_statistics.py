@@ -11,9 +11,9 @@ from charterer.api.models.machine_state import (
     packed_statistics,
     recorded_statistics,
 )
-from charterer.domain.pool import NO_LAUNCHES, NOTHING_COUNTED, CapacityType, NodeLifetimes
+from charterer.domain.pool import NO_LAUNCHES, NOTHING_COUNTED, CapacityType, EndedNode, NodeLifetimes
 from charterer.domain.time import Instant
-from charterer.estimate.hazard import EndedNode, hazard, with_ended
+from charterer.estimate.hazard import hazard, with_ended
 
 AT = Instant(1_700_000_000_000_000)
 COUNTED = with_ended(NOTHING_COUNTED, EndedNode("uid", 2.5, AT, True, 3, True, 7))

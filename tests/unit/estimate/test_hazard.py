@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from charterer.domain.pool import NOTHING_COUNTED, CapacityType, NodeLifetimes
+from charterer.domain.pool import NOTHING_COUNTED, CapacityType, EndedNode, NodeLifetimes
 from charterer.domain.time import Instant, after
-from charterer.estimate.hazard import HALF_LIFE_SECONDS, EndedNode, hazard, mean_rate, with_ended, without_rentals
+from charterer.estimate.hazard import HALF_LIFE_SECONDS, hazard, mean_rate, with_ended, without_rentals
 from tests.lifetimes import GCP, lifetimes, missing
 
 NOW = Instant(1_700_000_000_000_000)

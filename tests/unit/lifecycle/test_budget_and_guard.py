@@ -6,24 +6,28 @@ from dataclasses import replace
 from typing import Any
 
 from charterer.domain.budget import FOLDED_KEPT, Budget, Costs, Mode
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Finish, FinishKind, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import (
+    AddCosts,
+    BookEntry,
     BudgetStep,
     CountedJob,
     CountJobs,
     DeleteJob,
     Fold,
     Forget,
+    KeepBooks,
     OpenPeriod,
     PruneFolded,
     SetFinalizer,
     Wait,
 )
 from charterer.domain.time import Instant, after, moment
+from charterer.ledger.balance import apply_entries
 from charterer.lifecycle.next_steps import budget_guard, budget_step, pool_guard
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.run import run_step
@@ -61,6 +65,13 @@ def step(snapshot: Snapshot) -> BudgetStep | Wait | None:
     return budget_step(TEAM, LifecycleView.of(snapshot))
 
 
+def entries(snapshot: Snapshot) -> tuple[BookEntry, ...]:
+    """What is written into the balance; nothing where nothing is."""
+    done = step(snapshot)
+    assert done is None or isinstance(done, KeepBooks)
+    return () if done is None else done.entries
+
+
 def asked(when: Instant, *machines: Any) -> Any:
     return replace(survey(*machines), asked=when)
 
@@ -83,14 +94,16 @@ def test_the_last_period_is_what_was_settled_opened_with_and_running() -> None:
 
 def test_a_period_ends_only_after_all_that_ended_in_it_was_folded() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=APRIL, cost=HOURS)
-    assert isinstance(step(snapshot(over, now=SOON)), Wait)
+    assert entries(snapshot(over, now=SOON)) == (Fold(over.id, over.uid, TEAM, HOURS, HOURS, MARCH),)
+    full = budget(balance=balance(folded=frozenset(f"uid-{number}" for number in range(FOLDED_KEPT))))
+    assert [type(entry) for entry in entries(snapshot(over, full, now=SOON))] == [PruneFolded, Fold]
     folded = budget(balance=balance(settled=HOURS, folded=frozenset({over.uid})))
     assert step(snapshot(over, folded, now=SOON)) == OpenPeriod(TEAM, APRIL, HOURS, MARCH, last_aim=AIM)
 
 
 def test_a_rental_that_got_nothing_is_folded_before_the_period_ends_too() -> None:
     nothing = rental(phase=RentalPhase.ENDED, cost=Money(0))
-    assert isinstance(step(snapshot(nothing, now=SOON)), Wait)
+    assert [type(entry) for entry in entries(snapshot(nothing, now=SOON))] == [Fold]
 
 
 def test_what_ended_after_the_end_does_not_hold_it_up() -> None:
@@ -172,7 +185,7 @@ def _finished(**changes: Any) -> Any:
 def test_a_finished_job_is_counted_once_with_what_it_has_cost() -> None:
     over = _finished()
     counted = CountedJob(over.id, over.statistics, Money(7), HOURS, over.created, at(3600))
-    assert step(snapshot(over, now=at(4000))) == CountJobs(TEAM, (counted,))
+    assert entries(snapshot(over, now=at(4000))) == (CountJobs(TEAM, (counted,)),)
     known = budget(balance=balance(counted={over.id: at(3600)}))
     assert step(snapshot(known, over, now=at(4000))) is None
     long_ago = budget(balance=balance(counted_through=at(3600)))
@@ -194,27 +207,51 @@ def test_a_finished_job_is_kept_until_it_is_counted() -> None:
 def test_uids_of_rentals_that_are_gone_are_dropped() -> None:
     over = replace(RUNNING, phase=RentalPhase.ENDED)
     books = budget(balance=balance(folded=frozenset({over.uid, "uid-b", "uid-a"})))
-    assert step(snapshot(over, books)) == PruneFolded(TEAM, ("uid-a", "uid-b"))
+    assert entries(snapshot(over, books)) == (PruneFolded(TEAM, ("uid-a", "uid-b")),)
 
 
-def test_while_money_is_spent_rentals_that_are_gone_are_dropped_many_at_a_time() -> None:
-    spending = Costs(through=at(0))
-
-    def after_a_minute(seconds: float, gone: int) -> object:
-        uids = frozenset(f"uid-{number}" for number in range(gone))
-        return step(snapshot(budget(balance=balance(folded=uids, costs=spending)), now=at(seconds)))
-
-    assert after_a_minute(59, 49) is None
-    assert isinstance(after_a_minute(59, 50), PruneFolded)
-    assert isinstance(after_a_minute(60, 1), PruneFolded)
+def test_while_money_is_spent_rentals_that_are_gone_are_dropped_with_the_next_write() -> None:
+    books = balance(folded=frozenset({"uid-a"}), costs=Costs(through=at(0)))
+    assert entries(snapshot(budget(balance=books), now=at(59))) == ()
+    assert [type(entry) for entry in entries(snapshot(budget(balance=books), now=at(60)))] == [PruneFolded]
+    assert [type(entry) for entry in entries(snapshot(budget(balance=books), _finished(), now=at(30)))] == [
+        PruneFolded,
+        CountJobs,
+    ]
 
 
-def test_many_rentals_that_are_gone_are_dropped_before_jobs_are_counted() -> None:
-    done = job(predicted=Money(1), finish=Finish(FinishKind.COMPLETE, at(10), "Complete", ""))
-    gone = frozenset(f"uid-{number}" for number in range(FOLDED_KEPT // 4))
-    assert isinstance(step(snapshot(budget(balance=balance(folded=gone)), done)), PruneFolded)
-    few = frozenset(list(gone)[1:])
-    assert isinstance(step(snapshot(budget(balance=balance(folded=few)), done)), CountJobs)
+def test_all_that_ends_before_a_turn_is_one_write() -> None:
+    """Rentals, jobs, costs and what is gone: however many there are, and each with what the one before has added."""
+    over = [
+        replace(
+            rental(f"a100-{number}", machine=instance(f"i{number}", launched=at(0))),
+            phase=RentalPhase.ENDED,
+            ended=at(3600),
+            cost=HOURS,
+        )
+        for number in range(1, 21)
+    ]
+    jobs = [_finished(name=f"sft-{number}", id=JobId(f"job-{number}")) for number in range(20)]
+    before = balance(folded=frozenset({"uid-gone"}))
+    written = entries(snapshot(budget(balance=before), *over, *jobs, now=at(4000)))
+    assert [type(entry) for entry in written] == [PruneFolded, *[Fold] * 20, CountJobs, AddCosts]
+    books = apply_entries(before, written)
+    assert books.folded == {each.uid for each in over}
+    assert books.lifetime == books.costs.total == Money(20 * HOURS.micros)
+    assert len(books.counted) == 20
+    assert entries(snapshot(budget(balance=books), *over, *jobs, now=at(4001))) == ()
+
+
+def test_only_as_many_rentals_are_folded_as_the_list_has_room_for() -> None:
+    there = [replace(rental(f"a100-{number}"), phase=RentalPhase.ENDED, cost=Money(0)) for number in range(1, 4)]
+    full = frozenset({there[0].uid})
+    books = balance(folded=full, costs=Costs(through=at(0)))
+    written = entries(snapshot(budget(balance=books), *there, now=at(1)))
+    assert [entry.rental for entry in written if isinstance(entry, Fold)] == ["a100-2", "a100-3"]
+    many = [replace(there[1], id=RentalId(f"a100-{number}"), uid=f"u{number}") for number in range(FOLDED_KEPT + 5)]
+    books = replace(books, folded=frozenset(each.uid for each in many[: FOLDED_KEPT - 2]))
+    written = entries(snapshot(budget(balance=books), *many, now=at(1)))
+    assert sum(isinstance(entry, Fold) for entry in written) == 2
 
 
 def test_a_budget_that_observes_keeps_its_books_too() -> None:
@@ -261,8 +298,9 @@ def test_a_new_budget_of_the_name_does_not_pay_for_what_the_former_one_has_paid(
     over = replace(RUNNING, phase=RentalPhase.ENDED, ended=at(100), cost=HOURS, deleting=True)
     again = budget(created=at(200))
     assert isinstance(rental_step(over.id, LifecycleView.of(snapshot(over, again, survey()))), Wait)
+    assert not any(isinstance(entry, Fold) for entry in entries(snapshot(over, again, survey())))
     unsettled = replace(over, deleting=False)
-    assert isinstance(rental_step(over.id, LifecycleView.of(snapshot(unsettled, again, survey()))), Fold)
+    assert any(isinstance(entry, Fold) for entry in entries(snapshot(unsettled, again, survey())))
 
 
 def test_a_pool_with_instances_that_nobody_has_or_a_target_is_kept() -> None:

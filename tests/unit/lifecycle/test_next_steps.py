@@ -112,3 +112,5 @@ def test_labels_of_a_job_that_is_gone_are_taken_off() -> None:
     done = steps[StepKey(StepKind.NODE, labelled.name)]
     assert isinstance(done, LabelNode)
     assert (done.key, done.value) == (job().run_label, None)
+    going = node(run_labels={job().run_label: "r1"}, cordoned_for="uid", unschedulable=True)
+    assert StepKey(StepKind.NODE, going.name) not in next_steps(snapshot(going))[0]

@@ -17,7 +17,7 @@ from charterer.domain.steps import (
     AskCloud,
     CloseUnfulfilled,
     Cool,
-    CountLifetime,
+    CountLifetimes,
     MarkEnded,
     MarkMissing,
     PoolStep,
@@ -184,7 +184,7 @@ def test_a_list_as_old_as_the_order_does_not_lack_its_instance_however_old_the_r
 def test_nothing_is_recorded_of_a_pool_whose_object_is_gone() -> None:
     over = rental("a100-1", instance(), phase=RentalPhase.ENDED, ended=at(300), cost=PRICE.cost(300))
     left = pool(gone=True, deleting=True)
-    assert isinstance(step(snapshot(survey(ended(instance(), at(300))), over)), CountLifetime)
+    assert isinstance(step(snapshot(survey(ended(instance(), at(300))), over)), CountLifetimes)
     assert step(snapshot(survey(ended(instance(), at(300)), target=0), over, left)) is None
 
 

@@ -30,7 +30,7 @@ from charterer.domain.steps import (
 )
 from charterer.domain.time import after
 from charterer.lifecycle.pool import pool_step
-from charterer.lifecycle.rental import rental_step
+from charterer.lifecycle.rental import fold, rental_step
 from charterer.lifecycle.view import LifecycleView
 from tests.factory import (
     APRIL,
@@ -78,6 +78,15 @@ def ended_at(seconds: float, cost: Money, rental: Rental, because: str = INSTANC
 
 def step(snapshot: Snapshot, rental: Rental = READY) -> RentalStep | Wait | None:
     return rental_step(rental.id, LifecycleView.of(with_uses(snapshot)))
+
+
+def entry(snapshot: Snapshot, rental: Rental = OVER) -> Fold | Wait | None:
+    """What adds the rental's cost to its budget's balance; the rental waits for that, or as it says."""
+    view, waits = LifecycleView.of(snapshot), step(snapshot, rental)
+    found = fold(view.snapshot.rentals[rental.id], view)
+    assert isinstance(waits, Wait)
+    assert waits == found or (isinstance(found, Fold) and "to add its cost" in waits.reason)
+    return found
 
 
 def past(number: int = 1) -> RunRecord:
@@ -283,17 +292,26 @@ def test_pods_are_failed_also_where_the_node_object_went_first() -> None:
 
 def test_pods_of_a_new_machine_under_the_old_name_are_left_alone() -> None:
     running = job(runs=(run(1, pod()),))
-    assert isinstance(step(snapshot(OVER, survey(DEAD), node(provider_id="fake://i9"), running)), Fold)
+    assert isinstance(entry(snapshot(OVER, survey(DEAD), node(provider_id="fake://i9"), running)), Fold)
 
 
 def test_a_succeeded_pod_is_kept_with_its_node_until_its_run_is_recorded() -> None:
     proof = run(1, pod(phase=PodPhase.SUCCEEDED))
-    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), job(runs=(proof,)))), Fold)
+    assert isinstance(entry(snapshot(OVER, survey(DEAD), node(), job(runs=(proof,)))), Fold)
     waiting = step(snapshot(OVER, survey(DEAD), node(), FOLDED, job(runs=(proof,))))
     assert isinstance(waiting, Wait)
     assert "sft-r1" in waiting.reason
     recorded = job(runs=(proof,), records=(past(),))
+    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), recorded)), DeleteNode)
+
+
+def test_a_pod_that_would_keep_its_name_until_its_kubelet_answers_is_deleted_and_one_that_has_ended_is_not() -> None:
+    """Kubernetes collects the latter once its Node is gone."""
+    going = run(1, pod(phase=PodPhase.FAILED, deleting=True))
+    recorded = job(runs=(going,), records=(past(),))
     assert isinstance(step(snapshot(OVER, survey(DEAD), node(), recorded)), DeletePod)
+    over = job(runs=(run(1, pod(phase=PodPhase.FAILED)),), records=(past(),))
+    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), over)), DeleteNode)
 
 
 def test_a_ledger_that_is_full_takes_no_further_rental_until_others_are_gone() -> None:
@@ -306,13 +324,13 @@ def test_a_ledger_that_is_full_takes_no_further_rental_until_others_are_gone() -
 def test_the_final_cost_is_folded_with_the_part_that_fell_in_the_period() -> None:
     early = instance(launched=after(MARCH, -3600))
     over = rental(machine=early, phase=RentalPhase.ENDED, ended=after(MARCH, 1800), cost=PRICE.cost(5400))
-    done = step(snapshot(over, survey(ended(early, after(MARCH, 1800)))))
+    done = entry(snapshot(over, survey(ended(early, after(MARCH, 1800)))), over)
     assert done == Fold(over.id, over.uid, over.budget, PRICE.cost(1800), PRICE.cost(5400), MARCH)
 
 
 def test_a_rental_that_got_nothing_is_folded_with_nothing_and_forgotten() -> None:
     nothing = rental(phase=RentalPhase.ENDED, cost=ZERO)
-    done = step(snapshot(nothing, survey()))
+    done = entry(snapshot(nothing, survey()), nothing)
     assert isinstance(done, Fold)
     assert (done.in_period, done.whole) == (ZERO, ZERO)
     assert step(snapshot(nothing, survey(), FOLDED)) == Forget(nothing.id)
@@ -321,7 +339,7 @@ def test_a_rental_that_got_nothing_is_folded_with_nothing_and_forgotten() -> Non
 def test_a_rental_of_the_budget_itself_is_folded_whatever_the_clouds_clock_says_of_its_end() -> None:
     deleted = replace(OVER, deleting=True, created=at(3700))
     ahead = budget(balance=balance(), created=at(3600))
-    assert isinstance(step(snapshot(deleted, LONG_AFTER, ahead)), Fold)
+    assert isinstance(entry(snapshot(deleted, LONG_AFTER, ahead)), Fold)
     assert step(snapshot(replace(deleted, created=at(0)), LONG_AFTER, ahead)) == Forget(OVER.id)
 
 
@@ -331,7 +349,7 @@ def test_what_ended_after_the_period_waits_for_the_next_one() -> None:
     assert isinstance(waiting, Wait)
     assert waiting.until == APRIL
     opened = budget(balance=balance(period_start=APRIL))
-    assert isinstance(step(snapshot(late, survey(), opened, now=after(APRIL, 6))), Fold)
+    assert isinstance(entry(snapshot(late, survey(), opened, now=after(APRIL, 6))), Fold)
 
 
 def test_a_cost_without_a_budget_is_kept() -> None:
@@ -360,4 +378,4 @@ def test_a_budget_that_only_observes_changes_nothing_but_keeps_its_books() -> No
     assert step(snapshot(DRAINING, SEEN, node(), watching)) is None
     assert isinstance(step(snapshot(READY, survey(DEAD), node(), watching)), MarkEnded)
     hanging = job(runs=(run(1, pod()),))
-    assert isinstance(step(snapshot(OVER, survey(DEAD), node(), hanging, watching)), Fold)
+    assert isinstance(entry(snapshot(OVER, survey(DEAD), node(), hanging, watching)), Fold)

@@ -359,6 +359,17 @@ def test_labels_and_recorded_runs_go_but_the_last_job_stays_for_its_logs() -> No
     assert step(placed(replace(over, runs=(last,)), nodes=bare)) is None
 
 
+def test_a_label_goes_half_a_minute_after_its_run_or_with_the_node_of_a_machine_that_is_given_back() -> None:
+    ended = replace(record(1, RunOutcome.COMPLETE), until=at(595))
+    over = mine(intent=None, records=(ended,), finish=FINISH)
+    waiting = step(placed(over))
+    assert isinstance(waiting, Wait)
+    assert waiting.until == at(625)
+    assert isinstance(step(placed(over, now=625)), LabelNode)
+    going = (node(run_labels={KEY: "r1"}, cordoned_for=RENTALS[0].uid, unschedulable=True),)
+    assert step(placed(over, nodes=going, now=625)) is None
+
+
 def test_a_run_that_was_never_begun_does_not_push_out_the_logs_of_the_one_that_finished() -> None:
     done, unused = run(1, DONE, complete=at(100)), run(2, suspended=True, started=None)
     over = mine(done, unused, intent=None, records=(record(1, RunOutcome.COMPLETE), record(2)), finish=FINISH)

@@ -5,7 +5,6 @@ fails, the outcome is STALE and the next turn decides anew. Answers go into the 
 """
 
 from charterer.controller.execute.context import (
-    BalanceWriter,
     CloudWriter,
     CostWriter,
     DecidedObjects,
@@ -16,7 +15,6 @@ from charterer.controller.execute.context import (
 from charterer.controller.execute.executor import ClusterExecutor
 
 __all__ = [
-    "BalanceWriter",
     "CloudWriter",
     "ClusterExecutor",
     "CostWriter",

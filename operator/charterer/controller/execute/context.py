@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -23,7 +22,7 @@ from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome, Held
 from charterer.controller.surveys import Surveys
 from charterer.cost_record import CostRecord, RecordUnavailable
-from charterer.domain.budget import Balance, Budget
+from charterer.domain.budget import Budget
 from charterer.domain.cost_row import CostRecording, CostRow
 from charterer.domain.ids import BudgetId, InstanceId, JobId, OrderToken, PoolId, RentalId
 from charterer.domain.job import Job, Run
@@ -33,7 +32,6 @@ from charterer.domain.pool import Pool, acting_pool
 from charterer.domain.rental import Rental, by_gang
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from charterer.ledger.balance import StalePeriod
 from charterer.providers.accounts import Accounts
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import Drained
@@ -227,72 +225,6 @@ class CostWriter:
         self.recording = replace(self.recording, refused="", written=self._now())
 
 
-# Writes balances: the changes of one budget that come together are one write.
-
-
-Change: TypeAlias = Callable[[Balance | None], Balance]
-"""The balance with a change, made from the newest one. Raises Stale and StalePeriod."""
-
-
-@dataclass(slots=True)
-class _Waiting:
-    """A change whose write may be somebody else's; ``error`` once it is known that it was not written."""
-
-    change: Change
-    taken: bool = False
-    error: Exception | None = None
-
-
-class BalanceWriter:
-    """``budget`` gives a budget as it is now; ``write`` writes its record and keeps what the API server answers.
-
-    Several rentals often end together, and each write must be made from the balance that the one before it left: what
-    comes while a budget is being written waits, and is written together.
-    """
-
-    def __init__(self, budget: Callable[[BudgetId], Budget], write: Callable[[Budget], Awaitable[None]]) -> None:
-        self._budget = budget
-        self._write = write
-        self._waiting: dict[BudgetId, list[_Waiting]] = defaultdict(list)
-        self._locks: dict[BudgetId, asyncio.Lock] = defaultdict(asyncio.Lock)
-
-    async def change(self, name: BudgetId, change: Change) -> None:
-        """Returns once the change is written; raises what it or the write raises."""
-        mine = _Waiting(change)
-        self._waiting[name].append(mine)
-        async with self._locks[name]:
-            if not mine.taken:
-                await asyncio.sleep(0)  # so that all changes of a turn are there
-                await self._write_waiting(name)
-        if mine.error is not None:
-            raise mine.error
-
-    async def _write_waiting(self, name: BudgetId) -> None:
-        together = self._waiting.pop(name)
-        for each in together:
-            each.taken = True
-        try:
-            budget = self._budget(name)
-            balance = budget.balance
-            for each in together:
-                try:
-                    balance = each.change(balance)
-                except (Stale, StalePeriod) as error:
-                    each.error = error
-            if balance is not None and any(each.error is None for each in together):
-                await self._write(replace(budget, balance=balance))
-        except Exception as error:
-            _fail(together, error)
-        except asyncio.CancelledError:
-            _fail(together, Stale())
-            raise
-
-
-def _fail(changes: Iterable[_Waiting], error: Exception) -> None:
-    for each in changes:
-        each.error = each.error or error
-
-
 # Writes to the API server; the object that it answers with goes into the store at once.
 
 
@@ -396,8 +328,7 @@ class ObjectWriter:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """``client`` is for uncached reads before a mutation; writes go through ``objects``, ``balances``, ``clouds`` and
-    ``costs``.
+    """``client`` is for uncached reads before a mutation; writes go through ``objects``, ``clouds`` and ``costs``.
 
     ``unwritten`` is told of a job whose record the API server refuses. ``matching`` is held from the look whether a
     rental names a machine until one does: two pools of one group may match the same machine at once.
@@ -405,7 +336,6 @@ class ExecutionContext:
 
     decided: DecidedObjects
     objects: ObjectWriter
-    balances: BalanceWriter
     clouds: CloudWriter
     costs: CostWriter
     client: Client

@@ -12,30 +12,26 @@ from charterer.cluster import kinds
 from charterer.cluster.errors import AlreadyExists, Conflict, NotFound
 from charterer.cluster.paths import GPU_RENTALS
 from charterer.cluster.store import ObjectKey
-from charterer.controller.execute.context import Change, ExecutionContext, Handler, Stale
+from charterer.controller.execute.context import ExecutionContext, Handler, Stale
 from charterer.controller.outcome import ActionOutcome
-from charterer.domain.budget import FOLDED_KEPT, Balance
-from charterer.domain.ids import BudgetId, PoolId
+from charterer.domain.ids import PoolId
 from charterer.domain.money import ZERO
 from charterer.domain.order import LACKS, with_cool_down, without_cool_downs
 from charterer.domain.plan import Release, Rent
 from charterer.domain.rental import RentalPhase, by_gang
 from charterer.domain.steps import (
-    AddCosts,
     Adopt,
     AskCloud,
     CloseUnfulfilled,
     Cool,
-    CountJobs,
-    CountLifetime,
-    Fold,
+    CountLifetimes,
     Forget,
+    KeepBooks,
     MarkDraining,
     MarkEnded,
     MarkMissing,
     MarkReady,
     OpenPeriod,
-    PruneFolded,
     RecordCosts,
     RecordedPart,
     RecordOffer,
@@ -47,7 +43,7 @@ from charterer.domain.steps import (
     SetFinalizer,
     Withdraw,
 )
-from charterer.estimate.hazard import EndedNode, with_ended, without_rentals
+from charterer.estimate.hazard import with_ended, without_rentals
 from charterer.estimate.waits import with_refusal, with_start
 from charterer.ledger import balance
 
@@ -129,11 +125,10 @@ async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOu
     return ActionOutcome.DONE
 
 
-async def count_lifetime(context: ExecutionContext, step: CountLifetime) -> ActionOutcome:
-    """Count how long a node lived, once."""
+async def count_lifetimes(context: ExecutionContext, step: CountLifetimes) -> ActionOutcome:
+    """Count how long nodes lived, each once."""
     pool = context.decided.pool(step.pool)
-    ended = EndedNode(step.uid, step.hours, step.at, step.taken, step.others, step.announced, step.ordinal)
-    lifetimes = without_rentals(with_ended(pool.lifetimes, ended), step.there)
+    lifetimes = without_rentals(reduce(with_ended, step.nodes, pool.lifetimes), step.there)
     await context.objects.record_pool(replace(pool, lifetimes=lifetimes))
     return ActionOutcome.DONE
 
@@ -198,30 +193,22 @@ async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
 # --- the ledger -------------------------------------------------------------------------------------------------------
 
 
-async def fold(context: ExecutionContext, step: Fold) -> ActionOutcome:
-    """Add the cost and the uid of the rental to the balance."""
-
-    def folded(before: Balance) -> Balance:
-        if len(before.folded) >= FOLDED_KEPT:
-            raise Stale
-        return balance.apply_fold(before, step)
-
-    return await _record(context, step.budget, lambda before: folded(_opened(before)))
+async def keep_books(context: ExecutionContext, step: KeepBooks) -> ActionOutcome:
+    """Write the balance with all entries."""
+    before = context.decided.budget(step.budget)
+    if before.balance is None:
+        raise Stale
+    entered = balance.apply_entries(before.balance, step.entries)
+    await context.objects.record_budget(replace(before, balance=entered))
+    return ActionOutcome.DONE
 
 
 async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutcome:
     """Open the first period or the next."""
-    return await _record(context, step.budget, lambda before: balance.apply_open_period(before, step))
-
-
-async def count_jobs(context: ExecutionContext, step: CountJobs) -> ActionOutcome:
-    """Add what finished jobs have cost to the history of their classes."""
-    return await _record(context, step.budget, lambda before: balance.apply_count(_opened(before), step))
-
-
-async def add_costs(context: ExecutionContext, step: AddCosts) -> ActionOutcome:
-    """Add what was spent to the costs by cause."""
-    return await _record(context, step.budget, lambda before: balance.apply_costs(_opened(before), step))
+    before = context.decided.budget(step.budget)
+    opened = balance.apply_open_period(before.balance, step)
+    await context.objects.record_budget(replace(before, balance=opened))
+    return ActionOutcome.DONE
 
 
 async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOutcome:
@@ -244,22 +231,6 @@ async def _mark_recorded(context: ExecutionContext, part: RecordedPart) -> bool:
     except (Stale, Conflict, NotFound):
         return False
     return True
-
-
-async def prune_folded(context: ExecutionContext, step: PruneFolded) -> ActionOutcome:
-    """Drop the uids of rentals that are gone."""
-    return await _record(context, step.budget, lambda before: balance.apply_prune_folded(_opened(before), step))
-
-
-async def _record(context: ExecutionContext, name: BudgetId, change: Change) -> ActionOutcome:
-    await context.balances.change(name, change)
-    return ActionOutcome.DONE
-
-
-def _opened(opened: Balance | None) -> Balance:
-    if opened is None:
-        raise Stale
-    return opened
 
 
 # --- finalizers -------------------------------------------------------------------------------------------------------
@@ -285,16 +256,13 @@ RENTAL_HANDLERS: Mapping[type, Handler] = {
     Reopen: reopen,
     Adopt: adopt,
     RecordOffer: record_offer,
-    CountLifetime: count_lifetime,
+    CountLifetimes: count_lifetimes,
     RecordOrphan: record_orphan,
     **dict.fromkeys((CloseUnfulfilled, Refresh, MarkReady, MarkMissing, MarkEnded, RecordUses), record_rental),
     MarkDraining: mark_draining,
-    Fold: fold,
     Forget: forget,
     OpenPeriod: open_period,
-    CountJobs: count_jobs,
-    AddCosts: add_costs,
+    KeepBooks: keep_books,
     RecordCosts: record_costs,
-    PruneFolded: prune_folded,
     SetFinalizer: set_finalizer,
 }

@@ -474,7 +474,7 @@ def _conditions(
     message = "" if verdict is None else verdict.reason.message
     limited = verdict is not None and verdict.reason.code in _LIMITED
     placed = job.allocation is not None
-    ready = job.has_all_pods(ready=True)
+    ready = job.pods_ready
     observed = partial(condition, now=now, generation=job.generation)
     admitted = _admitted(job, problems, now)
     conditions = [
@@ -594,7 +594,7 @@ def _pods_message(job: Job) -> str:
     run = job.current_run
     if run is None:
         return "no run"
-    ready = sum(pod.ready for pod in run.pods)
+    ready = sum(pod.ready or pod.proves_completion for pod in run.pods)
     why = run.trouble if ready < run.completions else run.incomplete
     said = f"{ready} of {run.completions} pods of {job.run_title(run.number)} {is_or_are(ready)} ready"
     return f"{said}: {why}" if why else said

@@ -14,6 +14,7 @@ from charterer.api.models.gpupoolset import GPUPoolSetStatus, PoolSetState
 from charterer.api.models.speedupprofile import ProfileState, SpeedupProfileView
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.api.names import ConditionType
+from charterer.api.words.jobs import REASONS
 from charterer.cluster import kinds
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.outcome import ActionOutcome
@@ -21,10 +22,10 @@ from charterer.controller.status.budgets_and_pools import Tally, attributed, bud
 from charterer.controller.status.conditions import condition
 from charterer.controller.status.events import Events
 from charterer.controller.status.jobs import NO_OPTIONS, JobOptions, job_state, job_view
-from charterer.controller.status.view_writer import ViewedObject, ViewWriter
+from charterer.controller.status.view_writer import Urgency, ViewedObject, ViewWriter
 from charterer.domain.errors import Problem
 from charterer.domain.ids import ClassId, JobId, PoolId, StepKey, StepKind
-from charterer.domain.job import Job
+from charterer.domain.job import FinishKind, Job
 from charterer.domain.plan import Command, Plan, Verdict
 from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
@@ -169,7 +170,7 @@ def _value(value: object) -> str:
     return "absent" if value is None else repr(value)
 
 
-_CHECKED_SOON_SECONDS = 60.0
+_CHECKED_SOON_SECONDS = 30.0
 """Age in seconds up to which a job whose template is being tried shows nothing."""
 _ALL_COUNTED = 0.99
 """Fraction of a declared load from which on it counts as all of it."""
@@ -259,7 +260,7 @@ def viewed_objects(
             kind=kinds.GPU_POOLS,
             key=ObjectKey("", pool.id),
             uid=pool.uid,
-            soon=True,
+            urgency=Urgency.FIRST,
             step_key=StepKey(StepKind.POOL, pool.id),
             facts=None,
             estimate=None,
@@ -276,7 +277,7 @@ def viewed_objects(
             kind=kinds.SPEEDUP_PROFILES,
             key=ObjectKey(*profile.id),
             uid=None,
-            soon=True,
+            urgency=Urgency.FIRST,
             step_key=None,
             facts=(profile, fault, counts),
             estimate=None,
@@ -307,8 +308,8 @@ def _viewed_job(
 ) -> ViewedObject:
     """The words of a job's view follow from the job, its problems, and the option and kind of reason of its verdict.
 
-    What runs and what has run is shown soon. The verdict's sentence and remaining time are numbers. The cost drifts
-    while the job holds GPUs, its options while it wants to run, and a target may pass at any time.
+    The verdict's sentence and remaining time are numbers. The cost drifts while the job holds GPUs, its options while
+    it wants to run, and a target may pass at any time.
     """
     holds_gpus = job.allocation is not None or bool(job.replaced)
     words = None
@@ -319,13 +320,24 @@ def _viewed_job(
         kind=kinds.TRAINING_JOBS,
         key=ObjectKey(job.namespace, job.name),
         uid=job.id,
-        soon=bool(job.last_run),
+        urgency=_urgency(job, verdict, problems),
         step_key=StepKey(StepKind.JOB, job.id),
         facts=(job, problems, words),
         estimate=verdict,
         drifts=holds_gpus or job.wants_to_run or (job.target_completion is not None and not job.finish),
         make=partial(_job_view, job, verdict, problems or (), options),
     )
+
+
+def _urgency(job: Job, verdict: Verdict | None, problems: tuple[Problem, ...] | None) -> Urgency:
+    if job.finish is None:
+        waits_for_person = verdict is not None and REASONS[verdict.reason.code].needs_person
+        needs_person = bool(problems or job.invalid) or waits_for_person
+    else:
+        needs_person = job.finish.kind is FinishKind.FAILED
+    if needs_person:
+        return Urgency.FIRST
+    return Urgency.RUNS if job.last_run else Urgency.WAITS
 
 
 def _job_view(
@@ -344,7 +356,7 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
             kind=kinds.GPU_BUDGETS,
             key=ObjectKey("", budget.id),
             uid=budget.uid,
-            soon=True,
+            urgency=Urgency.FIRST,
             step_key=StepKey(StepKind.BUDGET, budget.id),
             facts=(budget, words),
             estimate=None,
@@ -365,7 +377,7 @@ def viewed_pool_sets(
             kind=kinds.GPU_POOL_SETS,
             key=ObjectKey("", pool_set.id),
             uid=pool_set.uid,
-            soon=True,
+            urgency=Urgency.FIRST,
             step_key=None,
             facts=None,
             estimate=None,
@@ -392,7 +404,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
                 kind=kind,
                 key=key,
                 uid=stored.uid,
-                soon=True,
+                urgency=Urgency.FIRST,
                 step_key=None,
                 facts=(problem, stored.generation),
                 estimate=None,

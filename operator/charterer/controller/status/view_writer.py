@@ -1,8 +1,8 @@
 """Writing views: at once when a word changes, seldom when only numbers do, never when nothing does.
 
 A view is made anew only when something that it shows may have changed. It is no record: a write that fails or comes too
-late is made up for by the next. Where many are due, words come before numbers, and those of what runs or has run, and
-of what shows nothing yet, in turn, before those of what waits.
+late is made up for by the next. Where many are due, the first are money and what needs a person, then whatever shows no
+word yet, then the words of what runs or has run, then those of what waits, and then numbers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import zip_longest
+from enum import IntEnum
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json, to_json
@@ -69,6 +69,8 @@ _NUMBERS = _DOLLARS | frozenset(
 """Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
 _NOTHING = ("0.00", 0)
 """Dollars and percents of nothing: what follows is written at once, so that what has begun does not look broken."""
+_COUNTS = frozenset({"gpusInUse", "interruptions", "launches", "nodes", "readyNodes"})
+"""Fields at the top of a status that change with each node: a write for each would be as many as there are nodes."""
 _DATES = frozenset({"asOf", "lastTransitionTime", "optionsAsOf"})
 """Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
@@ -87,27 +89,38 @@ _LAST_REFUSED_SECONDS = 300.0
 """The same for a write that was refused as wrong: it will be again, until the object is another."""
 _SOON_SECONDS = 1.0
 """Seconds until the view of a job is looked at again whose GPUs have cost nothing yet."""
+_COUNTS_SECONDS = 5.0
+"""Seconds between two writes of an object of which only counts change."""
 _SELDOM_SECONDS = 30.0
 """Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
 _NUMBERS_A_SECOND = 20
 """Objects of which only numbers change that are written a second at most: of thousands each is written more seldom."""
 
 
+class Urgency(IntEnum):
+    """Whose words are written first."""
+
+    FIRST = 0
+    """Money, and what needs a person."""
+    RUNS = 1
+    """What runs or has run."""
+    WAITS = 2
+
+
 class ViewedObject(NamedTuple):
     """An object whose view is to be shown, and what its view is made of.
 
     ``uid``: the view is of the object with this uid, and never written to another of the same name; None where the
-    name alone decides what the view says. ``soon``: its words are written before those of other objects.
-    ``step_key``: the object's key in the loop, None where the loop never changes it. ``facts``: values from which all
-    words of the view follow: while they are equal, only its numbers can differ; None makes the view anew each time.
-    ``estimate``: the object that numbers and messages come from. ``drifts``: whether numbers change with time even if
-    that object stays the same. ``make`` makes the view as of a snapshot.
+    name alone decides what the view says. ``step_key``: the object's key in the loop, None where the loop never changes
+    it. ``facts``: values from which all words of the view follow: while they are equal, only its numbers can differ;
+    None makes the view anew in each turn. ``estimate``: the object that numbers and messages come from. ``drifts``:
+    whether numbers change with time even if that object stays the same. ``make`` makes the view as of a snapshot.
     """
 
     kind: AnyKind
     key: ObjectKey
     uid: str | None
-    soon: bool
+    urgency: Urgency
     step_key: StepKey | None
     facts: tuple[object, ...] | None
     estimate: object
@@ -133,6 +146,9 @@ class _WrittenView:
 
 class ViewWriter:
     """Keeps the views of all objects written, except of those of which the loop has a mutation in flight.
+
+    An object that shows no word yet is shown its first one also then: a job of which one step follows another would
+    show none until it runs. Where the step writes the same object, one of the two writes is refused and made anew.
 
     ``told`` is called after each write with the kind, the status before and the whole object as written. For the
     running event loop's thread only, whose clock it uses.
@@ -160,10 +176,13 @@ class ViewWriter:
         self._slots = asyncio.Semaphore(_WRITES_AT_ONCE)
         self._backoff: Backoff[tuple[str, ObjectKey]] = Backoff(self._clock, _FIRST_RETRY_SECONDS)
         self._made = 0
+        self._looked: dict[tuple[str, ObjectKey], ViewedObject] = {}
+        """Objects without facts, as they were shown when nothing was left to be written of them."""
 
     def show(self, objects: Iterable[ViewedObject], snapshot: Snapshot) -> None:
         """These are all objects there are now; their views are made as of this snapshot."""
         self._snapshot = snapshot
+        self._looked.clear()
         self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
         for gone in self._written.keys() - self._shown.keys():
             del self._written[gone]
@@ -192,7 +211,7 @@ class ViewWriter:
         writing: list[asyncio.Task[None]] = []
         for key in self._by_urgency():
             shown, snapshot = self._shown.get(key), self._snapshot
-            if shown is None or snapshot is None or shown.step_key in self._in_flight:
+            if shown is None or snapshot is None or self._held_back(shown):
                 continue
             view = self._made_if_due(key, shown, snapshot)
             if view is not None:
@@ -209,32 +228,38 @@ class ViewWriter:
         return False
 
     def _by_urgency(self) -> list[tuple[str, ObjectKey]]:
-        """Objects whose words may have changed, those first that are to be shown soon, and as many that show nothing
-        yet; then those of which numbers are to be looked at, those first that have waited for longest."""
+        """Objects whose words may have changed, in the order of the module's head; then those of which numbers are to
+        be looked at, those first that have waited for longest."""
         bare: list[tuple[str, ObjectKey]] = []
-        soon: list[tuple[str, ObjectKey]] = []
-        later: list[tuple[str, ObjectKey]] = []
+        words: dict[Urgency, list[tuple[str, ObjectKey]]] = {urgency: [] for urgency in Urgency}
         numbers: list[tuple[str, ObjectKey]] = []
         now = self._clock()
         for key, shown in self._shown.items():
-            if shown.step_key in self._in_flight or self._backoff.pausing(key):
+            if self._backoff.pausing(key) or self._held_back(shown):
                 continue
             written = self._written.get(key)
-            if self._may_differ(shown, written):
-                stored = self._store.stored_version(shown.kind, shown.key) if written is None else None
-                shows_nothing = stored is not None and not stored.has_status
-                (soon if shown.soon else bare if shows_nothing else later).append(key)
+            if self._may_differ(key, shown, written):
+                first = shown.urgency is not Urgency.FIRST and self._is_bare(shown)
+                (bare if first else words[shown.urgency]).append(key)
             elif written is not None and now >= written.check_at and self._may_drift(shown, written):
                 numbers.append(key)
         numbers.sort(key=lambda key: self._written[key].check_at)
-        first = [key for both in zip_longest(soon, bare) for key in both if key is not None]
-        return first + later + numbers
+        return [*words[Urgency.FIRST], *bare, *words[Urgency.RUNS], *words[Urgency.WAITS], *numbers]
 
-    def _may_differ(self, shown: ViewedObject, written: _WrittenView | None) -> bool:
+    def _held_back(self, shown: ViewedObject) -> bool:
+        """Whether the loop changes the object right now, which shows a word already."""
+        return shown.step_key in self._in_flight and not self._is_bare(shown)
+
+    def _is_bare(self, shown: ViewedObject) -> bool:
+        """Whether the object is there and shows no word yet."""
+        stored = self._store.stored_version(shown.kind, shown.key)
+        return stored is not None and not stored.shows_state
+
+    def _may_differ(self, key: tuple[str, ObjectKey], shown: ViewedObject, written: _WrittenView | None) -> bool:
         """Whether the words of the view may be others than those written, as far as is known without making it."""
         if written is None or written.uid != self._store.uid(shown.kind, shown.key):
             return True
-        return shown.facts is None or shown.facts != written.facts
+        return self._looked.get(key) is not shown if shown.facts is None else shown.facts != written.facts
 
     def _may_drift(self, shown: ViewedObject, written: _WrittenView) -> bool:
         return shown.drifts or shown.estimate is not written.estimate
@@ -251,7 +276,7 @@ class ViewWriter:
     def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
         """The view, if it is to be written now."""
         written, now = self._written.get(key), self._clock()
-        if not self._may_differ(shown, written) and (written is None or now < written.check_at):
+        if not self._may_differ(key, shown, written) and (written is None or now < written.check_at):
             return None
         self._made += 1
         view = shown.make(snapshot)
@@ -260,12 +285,15 @@ class ViewWriter:
         status, before = dump(view), from_json(written.status)
         if _words(status) != _words(before):
             return view
-        moved = differs_by(_LEAST_CHANGE, status, before, _DATES)
-        if moved and now >= written.at + self._pause():
+        pause, moved = self._pause(), differs_by(_LEAST_CHANGE, status, before, _DATES)
+        if _counts(status) != _counts(before):
+            pause, moved = _COUNTS_SECONDS, True
+        if moved and now >= written.at + pause:
             return view
+        self._note_looked(key, shown)
         written.facts = shown.facts
         if moved:
-            written.check_at = written.at + self._pause()
+            written.check_at = written.at + pause
         else:
             written.estimate = shown.estimate
             written.check_at = self._next_look(status)
@@ -302,7 +330,7 @@ class ViewWriter:
         metadata = {"name": shown.key.name, "uid": stored.uid, "resourceVersion": str(stored.version)}
         if shown.key.namespace:
             metadata["namespace"] = shown.key.namespace
-        if not stored.has_status:
+        if not stored.shows_state:
             return {"metadata": metadata, "status": {}}
         if written is None or written.uid != stored.uid:
             return None
@@ -323,7 +351,12 @@ class ViewWriter:
         self._store.put(shown.kind, answer)
         self._told(shown.kind.name, before.get("status") or {}, answer)
         uid, look = answer["metadata"]["uid"], self._next_look(status)
+        self._note_looked(key, shown)
         self._written[key] = _WrittenView(uid, shown.facts, shown.estimate, to_json(status), self._clock(), look)
+
+    def _note_looked(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> None:
+        if shown.facts is None:
+            self._looked[key] = shown
 
     def _pause(self) -> float:
         """Seconds between two writes of an object of which only numbers change."""
@@ -339,11 +372,21 @@ def _dated(view: AnyView, before: Iterable[Condition]) -> AnyView:
     return view.model_copy(update={"conditions": dated(view.conditions, before)})
 
 
-def _words(status: Any) -> Any:
+def _counts(status: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {key: value for key, value in status.items() if key in _COUNTS}
+
+
+def _words(status: Mapping[str, Any]) -> Any:
+    return _without_numbers({key: value for key, value in status.items() if key not in _COUNTS})
+
+
+def _without_numbers(status: Any) -> Any:
     """The status without what drifts: of a number only that it is there, and whether it is more than nothing."""
     if isinstance(status, Mapping):
         shown = {key: value for key, value in status.items() if key not in _DATES}
-        return {key: value not in _NOTHING if key in _NUMBERS else _words(value) for key, value in shown.items()}
+        return {
+            key: value not in _NOTHING if key in _NUMBERS else _without_numbers(value) for key, value in shown.items()
+        }
     if isinstance(status, list):
-        return [_words(value) for value in status]
+        return [_without_numbers(value) for value in status]
     return status

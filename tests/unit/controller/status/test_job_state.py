@@ -12,7 +12,7 @@ from charterer.domain.interactive import Interactive
 from charterer.domain.job import CANNOT_START, IN_DOUBT, Finish, FinishKind, Job, Run
 from charterer.domain.money import ZERO
 from charterer.domain.plan import Reason, ReasonCode, Verdict
-from charterer.domain.pod import PodPhase
+from charterer.domain.pod import Pod, PodPhase
 from charterer.domain.reasons.options import NoPool
 from charterer.domain.reports import Progress
 from tests.factory import allocation, at, job, pod, run, snapshot
@@ -51,6 +51,16 @@ def test_pods_that_do_not_start_are_shown_in_their_own_words() -> None:
     ready = next(shown for shown in job_view(one, None, (), snapshot(one)).conditions if shown.type == "PodsReady")
     message = "0 of 1 pods of sft-r1 are ready: pod sft-r1-0: container trainer: ErrImagePull: no such tag"
     assert (ready.reason, ready.message) == ("NotStarting", message)
+
+
+def test_no_word_of_a_run_changes_when_its_pods_end_well_so_that_its_end_is_one_write() -> None:
+    def words(*pods: Pod) -> list[tuple[str, str, str]]:
+        one = placed(run(1, *pods))
+        return [(shown.type, shown.status, shown.reason) for shown in job_view(one, None, (), snapshot(one)).conditions]
+
+    assert words(pod()) == words(pod(phase=PodPhase.SUCCEEDED, ready=False))
+    assert words(pod()) != words(pod(phase=PodPhase.FAILED, ready=False))
+    assert words(pod()) != words(pod(phase=PodPhase.SUCCEEDED, ready=False, deleting=True))
 
 
 def test_a_running_job_whose_pods_are_not_ready_is_not_shown_as_ready() -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from charterer.api.models.base import Condition, dump
 from charterer.api.models.trainingjob_status import TrainingJobView
 from charterer.controller.status.publisher import viewed_objects
+from charterer.controller.status.view_writer import Urgency
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
+from charterer.domain.job import Finish, FinishKind
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import Instant
 from charterer.incremental import Memo
@@ -90,11 +93,33 @@ def test_a_profile_says_whether_its_declared_load_counts() -> None:
     assert "DeclaredLoadConfirmed" not in conditions(world, "SpeedupProfile")
 
 
-def test_nothing_is_shown_of_a_new_job_until_its_template_was_tried() -> None:
+def test_money_and_what_needs_a_person_are_urgent_then_what_runs_then_what_waits() -> None:
+    world = a_world()
+    world.job("waits", gpus=8)
+    job = world.job("runs", gpus=8)
+    world.jobs[job.id] = replace(job, last_run=1)
+    changed: dict[str, dict[str, Any]] = {
+        "refused": {"invalid": "spec.template: refused"},
+        "failed": {"finish": Finish(FinishKind.FAILED, Instant(0), "BackoffLimitExceeded", "")},
+        "complete": {"finish": Finish(FinishKind.COMPLETE, Instant(0), "Completed", ""), "last_run": 1},
+    }
+    for name, changes in changed.items():
+        job = world.job(name, gpus=8)
+        world.jobs[job.id] = replace(job, **changes)
+    world.job("impossible", gpus=8, gpu_types=("NVIDIA-H100-80GB-HBM3",))
+    snapshot = world.snapshot()
+    views = viewed_objects(snapshot, plan_around(snapshot, Memo(), {}).plan, {})
+    urgency = {viewed.key.name: viewed.urgency for viewed in views}
+    first = {"research", "a100", "sft", "refused", "failed", "impossible"}
+    assert {name for name, urgent in urgency.items() if urgent is Urgency.FIRST} == first
+    assert {name for name, urgent in urgency.items() if urgent is Urgency.RUNS} == {"runs", "complete"}
+
+
+def test_nothing_is_shown_of_a_new_job_until_its_template_was_tried_or_that_takes_long() -> None:
     world = a_world()
     world.jobs[JobId("train")] = replace(world.jobs[JobId("train")], checking=True)
     assert not conditions(world, "TrainingJob")
-    world.passes(61.0)
+    world.passes(31.0)
     assert conditions(world, "TrainingJob")["Admitted"].reason == "Checking"
 
 

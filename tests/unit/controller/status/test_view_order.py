@@ -12,13 +12,16 @@ from charterer.cluster.client import Client
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.cluster.store import ObjectKey, Store, WatchedKind
 from charterer.controller.status.conditions import condition
-from charterer.controller.status.view_writer import ViewedObject, ViewWriter
+from charterer.controller.status.view_writer import Urgency, ViewedObject, ViewWriter
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
-from tests.virtual_time import advance, clock, run_for, run_in_virtual_time
+from tests.virtual_time import advance, clock, run_in_virtual_time
 from tests.worlds import World
 
 NOW = World().snapshot()
+FIRST, RUNS, WAITS = Urgency
+SHOWN = {"state": "Running"}
+"""The status of what shows a word already."""
 JOBS: WatchedKind[str] = WatchedKind("TrainingJob", TRAINING_JOBS, lambda raw: str(raw["metadata"]["name"]))
 
 
@@ -75,33 +78,56 @@ class Desk:
         for name in names:
             self.api.add(name, status or {})
 
-    def show(self, *groups: tuple[Sequence[str], str, bool], sentence: str = "") -> None:
-        """Jobs of these names are to show this word; the flag: they run or have run."""
-        self.writer.show(
-            [shown(name, word, sentence, soon=soon) for names, word, soon in groups for name in names], NOW
-        )
+    def show(self, *groups: tuple[Sequence[str], str, Urgency], sentence: str = "") -> None:
+        """Jobs of these names are to show this word."""
+        self.writer.show([shown(name, word, sentence, how) for names, word, how in groups for name in names], NOW)
 
 
-def shown(name: str, word: str, sentence: str, *, soon: bool) -> ViewedObject:
+def shown(name: str, word: str, sentence: str, urgency: Urgency) -> ViewedObject:
     def make(snapshot: Snapshot) -> InvalidObjectView:
         ready = condition(ConditionType.ADMITTED, True, word, sentence, Instant(0), 0)
         return InvalidObjectView(observed_generation=0, state="Invalid", conditions=(ready,))
 
     key = ObjectKey("research", name)
-    return ViewedObject(JOBS, key, f"uid-{name}", soon, None, (word,), object(), False, make)
+    return ViewedObject(JOBS, key, f"uid-{name}", urgency, None, (word,), object(), False, make)
 
 
 def names(prefix: str, number: int) -> list[str]:
     return [f"{prefix}-{count}" for count in range(number)]
 
 
-def test_what_ran_is_shown_before_thousands_that_wait() -> None:
+def test_money_and_what_needs_a_person_come_first_then_what_shows_nothing_then_what_runs_then_what_waits() -> None:
     async def main() -> None:
-        desk, waiting = Desk(), names("waits", 1000)
-        desk.add([*waiting, "ran"])
-        desk.show((waiting, "Queued", False), (["ran"], "Complete", True))
-        await run_for(10.0, desk.writer.run())
-        assert "ran" in desk.api.written[:8]
+        desk = Desk()
+        groups = {name: names(name, 200) for name in ("waits", "runs", "new", "first")}
+        for name, members in groups.items():
+            desk.add(members, None if name == "new" else SHOWN)
+        urgencies = {"waits": WAITS, "runs": RUNS, "new": WAITS, "first": FIRST}
+        desk.show(*((members, "Word", urgencies[name]) for name, members in groups.items()))
+        await desk.writer.write_due()
+        order = [name.split("-")[0] for name in desk.api.written]
+        assert order == ["first"] * 200 + ["new"] * 200 + ["runs"] * 200 + ["waits"] * 200
+
+    run_in_virtual_time(main())
+
+
+def test_a_thousand_jobs_show_a_word_after_a_thousand_writes_whatever_the_others_do() -> None:
+    """The words of 400 that run are others in each turn, and each is longer than a turn takes to be written."""
+
+    async def main() -> None:
+        desk, running, waiting = Desk(), names("runs", 400), names("waits", 1000)
+        desk.add(running, SHOWN)
+        desk.show((running, "Running", RUNS))
+        await desk.writer.write_due()
+        desk.add(waiting)
+        so_far = len(desk.api.written)
+        writing = asyncio.create_task(desk.writer.run())
+        for turn in range(20):  # in each turn 64 are written
+            desk.show((running, f"Running{turn}", RUNS), (waiting, "Queued", WAITS))
+            await asyncio.sleep(9.0)
+        assert set(desk.api.written[so_far : so_far + 1000]) == set(waiting)
+        assert set(desk.api.written[so_far + 1000 :]) <= set(running)
+        writing.cancel()
 
     run_in_virtual_time(main())
 
@@ -109,31 +135,14 @@ def test_what_ran_is_shown_before_thousands_that_wait() -> None:
 def test_what_ends_while_thousands_are_being_shown_is_the_next_but_a_few() -> None:
     async def main() -> None:
         desk, waiting = Desk(), names("waits", 1000)
-        desk.add([*waiting, "runs"])
-        desk.show((waiting, "Queued", False), (["runs"], "Running", True))
+        desk.add([*waiting, "runs"], SHOWN)
+        desk.show((waiting, "Queued", WAITS), (["runs"], "Running", RUNS))
         writing = asyncio.create_task(desk.writer.run())
         await asyncio.sleep(100.0)
         so_far = len(desk.api.written)
-        desk.show((waiting, "Queued", False), (["runs"], "Complete", True))
+        desk.show((waiting, "Queued", WAITS), (["runs"], "Complete", RUNS))
         await asyncio.sleep(20.0)
         assert "runs" in desk.api.written[so_far : so_far + 100]
-        writing.cancel()
-
-    run_in_virtual_time(main())
-
-
-def test_what_runs_and_changes_without_end_does_not_keep_back_what_shows_nothing_yet() -> None:
-    async def main() -> None:
-        desk, running, waiting = Desk(), names("runs", 400), names("waits", 400)
-        desk.add(running, {"state": "Running"})
-        desk.show((running, "Running", True))
-        await desk.writer.write_due()
-        desk.add(waiting)
-        writing = asyncio.create_task(desk.writer.run())
-        for turn in range(12):  # in each the words of all that runs are others; 64 are written meanwhile
-            desk.show((running, f"Running{turn}", True), (waiting, "Queued", False))
-            await asyncio.sleep(9.0)
-        assert set(waiting) <= {*desk.api.written}
         writing.cancel()
 
     run_in_virtual_time(main())
@@ -143,11 +152,11 @@ def test_words_come_before_numbers() -> None:
     async def main() -> None:
         desk, old, new = Desk(), names("old", 100), names("new", 100)
         desk.add([*old, *new])
-        desk.show((old, "Queued", False))
+        desk.show((old, "Queued", WAITS))
         await desk.writer.write_due()
         advance(60.0)
         desk.api.written.clear()
-        desk.show((old, "Queued", False), (new, "Queued", False), sentence="in an hour")
+        desk.show((old, "Queued", WAITS), (new, "Queued", WAITS), sentence="in an hour")
         await desk.writer.write_due()
         assert set(desk.api.written[:90]) <= set(new)
         assert set(desk.api.written) == {*old, *new}
@@ -159,12 +168,12 @@ def test_of_thousands_the_numbers_are_written_twenty_a_second_at_most() -> None:
     async def main() -> None:
         desk, waiting = Desk(), names("waits", 900)
         desk.add(waiting)
-        desk.show((waiting, "Queued", False))
+        desk.show((waiting, "Queued", WAITS))
         await desk.writer.write_due()
         began, so_far = clock(), len(desk.api.written)
         writing = asyncio.create_task(desk.writer.run())
         for hour in range(10):
-            desk.show((waiting, "Queued", False), sentence=f"in {hour} hours")
+            desk.show((waiting, "Queued", WAITS), sentence=f"in {hour} hours")
             await asyncio.sleep(30.0)
         assert len(desk.api.written) - so_far <= 20 * (clock() - began)
         assert set(desk.api.written[so_far:]) == set(waiting)
@@ -178,7 +187,7 @@ def test_a_new_job_is_written_and_later_changed_by_one_request_each() -> None:
         desk = Desk()
         desk.add(["new"])
         for word in ("Queued", "Running", "Complete"):
-            desk.show((["new"], word, True))
+            desk.show((["new"], word, RUNS))
             await desk.writer.write_due()
         assert desk.api.written == ["new"] * 3
         assert desk.api.read == []
@@ -197,8 +206,8 @@ def test_what_a_former_process_has_shown_is_read_before_it_is_written() -> None:
             "message": "",
             "lastTransitionTime": "2026-06-01T00:00:00Z",
         }
-        desk.add(["old"], {"conditions": [former]})
-        desk.show((["old"], "Running", True))
+        desk.add(["old"], {"state": "Queued", "conditions": [former]})
+        desk.show((["old"], "Running", RUNS))
         await desk.writer.write_due()
         assert desk.api.read == ["old"]
         now = desk.api.objects["old"]["status"]["conditions"][0]

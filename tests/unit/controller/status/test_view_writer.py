@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from charterer.api.models.base import InvalidObjectView
+from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.trainingjob_status import ComparedOption, TrainingJobView
 from charterer.api.names import ConditionType
 from charterer.cluster import kinds
@@ -13,7 +14,7 @@ from charterer.cluster.client import Client
 from charterer.cluster.errors import Conflict, Invalid, TooManyRequests, Unreachable
 from charterer.cluster.store import ObjectKey, Store
 from charterer.controller.status.conditions import condition
-from charterer.controller.status.view_writer import ViewedObject, ViewWriter
+from charterer.controller.status.view_writer import Urgency, ViewedObject, ViewWriter
 from charterer.domain.ids import StepKey, StepKind
 from charterer.domain.money import Money
 from charterer.domain.snapshot import Snapshot
@@ -84,6 +85,7 @@ class Desk:
         self.generation = 0
         self.cost: Money | None = None
         self.option: ComparedOption | None = None
+        self.nodes: int | None = None
 
     def told(self, kind: str, before: Mapping[str, Any], written: Mapping[str, Any]) -> None:
         conditions = written["status"].get("conditions")
@@ -91,13 +93,15 @@ class Desk:
         self.specs.append(written["spec"])
 
     def shown(self) -> ViewedObject:
-        facts = (self.word, self.generation)
+        facts = None if self.nodes is not None else (self.word, self.generation)
         return ViewedObject(
-            kinds.GPU_BUDGETS, KEY, self.viewed_uid, False, STEP, facts, self.estimate, self.drifts, self.make
+            kinds.GPU_BUDGETS, KEY, self.viewed_uid, Urgency.WAITS, STEP, facts, self.estimate, self.drifts, self.make
         )
 
-    def make(self, snapshot: Snapshot) -> InvalidObjectView | TrainingJobView:
+    def make(self, snapshot: Snapshot) -> InvalidObjectView | TrainingJobView | GPUPoolView:
         self.made += 1
+        if self.nodes is not None:
+            return GPUPoolView(state=PoolState.READY if self.nodes < 400 else PoolState.FULL, nodes=self.nodes)
         if self.cost is not None:
             options = () if self.option is None else (self.option,)
             at = None if self.option is None else Instant(round(clock()) * 1_000_000)
@@ -202,6 +206,24 @@ def test_the_first_dollars_are_written_at_once_and_later_ones_when_they_are_half
     run_in_virtual_time(main())
 
 
+def test_counts_are_written_every_five_seconds_to_the_last_node_and_with_a_word_at_once() -> None:
+    async def main() -> None:
+        desk = Desk()
+        desk.drifts, desk.nodes = True, 200
+        assert await desk.turns() == 1
+        for second in range(1, 5):
+            desk.nodes = 200 + second
+            assert await desk.turns(after=1.0) == 1
+        assert await desk.turns(after=1.0) == 2
+        assert desk.api.status["nodes"] == 204
+        desk.nodes = 205
+        assert await desk.turns(after=5.0) == 3
+        desk.nodes = 400
+        assert await desk.turns(after=1.0) == 4
+
+    run_in_virtual_time(main())
+
+
 def test_options_whose_numbers_drift_are_written_seldom_and_another_verdict_when_it_is_seen() -> None:
     def option(verdict: str, seconds: int) -> ComparedOption:
         cost = Money.of(seconds * 0.01)
@@ -258,13 +280,28 @@ def test_an_object_that_was_away_is_written_when_it_is_back() -> None:
     run_in_virtual_time(main())
 
 
-def test_nothing_is_written_while_the_loop_changes_the_object() -> None:
+def test_while_the_loop_changes_the_object_only_its_first_word_is_written() -> None:
+    """A job whose steps follow each other without a pause would show nothing until it runs."""
+
     async def main() -> None:
         desk = Desk()
         desk.in_flight.add(STEP)
-        assert await desk.turns() == 0
-        desk.in_flight.clear()
         assert await desk.turns() == 1
+        assert await desk.turns(word="Starts") == 1
+        desk.in_flight.clear()
+        assert await desk.turns() == 2
+
+    run_in_virtual_time(main())
+
+
+def test_a_view_without_facts_is_made_once_a_turn_however_often_it_is_looked_what_is_due() -> None:
+    async def main() -> None:
+        desk = Desk()
+        for _ in range(3):
+            desk.writer.show([desk.shown()._replace(facts=None)], NOW)
+            await desk.writer.write_due()
+            await desk.writer.write_due()
+        assert (desk.made, len(desk.api.writes)) == (3, 1)
 
     run_in_virtual_time(main())
 

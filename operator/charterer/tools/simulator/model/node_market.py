@@ -15,6 +15,7 @@ from charterer.domain.pool import (
     CapacityType,
     Cloud,
     Commitment,
+    EndedNode,
     NodeStart,
     Offering,
     Pool,
@@ -23,7 +24,7 @@ from charterer.domain.pool import (
     SharingMechanism,
 )
 from charterer.domain.time import Instant, seconds_between
-from charterer.estimate.hazard import EndedNode, events_at_ages, hazard, with_ended, without_rentals
+from charterer.estimate.hazard import events_at_ages, hazard, with_ended, without_rentals
 from charterer.estimate.waits import with_refusal, with_start
 from charterer.policy.options.market import checkpoint_interval
 from charterer.tools.simulator.model.ground_truth import GPU_TYPE
