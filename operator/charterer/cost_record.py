@@ -24,9 +24,9 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic_core import from_json
 
-from charterer.domain.budget import Cause
+from charterer.domain.budget import Cause, JobTime
 from charterer.domain.cost_row import BilledMachine, CostRow, Payer
-from charterer.domain.money import ZERO, Money
+from charterer.domain.money import ZERO, Money, total
 from charterer.domain.time import Instant, after, format_instant, moment, parse_instant, period_bounds
 
 if TYPE_CHECKING:
@@ -323,6 +323,7 @@ def encoded(rows: Iterable[CostRow]) -> bytes:
 
 def _plain(row: CostRow) -> Mapping[str, object]:
     machine, payer = row.machine, row.payer
+    known = {kind.value: amount.decimal() for kind, amount in sorted(row.went_to.items())}
     return {
         "format": FORMAT,
         "rentalUid": row.rental_uid,
@@ -352,6 +353,7 @@ def _plain(row: CostRow) -> Mapping[str, object]:
             "labels": dict(sorted(payer.labels.items())),
         },
         "correction": row.correction,
+        **({"wentTo": known} if known else {}),
     }
 
 
@@ -411,6 +413,10 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
     _check(fields, str, ("budget", "budgetUid", "rental", "rentalUid", "pool"))
     _check(fields, int, ("gpuSeconds", "part", "version", "edition"))
     _check(fields, bool, ("correction",))
+    cost, known = Money.parse(fields["cost"]), fields.get("wentTo", {})
+    went_to = {JobTime(kind): Money.parse(amount) for kind, amount in known.items()}
+    if went_to and (min(went_to.values()) < ZERO or total(went_to.values()) > max(cost, ZERO)):
+        raise ValueError(f"wentTo is {known!r:.60}, which is no part of a cost of {fields['cost']}")
     return CostRow(
         budget=fields["budget"],
         budget_uid=fields["budgetUid"],
@@ -425,11 +431,12 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
         payer=None if payer is None else _payer(payer),
         gpu_seconds=fields["gpuSeconds"],
         hourly=_price(fields["hourly"]),
-        cost=Money.parse(fields["cost"]),
+        cost=cost,
         correction=fields["correction"],
         part=fields["part"],
         version=fields["version"],
         edition=fields["edition"],
+        went_to=went_to,
     )
 
 
@@ -506,6 +513,8 @@ _BUDGET: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 """Names of GPUBudgets: a volume may have other folders, as lost+found."""
 _SUFFIX: Final = ".jsonl"
 _MOVED: Final = "moved-"
+_REPORTS: Final = "_reports"
+"""The folder of pages and of marks of what was sent: no GPUBudget has that name."""
 _PACKET: Final = 16
 """Files of a packet, since a thread's answer costs as much as reading some files of a disk."""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
@@ -551,7 +560,7 @@ class CostRecord:
             batches[row.budget, month_of(row)].append(row)
             firsts.setdefault(PartKey(row.rental_uid, row.part), row)
         for row in firsts.values():
-            nothing = replace(row, cost=ZERO, gpu_seconds=0, correction=False, cause=Cause.IDLE, payer=None)
+            nothing = replace(row, cost=ZERO, gpu_seconds=0, correction=False, cause=Cause.IDLE, payer=None, went_to={})
             near = {_month(row.time_zone, after(row.start, moved)) for moved in (-_MOVES, _MOVES)}
             for month in near - {month_of(row)}:
                 batches[row.budget, f"{_MOVED}{month}"].append(nothing)
@@ -579,6 +588,15 @@ class CostRecord:
         for budget in sorted(set(self._budgets() if budgets is None else budgets)):
             for month in wanted:
                 yield from self._rows(f"{budget}/{month}", f"{budget}/{_MOVED}{month}")
+
+    def report_files(self, budget: str) -> frozenset[str]:
+        """The names of the pages and marks about a budget. RecordUnavailable if they cannot be read."""
+        names = self._files.files(f"{_REPORTS}/{budget}")
+        return frozenset([name.rpartition("/")[2] for name in names])
+
+    def write_report(self, budget: str, name: str, content: bytes) -> None:
+        """Write a page or a mark about a budget. RecordUnavailable if it cannot be written."""
+        self._files.write(f"{_REPORTS}/{budget}/{name}", content)
 
     def _budgets(self) -> Sequence[str]:
         return [name for name in self._files.folders("") if _BUDGET.fullmatch(name)]

@@ -49,6 +49,14 @@ costRecord:
   labels: [example.com/team, project]
   users: true
   volume: {enabled: true, size: 3Gi, storageClassName: slow, accessMode: ReadWriteMany}
+reports:
+  enabled: true
+  schedule: "*/5 * * * *"
+  thresholds: [90]
+  monthly: false
+  webhook: {secretName: hook, secretKey: address, format: teams}
+  serviceAccountAnnotations: {iam.gke.io/gcp-service-account: reports@example.iam.gserviceaccount.com}
+  extraEnv: [{name: AWS_REGION, value: eu-central-1}]
 prometheusRule: {enabled: true, labels: {release: prometheus}, runbooksUrl: "https://example.org/runbooks/"}
 grafanaDashboard: {enabled: true, annotations: {grafana_folder: Training}}
 karpenter: {enabled: true, nodeClasses: [ec2nodeclasses.karpenter.k8s.aws]}

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from charterer.tools.commands.shared.options import record_option
-from tests.chart.support import CHART, HelmRefused, helm, only, render
+from tests.chart.support import CHART, NAMESPACE, HelmRefused, helm, only, render
 
 pytestmark = pytest.mark.programs  # helm
 
@@ -87,3 +87,57 @@ def test_users_are_written_by_the_version_of_the_api_that_is_served(told: tuple[
 def test_without_the_api_for_it_users_are_refused() -> None:
     with pytest.raises(HelmRefused, match="serves no MutatingAdmissionPolicy"):
         helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values=USERS)
+
+
+# --- reports that arrive ----------------------------------------------------------------------------------------------
+
+
+REPORTS = "{reports: {enabled: true, webhook: {secretName: hook}}, costRecord: {place: s3://finance/charterer}}"
+
+
+def test_reports_are_sent_by_a_pod_that_may_read_only_and_has_the_address_from_a_secret() -> None:
+    objects = render(REPORTS)
+    spec = only(objects, "CronJob", "charterer-reports")["spec"]
+    assert (spec["concurrencyPolicy"], spec["jobTemplate"]["spec"]["backoffLimit"]) == ("Forbid", 0)
+    pod = spec["jobTemplate"]["spec"]["template"]["spec"]
+    (container,) = pod["containers"]
+    assert container["args"] == [
+        "notify",
+        *("--threshold=50", "--threshold=80", "--threshold=100"),
+        *("--weekly", "--monthly", "--webhook-format=json"),
+    ]
+    env = {each["name"]: each for each in container["env"]}
+    assert env["CHARTERER_COST_RECORD"]["value"] == "s3://finance/charterer"
+    assert env["CHARTERER_WEBHOOK_URL"]["valueFrom"] == {"secretKeyRef": {"name": "hook", "key": "url"}}
+    assert "affinity" not in pod
+    account = {"kind": "ServiceAccount", "name": "charterer-reports", "namespace": NAMESPACE}
+    bound = [each for each in objects if account in (each.get("subjects") or [])]
+    assert [each["roleRef"]["name"] for each in bound] == ["charterer-view"]
+    assert not [o for o in render() if o["metadata"]["name"] == "charterer-reports"]
+
+
+def test_a_volume_of_one_node_is_read_on_the_operators_node() -> None:
+    objects = render("{reports: {enabled: true}, costRecord: {volume: {enabled: true}}}")
+    pod = only(objects, "CronJob", "charterer-reports")["spec"]["jobTemplate"]["spec"]["template"]["spec"]
+    (rule,) = pod["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert rule["labelSelector"]["matchLabels"]["app.kubernetes.io/component"] == "operator"
+    assert {"name": "costs", "mountPath": "/var/lib/charterer/costs"} in pod["containers"][0]["volumeMounts"]
+    assert "CHARTERER_WEBHOOK_URL" not in str(pod), "without a Secret pages are only written"
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ("reports: {enabled: true}", "set costRecord.place, or costRecord.volume.enabled"),
+        ("{reports: {enabled: true}, costRecord: {place: /somewhere}}", "is in no other pod"),
+        (
+            "{reports: {enabled: true}, costRecord: {volume: {enabled: true, accessMode: ReadWriteOncePod}}}",
+            "set costRecord.volume.accessMode to ReadWriteOnce",
+        ),
+        ("reports: {thresholds: [0]}", "minimum"),
+        ("reports: {webhook: {url: https://example.com}}", "additional properties 'url' not allowed"),
+    ],
+)
+def test_reports_that_cannot_be_sent_are_refused(values: str, said: str) -> None:
+    with pytest.raises(HelmRefused, match=said):
+        render(values)

@@ -8,7 +8,7 @@ from charterer.cluster.client import RawObject
 from charterer.cluster.paths import GPU_BUDGETS, TRAINING_JOBS
 from charterer.controller.loop import LoopTiming
 from charterer.cost_record import CostRecord
-from charterer.domain.budget import Cause
+from charterer.domain.budget import Cause, JobTime
 from charterer.domain.cost_row import CostRecording
 from charterer.domain.money import Money, total
 from tests.testbed.bed import Bed
@@ -59,3 +59,5 @@ async def test_while_the_place_refuses_renting_goes_on_and_later_all_is_on_recor
     assert (payers["first"].user, payers["first"].labels) == ("ann@example.com", {"example.com/team": "vision"})
     assert (payers["second"].user, payers["second"].labels) == ("", {})
     assert {row.cause for row in rows} >= {Cause.STARTING, Cause.JOB}
+    assert JobTime.RUN_START in {kind for row in rows for kind in row.went_to}, "runs held GPUs before their pods ran"
+    assert all(total(row.went_to.values()) <= row.cost for row in rows if row.went_to)

@@ -57,6 +57,7 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "charterer.tools.commands.preflight:preflight",
         "Check pools for what would fail, before money is spent.",
     ),
+    "notify": ("charterer.tools.commands.notify:notify", "Tell once what budgets spent, by webhook and pages."),
     "bill": ("charterer.tools.commands.bill:bill", "Compare what clouds bill with the record of costs."),
     "stop": (
         "charterer.tools.commands.drain:stop",
@@ -75,7 +76,7 @@ _LONG = re.compile(r"\S{400,}")
 _SHOWN = 100
 """Characters of a word that are shown in an error: a file may be one word of megabytes."""
 _PREFIX = "CHARTERER_"
-_VARIABLES = ("CHARTERER_COST_RECORD", "CHARTERER_FAKECLOUD_TOKEN")
+_VARIABLES = ("CHARTERER_COST_RECORD", "CHARTERER_FAKECLOUD_TOKEN", "CHARTERER_WEBHOOK_URL")
 """Those that commands read."""
 
 

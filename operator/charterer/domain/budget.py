@@ -326,17 +326,43 @@ class Cause(StrEnum):
     INCOMPLETE_GANG = "incomplete_gang"
 
 
+class JobTime(StrEnum):
+    """What a part of a job's GPU-time was. Time that is none of these is not known: nothing is reported of it.
+
+    TRAINED: the job advanced. RUN_START: a run held GPUs and had not trained yet. REDONE: it was not yet as far as a
+    run had been before. SLOW, STARVED and WAITING_FOR_PEERS: the part of its steps that a slow node, waiting for input
+    or waiting for other ranks took (``estimate.bottlenecks``). NO_CELL: no cell ran in an interactive job. KEPT_EMPTY:
+    GPUs that nobody else could have beside it (``Option.empty``).
+    """
+
+    TRAINED = "trained"
+    RUN_START = "run_start"
+    REDONE = "redone"
+    SLOW = "slow"
+    STARVED = "starved"
+    WAITING_FOR_PEERS = "waiting_for_peers"
+    NO_CELL = "no_cell"
+    KEPT_EMPTY = "kept_empty"
+
+    @property
+    def lost(self) -> bool:
+        """Whether the GPUs were paid for and the job was no farther for it."""
+        return self is not JobTime.TRAINED
+
+
 DAYS_KEPT = 62
 """Days that a balance keeps with their causes: two months, in which somebody looks at a bill."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayCosts:
-    """What was added to ``Costs`` in the day that began at ``start``: by cause, and of jobs by namespace."""
+    """What was added to ``Costs`` in the day that began at ``start``: by cause, of jobs by namespace, and what is known
+    of the dollars of all jobs (``went_to``)."""
 
     start: Instant
     by_cause: Mapping[Cause, Money]
     by_namespace: Mapping[str, Money]
+    went_to: Mapping[JobTime, Money] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,7 +371,8 @@ class Costs:
 
     ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
     ``lifetime``: that of the balance then, which tells what was folded since. ``before``: the sums by cause when the
-    present period began. ``days``: the last days on which something was added, in order.
+    present period began. ``days``: the last days on which something was added, in order. ``went_to``: what is known of
+    the dollars of jobs, by namespace; the rest of them is not known.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
@@ -354,6 +381,7 @@ class Costs:
     lifetime: Money = ZERO
     before: Mapping[Cause, Money] = field(default_factory=dict)
     days: tuple[DayCosts, ...] = ()
+    went_to: Mapping[tuple[str, JobTime], Money] = field(default_factory=dict)
 
     @property
     def total(self) -> Money:

@@ -3,12 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
 
-from charterer.domain.budget import Cause
+from charterer.domain.budget import Cause, JobTime
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
+
+# What the GPUs did that a job held, as far as its pods and their reports tell.
+
+
+WHOLE: Final = 1_000
+"""Parts into which GPU-time is divided."""
+Parts = tuple[tuple[JobTime, int], ...]
+"""How many of ``WHOLE`` parts were what; the rest is not known."""
+
+
+class Spell(NamedTuple):
+    """What GPUs do from ``since`` to the next spell."""
+
+    since: Instant
+    parts: Parts
+
+
+SPELLS_KEPT: Final = 32
+"""Most spells of one use. The last of so many says that nothing is known any more, so that no object grows without
+bound and nothing is made up."""
 
 # A row of the record of costs: what one rental cost for one purpose in a part of one day.
 #
@@ -65,6 +85,8 @@ class CostRow:
     the part was made from, its resourceVersion. A part may be written again from a later one, if the operator ended
     before the GPURental said that it is on record: of each (``rental_uid``, ``part``) the highest version counts, and
     of that the highest ``edition``: the generation of the GPUBudget, whose time zone says where days and months begin.
+
+    ``went_to``: what of ``cost`` is known to have been what, in a row of a job; the rest is not known.
     """
 
     budget: str
@@ -85,6 +107,7 @@ class CostRow:
     part: int = 0
     version: int = 0
     edition: int = 0
+    went_to: Mapping[JobTime, Money] = field(default_factory=dict)
 
     @property
     def void(self) -> bool:
@@ -104,13 +127,19 @@ are dropped (``Rental.uses_since``), so that no object grows without bound."""
 class Use:
     """``gpus`` GPUs of a rental (or of the parts that its GPUs have), held by a run in [since, until).
 
-    ``until`` is None while it holds them.
+    ``until`` is None while it holds them. ``spells``: what the GPUs did meanwhile, in order; before the first that is
+    not known.
     """
 
     payer: Payer
     gpus: int
     since: Instant
     until: Instant | None = None
+    spells: tuple[Spell, ...] = ()
+
+    def did(self, at: Instant) -> Parts:
+        """What its GPUs did from then to the next spell."""
+        return next((spell.parts for spell in reversed(self.spells) if spell.since <= at), ())
 
     @property
     def key(self) -> tuple[str, int]:

@@ -7,13 +7,15 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Final
 
+from charterer.domain.budget import JobTime
+from charterer.domain.cost_row import WHOLE, Parts
 from charterer.domain.ids import RentalId
 from charterer.domain.interactive import Usage
 from charterer.domain.job import Allocation, Job, RunOutcome, RunRecord, Stretch
-from charterer.domain.money import Money, Price, total
+from charterer.domain.money import Money, Price, apportion, total
 from charterer.domain.option import Option
 from charterer.domain.rental import Rental
-from charterer.domain.reports import Progress
+from charterer.domain.reports import BottleneckKind, Progress
 from charterer.domain.time import Instant, seconds_between
 
 # The cost of a job: the GPUs that it held, run by run, from its own record.
@@ -190,6 +192,57 @@ def ends_session(job: Job, record: RunRecord) -> bool:
     if record.outcome is RunOutcome.STOPPED:
         return True
     return record.outcome.counts_as_restart and idle_since(job) is not None
+
+
+# What the GPUs of a job's present run do.
+
+
+_LOST_TO: Final[Mapping[BottleneckKind, JobTime]] = {
+    BottleneckKind.SLOW_WORKER: JobTime.SLOW,
+    BottleneckKind.SLOW_NODE: JobTime.SLOW,
+    BottleneckKind.INPUT_STARVED: JobTime.STARVED,
+    BottleneckKind.SYNC_BOUND: JobTime.WAITING_FOR_PEERS,
+}
+
+
+def doing(job: Job) -> Parts:
+    """What the GPUs of its present run do, as its pods and their last report tell; empty where that is not known."""
+    progress, allocation = job.progress, job.allocation
+    if allocation is None:
+        return ()
+    did: JobTime | None = None
+    reports = job.interactive is None and progress is not None and progress.moves
+    if job.interactive is not None:
+        state = session_state(job)
+        did = {SessionState.BUSY: JobTime.TRAINED, SessionState.IDLE: JobTime.NO_CELL}.get(state) if state else None
+    elif reports and progress is not None and progress.run == allocation.run:
+        did = JobTime.REDONE if progress.behind else JobTime.TRAINED
+    if did is None:
+        return ((JobTime.RUN_START, WHOLE),) if reports or not job.has_begun else ()
+    return _held_up(job) if did is JobTime.TRAINED else ((did, WHOLE),)
+
+
+def _held_up(job: Job) -> Parts:
+    """What of the time is lost to what holds the run up; it trains in the rest."""
+    lost: dict[JobTime, int] = {}
+    for found in job.bottlenecks:
+        if (kind := _LOST_TO.get(found.kind)) is not None:
+            lost[kind] = max(lost.get(kind, 0), round(found.lost * WHOLE))
+    trained = max(WHOLE - sum(lost.values()), 0)  # findings of different pods may overlap
+    return _divided(WHOLE, {**lost, JobTime.TRAINED: trained})
+
+
+def beside_empty(parts: Parts, empty: int, takes: int) -> Parts:
+    """The same of ``takes`` GPUs, of which ``empty`` stay empty."""
+    if not empty:
+        return parts
+    kept = WHOLE * empty // takes
+    others = _divided(WHOLE - kept, dict(parts)) if parts else ()
+    return (*others, (JobTime.KEPT_EMPTY, kept))
+
+
+def _divided(whole: int, weights: Mapping[JobTime, int]) -> Parts:
+    return tuple([(kind, part.micros) for kind, part in apportion(Money(whole), weights).items()])
 
 
 # That two jobs failed together on a GPU of both, as their records say it.

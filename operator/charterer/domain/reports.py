@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TypeVar
 
 from charterer.domain.ids import JobId, RentalId
 from charterer.domain.interactive import Usage
@@ -71,7 +72,8 @@ class Progress:
     where it has not heard of the run, or neither is reported. ``longest_pause``: the most seconds between two such
     moments, of which it has seen ``advances`` in all runs of the job. ``generation``: of the group in which they train
     (``domain.job``); None where they never named one. ``busy``: whether a cell runs in an interactive job's run,
-    None where its worker has not said; ``usage``: what all its runs have said so.
+    None where its worker has not said; ``usage``: what all its runs have said so. ``reached`` and
+    ``reached_step``: the largest fraction and step that were reported before, in any run.
     """
 
     run: int
@@ -82,6 +84,8 @@ class Progress:
     generation: int | None = None
     busy: bool | None = None
     usage: Usage | None = None
+    reached: float | None = None
+    reached_step: int | None = None
     advanced: Instant | None = field(default=None, compare=False)
     longest_pause: float = field(default=0.0, compare=False)
     advances: int = field(default=0, compare=False)
@@ -90,3 +94,26 @@ class Progress:
     def moves(self) -> bool:
         """Whether it says something that moves as the work is done."""
         return self.step is not None or self.fraction is not None
+
+    @property
+    def farthest(self) -> tuple[float | None, int | None]:
+        """The largest fraction and step that were reported up to it."""
+        return _larger(self.fraction, self.reached), _larger(self.step, self.reached_step)
+
+    @property
+    def behind(self) -> bool:
+        """Whether the job was farther before, by all that can be compared. A larger job has a smaller fraction at the
+        same step, and a larger batch fewer steps."""
+        told = [
+            now < before
+            for now, before in ((self.fraction, self.reached), (self.step, self.reached_step))
+            if now is not None and before is not None
+        ]
+        return bool(told) and all(told)
+
+
+_Number = TypeVar("_Number", int, float)
+
+
+def _larger(one: _Number | None, other: _Number | None) -> _Number | None:
+    return other if one is None else one if other is None else max(one, other)

@@ -5,13 +5,13 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, NamedTuple
 
 from charterer.domain.billing import accrued_in, opening_in, spent
-from charterer.domain.budget import Budget, Cause
-from charterer.domain.cost_row import Payer, Use
+from charterer.domain.budget import Budget, Cause, JobTime
+from charterer.domain.cost_row import WHOLE, Payer, Use
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.plan import ReasonCode
@@ -38,13 +38,17 @@ class Purpose(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A purpose's share: its cost, its GPU-time in microseconds, and the span in which all of that lies."""
+    """A purpose's share: its cost, its GPU-time in microseconds, and the span in which all of that lies.
+
+    ``went_to``: what of a job's cost is known to have been what (``CostRow.went_to``).
+    """
 
     payer: Payer | None
     cost: Money
     gpu_micros: int
     first: Instant
     last: Instant
+    went_to: Mapping[JobTime, Money] = field(default_factory=dict)
 
 
 def shares(
@@ -57,12 +61,16 @@ def shares(
     held = [use for use in rental.uses if use.since < end and _until(use) > start]
     weights: dict[Purpose, int] = defaultdict(int)
     times: dict[Purpose, int] = defaultdict(int)
+    did: dict[Purpose, dict[JobTime, int]] = defaultdict(lambda: defaultdict(int))
     spans: dict[Purpose, tuple[Instant, Instant]] = {}
     payers = {_purpose(use): use.payer for use in held}
     for since, until, price, using in _intervals(rental, held, start, end):
         counts: dict[Purpose, int] = defaultdict(int)
         for use in using:
-            counts[_purpose(use)] += use.gpus
+            purpose = _purpose(use)
+            counts[purpose] += use.gpus
+            for kind, part in use.did(since):
+                did[purpose][kind] += use.gpus * (until - since) * price * part
         free = max(gpus - sum(counts.values()), 0)
         if free or not counts:
             counts[Purpose(_without_job(rental, since, in_vain))] = free
@@ -77,10 +85,30 @@ def shares(
         weights = times if any(times.values()) else defaultdict(int, {purpose: 1 for purpose in times})
     costs = apportion(amount, weights)
     return {
-        purpose: Share(payers.get(purpose), costs.get(purpose, Money(0)), times[purpose], first, last)
+        purpose: Share(
+            payers.get(purpose),
+            costs.get(purpose, ZERO),
+            times[purpose],
+            first,
+            last,
+            divided(costs.get(purpose, ZERO), did[purpose], weights[purpose] * WHOLE) if purpose in did else {},
+        )
         for purpose, (first, last) in sorted(spans.items())
         if times[purpose] or purpose in costs
     }
+
+
+def divided(amount: Money, known: Mapping[JobTime, int], whole: int) -> Mapping[JobTime, Money]:
+    """What of ``amount`` is each of what is ``known``, in proportion to its weight of ``whole``; the rest is not known.
+
+    The parts never add up to more than the amount.
+    """
+    weights = {str(kind): weight for kind, weight in known.items() if weight > 0}
+    if amount <= ZERO or not weights:
+        return {}
+    rest = max(whole - sum(weights.values()), 0)
+    parts = apportion(amount, {**weights, "": rest})
+    return {JobTime(kind): part for kind, part in parts.items() if kind and part != ZERO}
 
 
 def _purpose(use: Use) -> Purpose:
@@ -99,6 +127,7 @@ def _intervals(
     begun = [segment.since for segment in segments]
     cuts = {begin, end, *begun, *(use.since for use in held), *(_until(use) for use in held)}
     cuts |= {at for at in (rental.ready, rental.released) if at is not None}
+    cuts |= {spell.since for use in held for spell in use.spells}
     waiting = sorted(held, key=lambda use: use.since, reverse=True)
     using: list[Use] = []
     for since, until in pairwise(sorted(cut for cut in cuts if begin <= cut <= end)):

@@ -20,6 +20,7 @@ from charterer.domain.budget import (
     ClassHistory,
     Costs,
     DayCosts,
+    JobTime,
     PastPeriod,
     decay,
 )
@@ -29,7 +30,7 @@ from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import AddCosts, BookEntry, CountedJob, CountJobs, Fold, OpenPeriod, PruneFolded
 from charterer.domain.time import Instant, after, day_bounds, seconds_between
-from charterer.ledger.attribution import by_purpose, gpus_of, in_vain
+from charterer.ledger.attribution import by_purpose, divided, gpus_of, in_vain
 
 # Finished jobs, counted once each in a budget's balance. κ and the rates of arrival are estimated from these sums.
 #
@@ -101,6 +102,8 @@ def _latest(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHi
 
 NAMES_KEPT = 500
 """Most pools, and most namespaces, with sums of their own, to bound a status."""
+KNOWN_NAMES_KEPT = 100
+"""The same of the namespaces of which is kept what their dollars went to."""
 DAY_NAMES_KEPT = 10
 """The same of the namespaces of one day."""
 OTHER = "(other)"
@@ -116,31 +119,44 @@ def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snap
     running = total(accrued(rental, now) for rental in rentals if rental.uid not in balance.folded)
     amount = balance.lifetime + running - balance.costs.total
     weights: Mapping[_Key, int] = {}
+    did: Mapping[_Key, Mapping[JobTime, int]] = {}
     if amount > ZERO:
-        weights = _weights(rentals, snapshot, Instant(0) if since is None else since)
-        weights = weights or _weights(rentals, snapshot, Instant(0))
+        weights, did = _weights(rentals, snapshot, Instant(0) if since is None else since)
+        if not weights:
+            weights, did = _weights(rentals, snapshot, Instant(0))
     if not weights and balance.lifetime == balance.costs.lifetime:
         return None
     by_pool: dict[tuple[PoolId, Cause], Money] = defaultdict(lambda: ZERO)
     by_namespace: dict[str, Money] = defaultdict(lambda: ZERO)
-    for (pool, cause, namespace), part in apportion(amount, weights).items() if weights else ():
+    went_to: dict[tuple[str, JobTime], Money] = defaultdict(lambda: ZERO)
+    for key, part in apportion(amount, weights).items() if weights else ():
+        pool, cause, namespace = key
         by_pool[pool, cause] += part
         if cause is Cause.JOB:
             by_namespace[namespace] += part
-    added = Costs(dict(by_pool), dict(by_namespace), now, balance.lifetime)
+        for kind, known in divided(part, did.get(key, {}), weights[key]).items():
+            went_to[namespace, kind] += known
+    added = Costs(dict(by_pool), dict(by_namespace), now, balance.lifetime, went_to=dict(went_to))
     return AddCosts(budget.id, since, added, day_bounds(budget.time_zone, now)[0])
 
 
-def _weights(rentals: Sequence[Rental], snapshot: Snapshot, since: Instant) -> Mapping[_Key, int]:
-    """Micro-dollars spent since then; of a rental that was found later, all that it cost."""
+def _weights(
+    rentals: Sequence[Rental], snapshot: Snapshot, since: Instant
+) -> tuple[Mapping[_Key, int], Mapping[_Key, Mapping[JobTime, int]]]:
+    """Micro-dollars spent since then, and what of those of jobs is known; of a rental that was found later, all that it
+    cost."""
     weights: dict[_Key, int] = defaultdict(int)
+    did: dict[_Key, dict[JobTime, int]] = defaultdict(lambda: defaultdict(int))
     vain = in_vain(rentals, snapshot)
     for rental in rentals:
         start = Instant(0) if rental.created > since else since
         parts = by_purpose(rental, gpus_of(rental, snapshot), start, snapshot.now, in_vain=rental.id in vain)
         for purpose, share in parts.items():
-            weights[rental.pool, purpose.cause, purpose.namespace] += share.cost.micros
-    return {key: weight for key, weight in weights.items() if weight}
+            key = rental.pool, purpose.cause, purpose.namespace
+            weights[key] += share.cost.micros
+            for kind, known in share.went_to.items():
+                did[key][kind] += known.micros
+    return {key: weight for key, weight in weights.items() if weight}, did
 
 
 def apply_costs(balance: Balance, step: AddCosts) -> Balance:
@@ -155,7 +171,8 @@ def apply_costs(balance: Balance, step: AddCosts) -> Balance:
         by_pool[key] = by_pool.get(key, ZERO) + amount
     by_namespace = _with(costs.by_namespace, step.added.by_namespace, NAMES_KEPT)
     days = _with_day(costs.days, step)
-    added = Costs(by_pool, by_namespace, step.added.through, step.added.lifetime, costs.before, days)
+    went_to = _with_known(costs.went_to, step.added.went_to)
+    added = Costs(by_pool, by_namespace, step.added.through, step.added.lifetime, costs.before, days, went_to)
     return replace(balance, costs=added)
 
 
@@ -170,7 +187,21 @@ def _with_day(days: tuple[DayCosts, ...], step: AddCosts) -> tuple[DayCosts, ...
     for cause, amount in step.added.by_cause.items():
         by_cause[cause] = by_cause.get(cause, ZERO) + amount
     by_namespace = _with(last.by_namespace, step.added.by_namespace, DAY_NAMES_KEPT)
-    return (*before, DayCosts(last.start, by_cause, by_namespace))[-DAYS_KEPT:]
+    went_to = dict(last.went_to)
+    for (_, kind), amount in step.added.went_to.items():
+        went_to[kind] = went_to.get(kind, ZERO) + amount
+    return (*before, DayCosts(last.start, by_cause, by_namespace, went_to))[-DAYS_KEPT:]
+
+
+def _with_known(
+    sums: Mapping[tuple[str, JobTime], Money], added: Mapping[tuple[str, JobTime], Money]
+) -> Mapping[tuple[str, JobTime], Money]:
+    """The sums with what is added, under ``OTHER`` for namespaces beyond ``KNOWN_NAMES_KEPT``."""
+    new, known = dict(sums), {namespace for namespace, _ in sums}
+    for (namespace, kind), amount in sorted(added.items()):
+        key = _kept(namespace, known, KNOWN_NAMES_KEPT), kind
+        new[key] = new.get(key, ZERO) + amount
+    return new
 
 
 def _with(sums: Mapping[str, Money], added: Mapping[str, Money], most: int) -> Mapping[str, Money]:

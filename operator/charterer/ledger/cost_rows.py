@@ -106,13 +106,14 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
             part=part.after.parts - 1,
             version=int(rental.resource_version),
             edition=budget.generation,
+            went_to=share.went_to,
         )
         for purpose, share in parts.items()
     ]
     corrections = total((had_cost - on_record, min(amount, ZERO)))
     if corrections != ZERO:
         at = replace(found[0], start=part.start, end=part.start, cause=Cause.IDLE, payer=None, gpu_seconds=0)
-        found.append(replace(at, cost=corrections, correction=True))
+        found.append(replace(at, cost=corrections, correction=True, went_to={}))
     return [row for row in found if not row.void] or found[:1]
 
 

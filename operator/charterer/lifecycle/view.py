@@ -10,10 +10,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from charterer.domain.budget import Mode
-from charterer.domain.cost_row import USES_KEPT, Payer, Use
+from charterer.domain.cost_row import SPELLS_KEPT, USES_KEPT, Payer, Spell, Use
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, RunRecord
-from charterer.domain.job_records import spans
+from charterer.domain.job_records import beside_empty, doing, spans
 from charterer.domain.pod import Pod
 from charterer.domain.pool import Instance, InstanceState, Pool, Survey, acting_pool
 from charterer.domain.rental import Rental, RentalPhase, by_gang
@@ -33,21 +33,29 @@ def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
 
     ``labels``: keys of those that are recorded; ``users``: whether it is who created the job.
     A run that was resized in place has its present shape only, since its last change: what it had before is on the
-    rentals already.
+    rentals already. So is what its GPUs did before: the one spell of its use is the present one.
     """
+    now = doing(job)
+
+    def use(run: RunRecord | Allocation, start: Instant, end: Instant, takes: int, empty: int) -> Use:
+        spells = (Spell(start, beside_empty(now, empty, takes)),) if run is job.allocation else ()
+        return Use(_payer(job, run, labels, users), takes, start, None if end == LAST else end, spells)
+
     return tuple(
         [
-            (rental, Use(_payer(job, run, labels, users), gpus, start, None if end == LAST else end))
+            (rental, use(run, start, end, takes, empty))
             for run, start, end in spans(job, LAST)
-            for rental, gpus in _gpus(job, run).items()
+            for rental, (takes, empty) in _gpus(job, run).items()
         ]
     )
 
 
-def _gpus(job: Job, run: RunRecord | Allocation) -> Mapping[RentalId, int]:
-    gpus: dict[RentalId, int] = defaultdict(int)
+def _gpus(job: Job, run: RunRecord | Allocation) -> Mapping[RentalId, tuple[int, int]]:
+    """The GPUs of each rental that the run takes, and those of them that stay empty."""
+    gpus: dict[RentalId, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for place in job.trusted(run) if isinstance(run, Allocation) else run.placements:
-        gpus[place.rental] += place.takes
+        takes, empty = gpus[place.rental]
+        gpus[place.rental] = takes + place.takes, empty + place.empty
     return gpus
 
 
@@ -91,7 +99,7 @@ def settled(rental: Rental, held: Sequence[Use] | None) -> bool:
     """
     told, last = _by_run(held or ()), _by_run(rental.uses)
     return not _added(rental, told, last) and all(
-        use.until == (told[run].until if told[run].since <= use.since else use.until)
+        use.until == (told[run].until if told[run].since <= use.since else use.until) and not _differs(use, told[run])
         if run in told
         else use.until is not None
         for run, use in last.items()
@@ -103,12 +111,11 @@ def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
 
     ``held``: those that the jobs tell of, one of each run. A use that no job tells of any more has ended now, unless
     its job is there and cannot be read. Where a run has another width since, it had the former until then. The payer
-    stays as it was at the beginning.
+    stays as it was at the beginning. What its GPUs do is a new spell once it is noticeably something else.
     """
     told, last = _by_run(held), _by_run(rental.uses)
     uses = [
-        replace(use, until=_until(use, told.get(use.key), snapshot)) if use is last[use.key] else use
-        for use in rental.uses
+        _continued(use, told.get(use.key), rental, snapshot) if use is last[use.key] else use for use in rental.uses
     ]
     uses += _added(rental, told, last)
     if tuple(uses) == rental.uses:
@@ -137,6 +144,33 @@ def _added(rental: Rental, told: Mapping[tuple[str, int], Use], last: Mapping[tu
         for run, use in told.items()
         if (run not in last or use.since > last[run].since) and (use.until is None or use.until > _settled(rental))
     ]
+
+
+_NOTICEABLE: Final = 100
+"""Thousandths of the GPU-time by which what GPUs do must differ to be a new spell: findings are no more exact, and each
+spell is a write of each of the run's rentals."""
+
+
+def _differs(use: Use, told: Use) -> bool:
+    """Whether the GPUs of a use do noticeably something else by now; ``told``: as its job tells."""
+    if use.until is not None or told.until is not None or told.since > use.since or not told.spells:
+        return False
+    if len(use.spells) >= SPELLS_KEPT:
+        return False
+    before, now = dict(use.spells[-1].parts) if use.spells else {}, dict(told.spells[-1].parts)
+    return before.keys() != now.keys() or any(abs(part - before[kind]) >= _NOTICEABLE for kind, part in now.items())
+
+
+def _continued(use: Use, told: Use | None, rental: Rental, snapshot: Snapshot) -> Use:
+    """The last use of a run, as its job tells by now. Spells that are on record are dropped, but for the last one."""
+    found = replace(use, until=_until(use, told, snapshot))
+    if told is None or not _differs(use, told):
+        return found
+    through = Instant(0) if rental.recorded is None else rental.recorded.through
+    over = sum([spell.since <= through for spell in use.spells])
+    kept = use.spells[max(over - 1, 0) :]
+    parts = told.spells[-1].parts if len(kept) < SPELLS_KEPT - 1 else ()
+    return replace(found, spells=(*kept, Spell(max(snapshot.now, use.since), parts)))
 
 
 def _settled(rental: Rental) -> Instant:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from charterer.domain.budget import JobTime
 from charterer.metrics.unused_nodes import KeptBy
 
 
@@ -127,6 +128,19 @@ NAMESPACE_SPENT = MetricSpec(
     MetricType.COUNTER,
     _PAYER,
     "Of the dollars with the cause job, those of the namespace's jobs.",
+)
+LOST = MetricSpec(
+    "charterer_lost_dollars_total",
+    MetricType.COUNTER,
+    ("budget", "namespace", "cause"),
+    "Dollars lost since the budget exists, each in one cause: starting, idle, ending and incomplete_gang, which are of "
+    f"no namespace, and of jobs {', '.join(kind for kind in JobTime if kind.lost)}.",
+)
+UNKNOWN = MetricSpec(
+    "charterer_unknown_dollars_total",
+    MetricType.COUNTER,
+    _BUDGET,
+    "Of the dollars with the cause job, those of which nothing is reported: whether the GPUs trained is not known.",
 )
 LONGEST_WAIT = _gauge(
     "charterer_budget_longest_wait_seconds",
@@ -307,6 +321,8 @@ FROM_SNAPSHOT = (
     LONGEST_WAIT,
     SPENT,
     NAMESPACE_SPENT,
+    LOST,
+    UNKNOWN,
     POOL_GPUS,
     POOL_NODES,
     POOL_MAX_NODES,

@@ -9,10 +9,11 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, Cause
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.job_records import SessionState, session_state, spans
+from charterer.domain.money import total
 from charterer.domain.plan import Plan, SpendVerdict
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
@@ -192,10 +193,17 @@ def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:
     """Only what is on record: the next process shows no less."""
     if budget.balance is None:
         return
-    for (pool, cause), amount in budget.balance.costs.by_pool.items():
+    costs = budget.balance.costs
+    for (pool, cause), amount in costs.by_pool.items():
         collected[catalogue.SPENT.name].add(amount.dollars, budget=budget.id, pool=pool, cause=cause.value)
-    for namespace, amount in budget.balance.costs.by_namespace.items():
+    for namespace, amount in costs.by_namespace.items():
         collected[catalogue.NAMESPACE_SPENT.name].add(amount.dollars, budget=budget.id, namespace=namespace)
+    lost = {("", cause.value): amount for cause, amount in costs.by_cause.items() if cause is not Cause.JOB}
+    lost |= {(namespace, kind.value): amount for (namespace, kind), amount in costs.went_to.items() if kind.lost}
+    unknown = total(costs.by_namespace.values()) - total(costs.went_to.values())
+    collected[catalogue.UNKNOWN.name].add(unknown.dollars, budget=budget.id)
+    for (namespace, why), amount in lost.items():
+        collected[catalogue.LOST.name].add(amount.dollars, budget=budget.id, namespace=namespace, cause=why)
 
 
 def _longest_waits(view: MetricsSource) -> Mapping[BudgetId, float]:

@@ -384,6 +384,9 @@ class ProgressBoard:
             generation=report.generation,
             busy=report.busy if report.busy is not None or last is None else last.busy,
         )
+        if entry is not None:
+            fraction, step = entry.latest.farthest
+            progress = replace(progress, reached=fraction, reached_step=step)
         progress = with_usage(progress, last, None if entry is None else entry.latest.usage, session)
         progress = _advanced(progress, last, None if entry is None else entry.latest)
         if entry is None:

@@ -11,8 +11,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in, cost
-from charterer.domain.budget import Balance, Cause
-from charterer.domain.cost_row import CostRow, Payer, Use
+from charterer.domain.budget import Balance, Cause, JobTime
+from charterer.domain.cost_row import WHOLE, CostRow, Parts, Payer, Spell, Use
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
@@ -20,6 +20,7 @@ from charterer.domain.steps import Fold, OpenPeriod
 from charterer.domain.time import Instant, day_bounds, instant, moment, period_bounds
 from charterer.ledger.balance import apply_fold, apply_open_period
 from charterer.ledger.cost_rows import next_part, rows
+from charterer.tools.commands.shared.lost import Losses
 from tests.factory import TEAM, budget, pool, rental
 
 MINUTE = 60_000_000
@@ -33,6 +34,18 @@ BEGINNINGS = {
     "Asia/Beirut": datetime(2026, 3, 28, tzinfo=ZoneInfo("UTC")),  # nor here, on March 29
     "Pacific/Apia": datetime(2011, 12, 27, tzinfo=ZoneInfo("UTC")),  # nor does December 30 at all
 }
+
+
+@st.composite
+def parts(draw: st.DrawFn) -> Parts:
+    """What GPUs do: nothing that is known, or up to three things."""
+    kinds = draw(st.lists(st.sampled_from(JobTime), unique=True, max_size=3))
+    left, found = WHOLE, []
+    for kind in kinds:
+        part = draw(st.integers(1, max(left - len(kinds), 1)))
+        left -= part
+        found.append((kind, part))
+    return tuple(found)
 
 
 @st.composite
@@ -51,7 +64,9 @@ def histories(draw: st.DrawFn) -> tuple[Rental, str]:
         lasted = draw(st.none() | st.integers(1, 3 * DAY))
         ends = None if lasted is None else Instant(begins + lasted)
         payer = Payer("a", f"job{number % 2}", f"uid{number % 2}", number, "a/sft", "ann", {"team": "x"})
-        uses.append(Use(payer, draw(st.integers(1, 4)), begins, ends))
+        offsets = sorted(draw(st.sets(st.integers(0, 3 * DAY), max_size=4)))
+        spells = tuple(Spell(Instant(begins + offset), draw(parts())) for offset in offsets)
+        uses.append(Use(payer, draw(st.integers(1, 4)), begins, ends, spells))
     minimum = draw(st.sampled_from([0, 60, 3_600]))
     ended = Instant(launched + lasts)
     rented = rental(
@@ -100,7 +115,22 @@ def test_rows_add_up_to_the_rentals_cost_and_each_lies_in_one_day(history: tuple
         assert first <= row.start <= row.end <= following
         assert (row.payer is not None) == (row.cause is Cause.JOB)
         assert row.cost >= ZERO or row.correction
+        assert all(part > ZERO for part in row.went_to.values())
+        assert total(row.went_to.values()) <= max(row.cost, ZERO), "no micro-dollar is in two causes"
+        assert row.cause is Cause.JOB or not row.went_to
         assert period_bounds(zone, first)[0] == _month(row, zone), "a day lies in one month"
+
+
+@given(histories())
+def test_useful_lost_and_not_known_add_up_to_what_the_rental_cost(history: tuple[Rental, str]) -> None:
+    rented, zone = history
+    losses = Losses()
+    while next_part(rented, zone) is not None:
+        rented, made = recorded(rented, zone)
+        for row in made:
+            losses.add_row(row)
+    assert losses.of(JobTime.TRAINED) + losses.lost + losses.of(None) == losses.spent == rented.cost
+    assert losses.lost == total(amount for _, amount in losses.causes)
 
 
 @given(histories())
@@ -201,3 +231,48 @@ def test_a_machine_of_which_nothing_was_read_was_starting_on_the_day_on_which_it
     assert [(row.cause, row.cost, row.end - row.start) for row in made] == [(Cause.STARTING, Money(17), 59 * MINUTE)]
     assert next_part(known, "UTC") is None
     assert accrued(known, gone.ended or created) == Money(17)
+
+
+def test_what_is_not_known_of_a_jobs_time_is_in_no_cause() -> None:
+    launched = instant(datetime(2026, 5, 1, 10, tzinfo=ZoneInfo("UTC")))
+    half, ended = Instant(launched + HOUR // 2), Instant(launched + HOUR)
+    spells = (Spell(half, ((JobTime.TRAINED, 500), (JobTime.STARVED, 250))),)
+    use = Use(Payer("a", "job", "uid", 1, "a/sft", "", {}), 4, launched, ended, spells)
+    segments = (PriceSegment(launched, Price.parse("8")),)
+    rented = rental(
+        phase=RentalPhase.ENDED,
+        created=launched,
+        launched=launched,
+        ready=launched,
+        ended=ended,
+        segments=segments,
+        billing_minimum_seconds=0,
+        cost=Money.parse("8"),
+        uses=(use,),
+    )
+    _, (row,) = recorded(rented, "UTC")
+    assert row.went_to == {JobTime.TRAINED: Money.parse("2"), JobTime.STARVED: Money.parse("1")}
+
+
+def test_a_correction_beside_a_jobs_row_went_to_nothing_of_the_jobs() -> None:
+    launched = instant(datetime(2026, 5, 1, 23, 50, tzinfo=ZoneInfo("UTC")))
+    ended = Instant(launched + HOUR)
+    segments = (PriceSegment(launched, Price(3_600)), PriceSegment(Instant(launched + 11 * MINUTE), Price(1)))
+    spells = (Spell(launched, ((JobTime.TRAINED, WHOLE),)),)
+    use = Use(Payer("a", "job", "uid", 1, "", "", {}), 4, launched, ended, spells)
+    known = rental(
+        phase=RentalPhase.ENDED,
+        created=launched,
+        launched=launched,
+        ready=launched,
+        ended=ended,
+        segments=segments,
+        billing_minimum_seconds=0,
+        cost=cost(segments, 0, launched, ended),
+        uses=(use,),
+    )
+    known, _ = recorded(known, "UTC")
+    assert known.recorded is not None
+    wrong = replace(known, recorded=replace(known.recorded, cost=known.recorded.cost + Money(7)))
+    _, made = recorded(wrong, "UTC")
+    assert [(row.correction, row.went_to) for row in made if row.correction] == [(True, {})]

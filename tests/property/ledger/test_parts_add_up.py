@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from charterer.domain.billing import accrued, accrued_in
+from charterer.domain.budget import JobTime
 from charterer.domain.cost_row import Payer, Use
 from charterer.domain.money import ZERO, Money, Price, apportion, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.time import Instant
-from charterer.ledger.attribution import by_purpose
+from charterer.ledger.attribution import by_purpose, divided
 from tests.factory import T0, instance, rental
 
 HOUR = 3_600_000_000
@@ -51,6 +52,19 @@ def test_a_rentals_parts_add_up_to_its_cost_in_the_period(
     shared = by_purpose(used, gpus, start, now)
     assert total(share.cost for share in shared.values()) == accrued_in(rented, start, now)
     assert all(share.cost >= ZERO for share in shared.values())
+
+
+@given(
+    st.integers(0, 10**9),
+    st.dictionaries(st.sampled_from(JobTime), st.integers(0, 10**12), max_size=4),
+    st.integers(0, 10**13),
+)
+def test_what_is_known_of_an_amount_is_never_more_than_it_whatever_a_status_says(
+    amount: int, known: dict[JobTime, int], whole: int
+) -> None:
+    parts = divided(Money(amount), known, whole)
+    assert all(part > ZERO for part in parts.values())
+    assert total(parts.values()) <= Money(amount)
 
 
 @given(st.integers(0, 10**12), st.dictionaries(st.text(max_size=3), st.integers(0, 10**9), min_size=1))

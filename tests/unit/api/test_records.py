@@ -31,6 +31,7 @@ from charterer.domain.budget import (
     ClassHistory,
     Costs,
     DayCosts,
+    JobTime,
     PastPeriod,
 )
 from charterer.domain.cost_row import USES_KEPT, Payer, Use
@@ -41,7 +42,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.pool import Offering, Quote
 from charterer.domain.reports import Progress
 from charterer.domain.time import Instant
-from charterer.ledger.balance import DAY_NAMES_KEPT, NAMES_KEPT
+from charterer.ledger.balance import DAY_NAMES_KEPT, KNOWN_NAMES_KEPT, NAMES_KEPT
 from tests import factory, lanes
 from tests.unit.api import values
 
@@ -172,8 +173,12 @@ def test_the_largest_ledger_there_can_be_is_written_and_counts_no_job_twice() ->
     balance = Balance(Instant(0), Money(10**17), Money(10**17), folded, history, class_history=classes, counted=day)
     pools = {(PoolId(f"{number:063}"), cause): Money(10**17) for number in range(NAMES_KEPT) for cause in Cause}
     by_day = dict.fromkeys([f"{number:063}" for number in range(DAY_NAMES_KEPT + 1)], Money(10**17))
-    days = tuple(DayCosts(Instant(number), dict.fromkeys(Cause, Money(10**17)), by_day) for number in range(DAYS_KEPT))
-    costs = Costs(pools, {f"{number:063}": Money(10**17) for number in range(NAMES_KEPT)}, Instant(1), days=days)
+    known = dict.fromkeys(JobTime, Money(10**17))
+    day_costs = DayCosts(Instant(0), dict.fromkeys(Cause, Money(10**17)), by_day, known)
+    days = tuple(replace(day_costs, start=Instant(number)) for number in range(DAYS_KEPT))
+    names = [f"{number:063}" for number in range(NAMES_KEPT)]
+    of_all = {(name, kind): Money(10**17) for name in names[: KNOWN_NAMES_KEPT + 1] for kind in JobTime}
+    costs = Costs(pools, dict.fromkeys(names, Money(10**17)), Instant(1), days=days, went_to=of_all)
     balance = replace(balance, costs=costs)
     written = dump(GPUBudgetRecord.from_domain(balance))
     assert stored_bytes(written) < 1_350_000

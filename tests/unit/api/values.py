@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from hypothesis import strategies as st
 
-from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, PastPeriod
-from charterer.domain.cost_row import Payer, RecordedCost, Use
+from charterer.domain.budget import Balance, Cause, ClassHistory, Costs, DayCosts, JobTime, PastPeriod
+from charterer.domain.cost_row import Payer, RecordedCost, Spell, Use
 from charterer.domain.ids import NO_PROFILE, ClassId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
@@ -117,6 +118,8 @@ progresses = st.builds(
     step=st.none() | counts,
     throughput=st.none() | numbers,
     at=instants,
+    reached=st.none() | st.floats(0, 1),
+    reached_step=st.none() | counts,
 )
 finishes = st.builds(Finish, kind=st.sampled_from(FinishKind), at=instants, reason=names, message=texts)
 records_of_a_job = st.fixed_dictionaries(
@@ -144,6 +147,29 @@ experiences = st.builds(
     arrivals=numbers,
     recent_arrivals=numbers,
 )
+_of_namespaces = st.dictionaries(
+    names, st.tuples(amounts, st.dictionaries(st.sampled_from(JobTime), amounts, max_size=3)), max_size=3
+)
+"""The dollars of namespaces, and what is known of them."""
+_Namespaces = Mapping[str, tuple[Money, Mapping[JobTime, Money]]]
+
+
+def _known(namespaces: _Namespaces) -> tuple[dict[str, Money], dict[tuple[str, JobTime], Money]]:
+    known = {(name, kind): part for name, (_, parts) in namespaces.items() for kind, part in parts.items()}
+    return {name: amount for name, (amount, _) in namespaces.items()}, known
+
+
+def _costs(
+    by_pool: Mapping[tuple[PoolId, Cause], Money],
+    namespaces: _Namespaces,
+    through: Instant,
+    lifetime: Money,
+    days: list[DayCosts],
+) -> Costs:
+    by_namespace, went_to = _known(namespaces)
+    return Costs(by_pool, by_namespace, through, lifetime, days=tuple(days), went_to=went_to)
+
+
 past_periods = st.builds(PastPeriod, start=instants, spent=amounts, aim=st.none() | amounts)
 balances = st.builds(
     Balance,
@@ -159,23 +185,31 @@ balances = st.builds(
     counted_through=st.none() | instants,
     costs=st.just(Costs())
     | st.builds(
-        Costs,
-        by_pool=st.dictionaries(st.tuples(names.map(PoolId), st.sampled_from(Cause)), amounts, max_size=5),
-        by_namespace=st.dictionaries(names, amounts, max_size=3),
+        _costs,
+        st.dictionaries(st.tuples(names.map(PoolId), st.sampled_from(Cause)), amounts, max_size=5),
+        _of_namespaces,
         through=instants,
         lifetime=amounts,
         days=st.lists(
             st.builds(
-                DayCosts, instants, st.dictionaries(st.sampled_from(Cause), amounts), st.dictionaries(names, amounts)
+                DayCosts,
+                instants,
+                st.dictionaries(st.sampled_from(Cause), amounts),
+                st.dictionaries(names, amounts),
+                st.dictionaries(st.sampled_from(JobTime), amounts, max_size=3),
             ),
             max_size=2,
-        ).map(tuple),
+        ),
     ),
 )
 _payers = st.builds(
     Payer, names, names, names, st.integers(0, 99), names, names, st.dictionaries(names, names, max_size=2)
 )
-_uses = st.builds(Use, _payers, st.integers(1, 999), instants, st.none() | instants)
+_parts = st.dictionaries(st.sampled_from(JobTime), st.integers(1, 300), max_size=3).map(
+    lambda parts: tuple((kind, parts[kind]) for kind in JobTime if kind in parts)
+)
+_spells = st.lists(st.builds(Spell, instants, _parts), max_size=3).map(tuple)
+_uses = st.builds(Use, _payers, st.integers(1, 999), instants, st.none() | instants, _spells)
 segments = st.builds(PriceSegment, since=instants, price=st.integers(0, 10**13 - 1).map(Price))
 records_of_a_rental = st.fixed_dictionaries(
     {

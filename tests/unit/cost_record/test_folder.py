@@ -14,7 +14,15 @@ from tempfile import mkdtemp
 
 import pytest
 
-from charterer.cost_record import CostRecord, DamagedRecord, RecordUnavailable
+from charterer.cost_record import (
+    CostRecord,
+    DamagedRecord,
+    RecordUnavailable,
+    UnreadableLine,
+    decoded,
+    encoded,
+)
+from charterer.domain.budget import JobTime
 from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Money
 from tests.factory.cost_rows import cost_row, in_any_order, payer
@@ -41,6 +49,28 @@ async def test_rows_are_read_as_they_were_written(tmp_path: Path) -> None:
     ]
     await CostRecord(str(tmp_path)).write(rows)
     assert rows_of(tmp_path) == in_any_order(rows)
+
+
+async def test_what_a_jobs_cost_went_to_is_read_as_it_was_written(tmp_path: Path) -> None:
+    known = {JobTime.REDONE: Money.parse("2.000001"), JobTime.TRAINED: Money.parse("7")}
+    rows = [cost_row("10", payer(), went_to=known), cost_row("1", part=1)]
+    await CostRecord(str(tmp_path)).write(rows)
+    assert rows_of(tmp_path) == in_any_order(rows)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [
+        ('{"redone": "11.00"}', "no part of a cost of 10.00"),
+        ('{"redone": "-1.00"}', "no part of a cost of 10.00"),
+        ('{"asleep": "1.00"}', "'asleep' is not a valid JobTime"),
+        ('["redone"]', "has no attribute 'items'"),
+    ],
+)
+def test_a_row_whose_cost_went_to_what_it_cannot_is_refused(written: str, said: str) -> None:
+    line = encoded([cost_row("10", payer(), went_to={JobTime.REDONE: Money.parse("2")})])
+    with pytest.raises(UnreadableLine, match=said):
+        decoded(line.replace(b'{"redone": "2.00"}', written.encode()))
 
 
 async def test_a_batch_that_is_written_twice_is_one_file_whatever_its_order(tmp_path: Path) -> None:

@@ -27,7 +27,10 @@ def calls(file: Path) -> list[tuple[str, list[str]]]:
 
 def options(command: click.Command) -> set[str]:
     """The options that a command takes."""
-    return {name for parameter in command.params for name in parameter.opts} | {"-h", "--help"}
+    return {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)} | {
+        "-h",
+        "--help",
+    }
 
 
 @pytest.mark.parametrize("file", [file for file in FILES if calls(file)], ids=short_name)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.budget import DAYS_KEPT, Balance, Budget, Cause, Costs
+from charterer.domain.budget import DAYS_KEPT, Balance, Budget, Cause, Costs, JobTime
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price, total
@@ -14,7 +14,14 @@ from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import AddCosts, BookEntry, BudgetStep, Forget, KeepBooks, Wait
 from charterer.domain.time import Instant, after
-from charterer.ledger.balance import DAY_NAMES_KEPT, NAMES_KEPT, OTHER, apply_costs, apply_entries
+from charterer.ledger.balance import (
+    DAY_NAMES_KEPT,
+    KNOWN_NAMES_KEPT,
+    NAMES_KEPT,
+    OTHER,
+    apply_costs,
+    apply_entries,
+)
 from charterer.lifecycle.next_steps import budget_step
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
@@ -112,6 +119,27 @@ def test_a_machine_that_was_found_late_and_had_ended_counts_for_its_own_pool() -
     later = added(NODE, ended, books=books, now=at(660))
     assert later.costs.by_pool[PoolId("b"), Cause.IDLE] == Money.parse("500")
     assert later.costs.total - books.costs.total == Money.parse("560")
+
+
+def test_what_jobs_dollars_went_to_is_a_part_of_them_by_namespace_and_day() -> None:
+    starts = job(allocation=allocation("a100-1", since=at(80)))
+    begun = added(NODE, starts, books=balance(), now=at(100))
+    assert begun.costs.went_to == {("research", JobTime.RUN_START): Money.parse("20")}
+    over = trained(100, 160, "other", "nlp")
+    later = added(NODE, over, books=begun, now=at(160))
+    assert later.costs.went_to == begun.costs.went_to, "of a run that was seen only when it was over nothing is known"
+    assert later.costs.by_namespace == {"research": Money.parse("20"), "nlp": Money.parse("60")}
+    assert later.costs.days[-1].went_to == {JobTime.RUN_START: Money.parse("20")}
+
+
+def test_of_too_many_namespaces_what_is_known_counts_under_other() -> None:
+    known = {(f"ns{number:03}", JobTime.TRAINED): Money(1) for number in range(KNOWN_NAMES_KEPT + 2)}
+    books = balance()
+    step = AddCosts(TEAM, None, Costs({(POOL, Cause.JOB): Money(102)}, {}, T0, went_to=known), MARCH)
+    kept = apply_costs(books, step).costs.went_to
+    assert len(kept) == KNOWN_NAMES_KEPT + 1
+    assert kept[OTHER, JobTime.TRAINED] == Money(2)
+    assert total(kept.values()) == Money(KNOWN_NAMES_KEPT + 2)
 
 
 def test_a_job_that_is_deleted_takes_nothing_back() -> None:

@@ -6,17 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.cost_row import USES_KEPT, CostRecording, Payer, RecordedCost, Use
+from charterer.domain.budget import JobTime
+from charterer.domain.cost_row import SPELLS_KEPT, USES_KEPT, CostRecording, Parts, Payer, RecordedCost, Spell, Use
 from charterer.domain.errors import Problem
 from charterer.domain.job import Allocation, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money
 from charterer.domain.rental import Rental, RentalPhase
+from charterer.domain.reports import Bottleneck, BottleneckKind, Progress
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.steps import RecordUses
 from charterer.domain.time import Instant
 from charterer.lifecycle.rental import rental_step
 from charterer.lifecycle.view import LifecycleView
-from tests.factory import allocation, at, instance, job, node, rental, snapshot, survey
+from tests.factory import allocation, at, instance, job, node, pod, rental, run, snapshot, survey
 
 NODE = rental(machine=instance(), ready=at(0))
 
@@ -131,3 +133,58 @@ def test_an_ended_machine_learns_how_its_last_run_ended() -> None:
     begun = uses(NODE, job(allocation=running()))
     ended = replace(NODE, phase=RentalPhase.ENDED, ended=at(500), cost=Money(1), uses=begun)
     assert spans(uses(ended, job(records=(over(1, 100, 499),)))) == [(1, 4, at(100), at(499))]
+
+
+def reporting(lost: float = 0.0, kind: BottleneckKind = BottleneckKind.INPUT_STARVED) -> Job:
+    found = (Bottleneck(kind, 1, lost, lost),) if lost else ()
+    progress = Progress(1, 0.5, None, None, at(550))
+    return job(allocation=running(), runs=(run(1, pod()),), progress=progress, bottlenecks=found)
+
+
+def spells(found: tuple[Use, ...]) -> list[tuple[Instant, Parts]]:
+    return [(spell.since, spell.parts) for use in found for spell in use.spells]
+
+
+STARTS: Parts = ((JobTime.RUN_START, 1000),)
+TRAINS: Parts = ((JobTime.TRAINED, 1000),)
+
+
+def test_what_the_gpus_do_is_a_spell_from_when_it_is_seen() -> None:
+    begun = uses(NODE, job(allocation=running()))
+    assert spells(begun) == [(at(100), STARTS)]
+    trains = uses(replace(NODE, uses=begun), reporting(), now=600)
+    assert spells(trains) == [(at(100), STARTS), (at(600), TRAINS)]
+    starved = uses(replace(NODE, uses=trains), reporting(0.25), now=900)
+    assert spells(starved)[2:] == [(at(900), ((JobTime.STARVED, 250), (JobTime.TRAINED, 750)))]
+    over_now = uses(replace(NODE, uses=starved), job(records=(over(1, 100, 950),)), now=960)
+    assert spells(over_now) == spells(starved)
+
+
+@pytest.mark.parametrize(("lost", "spell"), [(0.25, False), (0.34, False), (0.36, True), (0.15, True)])
+def test_a_little_more_or_less_is_no_new_spell(lost: float, spell: bool) -> None:
+    starved = uses(NODE, reporting(0.25), now=600)
+    assert (uses(replace(NODE, uses=starved), reporting(lost), now=900) != starved) is spell
+
+
+def test_the_last_of_too_many_spells_says_that_nothing_is_known() -> None:
+    held = uses(NODE, reporting(), now=600)
+    for number in range(SPELLS_KEPT + 3):
+        held = uses(replace(NODE, uses=held), reporting(0.0 if number % 2 else 0.5), now=700 + number)
+    assert len(held[0].spells) == SPELLS_KEPT
+    assert held[0].spells[-1].parts == ()
+
+
+def test_spells_that_are_on_record_make_room_for_new_ones() -> None:
+    old = tuple(Spell(at(100 + number), TRAINS if number % 2 else STARTS) for number in range(SPELLS_KEPT - 1))
+    use = replace(uses(NODE, reporting(), now=600)[0], spells=old)
+    recorded = replace(NODE, uses=(use,), recorded=RecordedCost(at(120), Money(1), 1))
+    later = uses(recorded, reporting(0.5), now=900)
+    assert [since for since, _ in spells(later)] == [at(n) for n in range(120, 100 + SPELLS_KEPT - 1)] + [at(900)]
+    assert later[0].did(at(120)) == use.did(at(120))
+
+
+def test_the_next_width_of_a_run_in_place_has_spells_of_its_own() -> None:
+    begun = uses(NODE, reporting(), now=600)
+    wider = replace(reporting(), allocation=running(since=650, gpus=8))
+    later = uses(replace(NODE, uses=begun), wider, now=700)
+    assert [(use.gpus, use.spells[-1].parts) for use in later] == [(4, TRAINS), (8, TRAINS)]

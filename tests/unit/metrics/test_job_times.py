@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.domain.budget import Cause, Costs
+import pytest
+
+from charterer.domain.budget import Cause, Costs, JobTime
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, RunOutcome, RunRecord
 from charterer.domain.money import Money
@@ -130,6 +132,32 @@ def test_dollars_by_cause_are_what_is_on_record() -> None:
     assert of(metrics, "charterer_spent_dollars_total", pool="a100", cause="job") == 7.25
     assert of(metrics, "charterer_spent_dollars_total", pool="gone", cause="idle") == 1
     assert of(metrics, "charterer_namespace_spent_dollars_total", namespace="research") == 7.25
+
+
+def test_each_lost_dollar_is_in_one_series_and_what_is_not_known_in_another() -> None:
+    metrics = Metrics()
+    costs = Costs(
+        {
+            (A100, Cause.JOB): Money.parse("10"),
+            (A100, Cause.IDLE): Money.parse("1"),
+            (PoolId("b"), Cause.IDLE): Money(1),
+        },
+        {"research": Money.parse("8"), "nlp": Money.parse("2")},
+        NOW,
+        went_to={
+            ("research", JobTime.TRAINED): Money.parse("5"),
+            ("research", JobTime.REDONE): Money.parse("2.5"),
+            ("nlp", JobTime.RUN_START): Money.parse("2"),
+        },
+    )
+    books = replace(budget(), balance=factory.balance(costs=costs))
+    metrics.observe(snapshot(budgets=(books,)), plan(), state)
+    lost = "charterer_lost_dollars_total"
+    assert of(metrics, lost, namespace="", cause="idle") == pytest.approx(1.000001)
+    assert of(metrics, lost, namespace="research", cause="redone") == 2.5
+    assert of(metrics, lost, namespace="nlp", cause="run_start") == 2
+    assert not [labels for name, labels in scrape(metrics) if name == lost and ("cause", "trained") in labels]
+    assert of(metrics, "charterer_unknown_dollars_total") == 0.5
 
 
 def test_no_series_says_when_another_was_created() -> None:

@@ -84,9 +84,9 @@ def test_what_a_report_leaves_out_keeps_its_value_within_the_run_only() -> None:
     board = ProgressBoard()
     board.report(JOB, 2, ProgressReport(fraction=0.5, throughput=100.0), at(0))
     board.report(JOB, 2, ProgressReport(fraction=0.6), at(1))
-    assert board.latest(JOB) == Progress(run=2, fraction=0.6, step=None, throughput=100.0, at=at(1))
+    assert board.latest(JOB) == Progress(run=2, fraction=0.6, step=None, throughput=100.0, at=at(1), reached=0.5)
     board.report(JOB, 3, ProgressReport(fraction=0.6), at(2))
-    assert board.latest(JOB) == Progress(run=3, fraction=0.6, step=None, throughput=None, at=at(2))
+    assert board.latest(JOB) == Progress(run=3, fraction=0.6, step=None, throughput=None, at=at(2), reached=0.6)
 
 
 def test_only_index_0_speaks_for_the_run() -> None:
@@ -184,6 +184,23 @@ def test_the_longest_pause_is_of_the_job_and_never_lies_between_two_runs() -> No
     assert advances(board) == (at(1000), 70.0)
     board.report(JOB, 3, ProgressReport(step=7), at(1020))
     assert advances(board) == (at(1020), 70.0)
+
+
+def test_how_far_the_job_was_before_is_of_all_its_runs() -> None:
+    board = ProgressBoard()
+
+    def behind(run: int, report: ProgressReport, seconds: float) -> bool:
+        board.report(JOB, run, report, at(seconds))
+        latest = board.latest(JOB)
+        assert latest is not None
+        return latest.behind
+
+    assert not behind(1, ProgressReport(fraction=0.2, step=200), 0)
+    assert not behind(1, ProgressReport(fraction=0.5, step=500), 10)
+    assert behind(2, ProgressReport(fraction=0.4, step=400), 100)
+    assert behind(2, ProgressReport(fraction=0.49, step=490), 110)
+    assert not behind(2, ProgressReport(fraction=0.5, step=500), 120)
+    assert behind(2, ProgressReport(fraction=0.45, step=450), 130), "its group fell back to a checkpoint"
 
 
 def test_a_new_process_counts_from_when_it_reads_what_the_last_one_wrote() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Final, Self
@@ -39,6 +39,7 @@ from charterer.domain.budget import (
     Costs,
     Currency,
     DayCosts,
+    JobTime,
     Loan,
     PastPeriod,
 )
@@ -46,7 +47,7 @@ from charterer.domain.ids import BudgetId, ClassId, PoolId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
 from charterer.domain.time import after
-from charterer.ledger.balance import UIDS_KEPT_SECONDS
+from charterer.ledger.balance import OTHER, UIDS_KEPT_SECONDS
 
 # The currency of a GPUBudget's amounts, if that is not the dollar: what a dollar costs, and amounts of the status.
 
@@ -162,8 +163,34 @@ class PoolCosts(CauseCosts):
     """The GPUPool."""
 
 
-class NamespaceCosts(ApiModel):
-    """Dollars that the GPUs of a namespace's jobs cost."""
+class KnownCosts(ApiModel):
+    """What is known of dollars of jobs. The rest is not known."""
+
+    trained: Amount | None = None
+    """Dollars of it for which the jobs advanced."""
+    run_start: Amount | None = None
+    """Dollars of it for which runs had not trained yet."""
+    redone: Amount | None = None
+    """Dollars of it for which runs were not yet as far as those before them."""
+    slow: Amount | None = None
+    """Dollars of it for which others waited for a slow node."""
+    starved: Amount | None = None
+    """Dollars of it for which GPUs waited for input."""
+    waiting_for_peers: Amount | None = None
+    """Dollars of it for which ranks waited for each other."""
+    no_cell: Amount | None = None
+    """Dollars of it for which no cell of an interactive job ran."""
+    kept_empty: Amount | None = None
+    """Dollars of it for GPUs that stay empty beside those of a run."""
+
+    def went_to(self) -> Mapping[JobTime, Money]:
+        """The amounts that are there."""
+        amounts = ((kind, getattr(self, kind.value)) for kind in JobTime)
+        return {kind: amount for kind, amount in amounts if amount is not None}
+
+
+class NamespaceCosts(KnownCosts):
+    """Dollars that the GPUs of a namespace's jobs cost, and what is known of them. The rest is not known."""
 
     namespace: Annotated[str, Field(max_length=63)]
     """The namespace, or (other)."""
@@ -171,8 +198,8 @@ class NamespaceCosts(ApiModel):
     """GPUs that its jobs held."""
 
 
-class DayOfCosts(CauseCosts):
-    """Dollars that were counted on a day."""
+class DayOfCosts(CauseCosts, KnownCosts):
+    """Dollars that were counted on a day, by cause, and what is known of those of jobs."""
 
     start: Time
     """When the day began in the budget's time zone."""
@@ -183,15 +210,28 @@ class DayOfCosts(CauseCosts):
     def from_domain(cls, day: DayCosts) -> Self:
         """The day as it is recorded."""
         causes = {cause.value: amount for cause, amount in sorted(day.by_cause.items())}
-        return cls(start=day.start, namespaces=_by_namespace(day.by_namespace), **causes)
+        known = {kind.value: amount for kind, amount in sorted(day.went_to.items())}
+        return cls(start=day.start, namespaces=_by_namespace(day.by_namespace, {}), **causes, **known)
 
     def to_domain(self) -> DayCosts:
         """The day as it was recorded."""
-        return DayCosts(self.start, self.by_cause(), {item.namespace: item.job for item in self.namespaces})
+        return DayCosts(self.start, self.by_cause(), _of_jobs(self.namespaces), self.went_to())
 
 
-def _by_namespace(amounts: Mapping[str, Money]) -> tuple[NamespaceCosts, ...]:
-    return tuple([NamespaceCosts(namespace=name, job=amount) for name, amount in sorted(amounts.items())])
+def _by_namespace(
+    amounts: Mapping[str, Money], went_to: Mapping[tuple[str, JobTime], Money]
+) -> tuple[NamespaceCosts, ...]:
+    known: dict[str, dict[str, Money]] = {name: {} for name in amounts}
+    for (name, kind), amount in sorted(went_to.items()):
+        known.setdefault(name, {})[kind.value] = amount
+    return tuple(
+        [NamespaceCosts(namespace=name, job=amounts.get(name, ZERO), **parts) for name, parts in sorted(known.items())]
+    )
+
+
+def _of_jobs(namespaces: Iterable[NamespaceCosts]) -> Mapping[str, Money]:
+    """The dollars of namespaces. ``OTHER`` is there without any where only what is known is kept under it."""
+    return {item.namespace: item.job for item in namespaces if item.namespace != OTHER or item.job != ZERO}
 
 
 class BudgetCosts(ApiModel):
@@ -205,7 +245,8 @@ class BudgetCosts(ApiModel):
     """Dollars by pool and cause; after 500 pools, further ones count under (other). Together the amounts are what all
     rented nodes cost so far."""
     namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
-    """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other)."""
+    """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other). What is known of them is
+    kept of 100."""
     before_period: CauseCosts | None = None
     """The sums over all pools when the current period began: what they have grown by since is this period's."""
     days: Annotated[tuple[DayOfCosts, ...], Field(max_length=DAYS_KEPT, json_schema_extra=ATOMIC)] = ()
@@ -223,7 +264,7 @@ class BudgetCosts(ApiModel):
             through=costs.through,
             lifetime=costs.lifetime,
             pools=tuple(PoolCosts(pool=pool, **amounts) for pool, amounts in by_pool.items()),
-            namespaces=_by_namespace(costs.by_namespace),
+            namespaces=_by_namespace(costs.by_namespace, costs.went_to),
             before_period=CauseCosts(**{cause.value: amount for cause, amount in sorted(costs.before.items())})
             if costs.before
             else None,
@@ -236,11 +277,14 @@ class BudgetCosts(ApiModel):
             by_pool={
                 (PoolId(item.pool), cause): amount for item in self.pools for cause, amount in item.by_cause().items()
             },
-            by_namespace={item.namespace: item.job for item in self.namespaces},
+            by_namespace=_of_jobs(self.namespaces),
             through=self.through,
             lifetime=self.lifetime or ZERO,
             before={} if self.before_period is None else self.before_period.by_cause(),
             days=tuple([day.to_domain() for day in self.days]),
+            went_to={
+                (item.namespace, kind): amount for item in self.namespaces for kind, amount in item.went_to().items()
+            },
         )
 
 

@@ -12,6 +12,7 @@ from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
     Amount,
+    ApiModel,
     Hourly,
     Labels,
     Message,
@@ -33,7 +34,8 @@ from charterer.api.models.base import (
 )
 from charterer.api.models.clouds import CLOUD_FIELDS, ONE_CLOUD, CloudChoice
 from charterer.api.models.trainingjob_status import RunNumber
-from charterer.domain.cost_row import USES_KEPT, Payer, RecordedCost, Use
+from charterer.domain.budget import JobTime
+from charterer.domain.cost_row import SPELLS_KEPT, USES_KEPT, WHOLE, Payer, RecordedCost, Spell, Use
 from charterer.domain.ids import RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
@@ -45,6 +47,42 @@ from charterer.domain.time import LAST, Instant
 _USER_BYTES: Final = 253
 USES_BYTES: Final = 384 * 1024
 """Most bytes of the uses in a status."""
+
+
+_Thousandths = Annotated[int, Field(ge=0, le=WHOLE)] | None
+
+
+class SpellStatus(ApiModel):
+    """What GPUs did that a run held, from one time on: so many thousandths of their time. The rest is not known."""
+
+    since: Time
+    """When it began."""
+    trained: _Thousandths = None
+    """The job advanced."""
+    run_start: _Thousandths = None
+    """The run had not trained yet."""
+    redone: _Thousandths = None
+    """The run was not yet as far as one before it."""
+    slow: _Thousandths = None
+    """Others waited for a slow node."""
+    starved: _Thousandths = None
+    """GPUs waited for input."""
+    waiting_for_peers: _Thousandths = None
+    """Ranks waited for each other."""
+    no_cell: _Thousandths = None
+    """No cell of an interactive job ran."""
+    kept_empty: _Thousandths = None
+    """GPUs that stay empty beside those of the run."""
+
+    @classmethod
+    def from_domain(cls, spell: Spell) -> Self:
+        """The spell as it is recorded."""
+        return cls(since=spell.since, **{kind.value: part for kind, part in spell.parts})
+
+    def to_domain(self) -> Spell:
+        """The spell as it was recorded."""
+        parts = ((kind, getattr(self, kind.value)) for kind in JobTime)
+        return Spell(self.since, tuple([(kind, part) for kind, part in parts if part]))
 
 
 class UseStatus(PartOf[Use | Payer]):
@@ -72,6 +110,8 @@ class UseStatus(PartOf[Use | Payer]):
     """When the run got them."""
     until: Time | None = None
     """When it left them. Absent: it holds them."""
+    spells: Annotated[tuple[SpellStatus, ...], Field(max_length=SPELLS_KEPT, json_schema_extra=ATOMIC)] = ()
+    """What the GPUs did meanwhile, in order. Not known before the first."""
 
     @classmethod
     def from_domain(cls, use: Use) -> Self:
@@ -81,7 +121,7 @@ class UseStatus(PartOf[Use | Payer]):
     def to_domain(self) -> Use:
         """The use as it was recorded."""
         payer = Payer(self.namespace, self.job, self.job_uid, self.run, self.job_class, self.user, self.labels)
-        return Use(payer, self.gpus, self.since, self.until)
+        return Use(payer, self.gpus, self.since, self.until, tuple([spell.to_domain() for spell in self.spells]))
 
 
 def kept_uses(uses: Sequence[Use], since: Instant | None) -> tuple[tuple[UseStatus, ...], Instant | None]:

@@ -307,6 +307,10 @@ class ProgressStatus(Mirror[Progress]):
     """Number of the group in which the pods train. Absent for trainers that do not name it."""
     busy: bool | None = None
     """Whether a cell ran on the GPUs of an interactive job. Absent where the run has not said."""
+    reached: Annotated[float, Field(ge=0, le=1)] | None = None
+    """Largest fraction that was reported before, in any run. What is trained again up to there is redone."""
+    reached_step: int | None = None
+    """Largest number of steps that was reported before, in any run."""
 
 
 _Seconds = Annotated[float, Field(ge=0, le=1e12)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -24,6 +24,7 @@ from charterer.sentences import similar_names
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, read_others
 from charterer.tools.commands.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
+from charterer.tools.commands.shared.lost import Losses, losses_json, losses_since, lost_blocks
 from charterer.tools.commands.shared.output import (
     FORMATS,
     JsonValue,
@@ -88,7 +89,7 @@ class MonthEstimate:
 
     ``rate``: dollars that it pays now for a job-hour saved; None in mode Observe, or where it pays for no job.
     ``measured_seconds``: the measured mean completion time, if known. ``savings`` is None because of ``why_not``.
-    ``frontier``: (dollars, mean seconds) of Charterer at the rates that were simulated.
+    ``frontier``: (dollars, mean seconds) of Charterer at the rates that were simulated. ``losses``: of the same days.
     """
 
     budget: Budget
@@ -101,6 +102,7 @@ class MonthEstimate:
     savings: Savings | None
     why_not: str = ""
     frontier: tuple[tuple[float, float], ...] = ()
+    losses: Losses = field(default_factory=Losses)
 
 
 def month_estimates(
@@ -115,8 +117,10 @@ def month_estimates(
             continue
         verdict = verdicts.get(budget.id)
         paid = None if verdict is None or budget.mode is Mode.OBSERVE or not verdict.rate else verdict.rate * 3600.0
-        job_filter = JobFilter(since=after(now, -DAYS * 86_400.0), budget=budget, most=MOST_JOBS)
-        estimates.append(_estimate(budget, paid, cluster_history(snapshot, others, payers, job_filter), factors))
+        since = after(now, -DAYS * 86_400.0)
+        job_filter = JobFilter(since=since, budget=budget, most=MOST_JOBS)
+        estimate = _estimate(budget, paid, cluster_history(snapshot, others, payers, job_filter), factors)
+        estimates.append(replace(estimate, losses=losses_since(budget, since)))
     return tuple(estimates)
 
 
@@ -219,6 +223,9 @@ def _section(estimate: MonthEstimate, picture: Picture | None) -> list[Block]:
     if estimate.history.gaps:
         blocks.append(Paragraph("Left out or simplified:"))
         blocks.append(Items(tuple(Item(f"{count:>4}", gap, Tone.FAINT) for count, gap in estimate.history.gaps)))
+    lost = tuple(lost_blocks(estimate.losses, causes=True))
+    if lost:
+        blocks += [Heading(f"What budget {estimate.budget.id} lost in the last {DAYS} days"), *lost]
     return blocks
 
 
@@ -378,6 +385,7 @@ def _plain(estimate: MonthEstimate) -> JsonValue:
             "jobsInBlock": savings.block,
         },
         "notModelled": [{"count": count, "what": gap} for count, gap in estimate.history.gaps],
+        "losses": losses_json(estimate.losses),
     }
 
 
@@ -425,7 +433,7 @@ def report(
 
     It simulates the jobs of the last 30 days that the cluster still holds, at most the latest 300: once as their owners
     asked for them on nodes of a cluster autoscaler, and by Charterer at several exchange rates. Each number has an
-    interval. With fewer than 32 jobs it gives none.
+    interval. With fewer than 32 jobs it gives none. Below is what was lost in these days, by cause, with what to do.
 
     \b
       charterer report

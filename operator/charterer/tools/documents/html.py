@@ -165,6 +165,9 @@ td{border-bottom:1px solid #eee}.right{text-align:right;font-variant-numeric:tab
 .good{color:#00664c}.changed{color:#8a5a00}.bad{color:#a33c00;font-weight:600}
 ul{list-style:none;padding:0}li .sign{display:inline-block;width:1.6rem;font-family:ui-monospace,monospace}
 figure{margin:1rem 0}figure svg{max-width:100%;height:auto}figcaption{color:#555;font-size:.9rem}
+@page{margin:10mm}
+@media print{body{font-size:9px;line-height:1.35;margin:0;max-width:none;padding:0}p,ul,figure{margin:.3rem 0}
+h1{font-size:14px}h2{font-size:11px;margin:.6rem 0 .2rem}th,td{padding:.08rem .6rem .08rem 0}figcaption{font-size:9px}}
 """
 
 

@@ -18,7 +18,7 @@ from click.testing import CliRunner, Result
 from charterer.cli.main import main
 from charterer.cost_record import CostRecord
 from charterer.domain.billing import spent
-from charterer.domain.budget import NOTHING, Cause, Costs, DayCosts, PastPeriod
+from charterer.domain.budget import NOTHING, Cause, Costs, DayCosts, JobTime, PastPeriod
 from charterer.domain.cost_row import CostRow
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money, total
@@ -194,6 +194,73 @@ def test_a_past_month_is_compared_with_the_ledgers_history(costs: Command, world
     assert re.search(r"spent +7\.000000 +25% of \$28\.00", text)
 
 
+JULY: dict[str, Any] = {"budget": "archive", "start": "2026-07-03T10:00:00Z", "end": "2026-07-03T11:00:00Z"}
+
+
+def july() -> list[CostRow]:
+    """A month of which something is known: of two classes, one of which reports nothing, and of waste in two pools."""
+    known = {
+        JobTime.TRAINED: Money.parse("20"),
+        JobTime.REDONE: Money.parse("6"),
+        JobTime.STARVED: Money.parse("3.999999"),
+    }
+    return [
+        cost_row("30", payer("vision/vit"), **JULY, went_to=known),
+        cost_row("7", payer("nlp/bert"), **JULY, part=1, went_to={JobTime.REDONE: Money.parse("1")}),
+        cost_row("4", cause=Cause.IDLE, **JULY, part=2),
+        cost_row("5", cause=Cause.IDLE, **JULY, part=3, pool="h100"),
+        cost_row("1.000001", cause=Cause.STARTING, **JULY, part=4),
+    ]
+
+
+def test_causes_divide_jobs_dollars_by_what_is_known_of_them(costs: Command, record: Path) -> None:
+    asyncio.run(CostRecord(str(record)).write(july()))
+    asked = ("--budget", "archive", "--month", "2026-07", "-o", "json", "--by")
+    found = answer(costs(*asked, "cause"))
+    assert [(row["cause"], row["dollars"]) for row in found["costs"]] == [
+        ("trained", "20.00"),
+        ("idle", "9.00"),
+        ("redone", "7.00"),
+        ("not reported", "6.000001"),
+        ("starved", "3.999999"),
+        ("starting", "1.000001"),
+    ]
+    by_team = answer(costs(*asked, "namespace,class,cause"))["costs"]
+    assert [(row["namespace"], row["class"], row["cause"], row["dollars"]) for row in by_team[:3]] == [
+        ("vision", "vision/large", "trained", "20.00"),
+        ("nlp", "nlp/large", "not reported", "6.00"),
+        ("vision", "vision/large", "redone", "6.00"),
+    ]
+    whole = total(row.cost for row in july())
+    for rows in (found["costs"], by_team):
+        assert total(Money.parse(row["dollars"]) for row in rows) == whole
+        assert sum(row["gpuHours"] for row in rows) == pytest.approx(5.0)
+    [month] = found["budgets"]
+    losses = month["losses"]
+    assert (losses["spent"], losses["trained"], losses["notReported"], losses["lost"]) == (
+        whole.decimal(),
+        "20.00",
+        "6.000001",
+        "21.00",
+    )
+    assert [each["cause"] for each in losses["causes"]] == ["idle", "redone", "starved", "starting"]
+    assert losses["causes"][0]["mostIn"] == {"namespace": None, "class": None, "pool": "h100", "dollars": "5.00"}
+
+
+def test_the_three_largest_causes_say_where_most_of_it_is_and_what_to_do(costs: Command, record: Path) -> None:
+    asyncio.run(CostRecord(str(record)).write(july()))
+    text = costs("--budget", "archive", "--month", "2026-07", "--by", "cause").stdout
+    assert "Lost: $21.00, 45% of the $47.00 that machines cost. Of $6.00 (13%) it is not known" in text
+    assert re.search(r"1\. +idle, \$9\.00 \(counted\); most in pool h100 \(\$5\.00\)\. To do: ", text)
+    assert re.search(
+        r"2\. +redone, \$7\.00 \(reported\); most in namespace vision, class vision/large \(\$6\.00\)", text
+    )
+    assert re.search(r"3\. +starved, \$4\.00 \(estimated\); .* To do: more loader processes", text)
+    assert "4." not in re.findall(r"^ *(\d\.)", text, re.MULTILINE)
+    assert re.search(r"^vision +vision/large +\$10\.00 +redone$", text, re.MULTILINE)
+    assert "Lost" not in costs("--budget", "archive", "--month", "2026-07").stdout
+
+
 def test_only_what_is_on_record_needs_no_cluster(record: Path) -> None:
     result = CliRunner().invoke(
         main, ["costs", "--record", str(record), "--recorded-only", "--month", "2026-06", "-o", "json"]
@@ -221,10 +288,12 @@ def test_focus_has_every_charge(costs: Command) -> None:
         (["--budget", "archiv"], "no GPUBudget archiv in the cluster or on record: did you mean archive or research?"),
         (["--focus", "--by", "user"], "--focus prints every charge: leave --by away"),
         (["--share-waste", "--by", "purpose"], "with --share-waste no purpose is left to sum by"),
+        (["--share-waste", "--by", "cause"], "with --share-waste no cause is left to sum by"),
         (["--share-waste", "--by", "pool"], "a pool's sum has its waste already"),
         (["--record", "/nowhere"], "the record of costs in /nowhere cannot be read: No such file or directory"),
         (["--record", "ftp://costs"], "ftp://costs is no place for a record of costs"),
         (["--record", "", "--by", "user"], "--by user needs a record of costs, named by --record"),
+        (["--record", "", "--by", "namespace,cause"], "--by namespace needs a record of costs"),
         (["--record", "", "--focus"], "--focus needs a record of costs"),
         (["--record", "", "--recorded-only"], "--recorded-only needs a record of costs"),
     ],
@@ -264,6 +333,16 @@ def test_without_a_record_the_budgets_status_has_namespaces_and_purposes(costs: 
         ("team", "job", "1.00"),
         (None, "idle", "2.00"),
     ]
+    known = {JobTime.REDONE: Money.parse("0.5"), JobTime.TRAINED: Money.parse("1")}
+    told = replace(books, costs=Costs(days=(days[0], replace(days[1], went_to=known))))
+    world.budgets[name] = replace(budget, balance=told)
+    found = answer(costs("--record", "", "-o", "json", "--by", "cause"))
+    assert [(row["cause"], row["dollars"]) for row in found["costs"]] == [
+        ("idle", "2.00"),
+        ("not reported", "1.50"),
+        ("trained", "1.00"),
+        ("redone", "0.50"),
+    ]
     text = costs("--record", "", "--by", "purpose").stdout
     assert re.search(r"^job +3\.000000 +60%$", text, re.MULTILINE)
-    assert "From the budgets' statuses, which have namespaces and purposes of the last 62 days." in text
+    assert "From the budgets' statuses, which have namespaces, purposes and causes of the last 62 days." in text

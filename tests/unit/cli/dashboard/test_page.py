@@ -94,11 +94,14 @@ async def test_the_numbers_are_those_of_the_plan_and_every_picture_has_a_table(b
         assert "$60,000" in figures
         assert await browser.run("document.querySelectorAll('#spend-chart canvas, #past-chart canvas').length") == 2
         await browser.run("document.querySelectorAll('details').forEach(it => it.open = true)")
-        for table in ("spend", "past", "frontier", "costs", "waste", "job"):
+        for table in ("spend", "past", "frontier", "costs", "waste", "lost", "job"):
             await browser.until(f"document.querySelectorAll('#{table}-table tbody tr').length > 0")
         assert await browser.run(HEADED)
         assert await browser.run("document.querySelectorAll('#frontier-table tr.here').length") == 1
         assert "vision" in await text(browser, "#costs-table")
+        losses = parts["budgets"][0]["losses"]
+        assert f"Lost this month: ${round(float(losses['lost'])):,}" in await text(browser, "#lost-note")
+        assert losses["causes"][0]["toDo"] in await text(browser, "#lost-table")
         assert browser.problems == []
 
 

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from charterer.domain.budget import Mode
+from charterer.domain.budget import Cause, Costs, DayCosts, JobTime, Mode
+from charterer.domain.money import Money
 from charterer.domain.profile import ThroughputTable
+from charterer.domain.time import after
 from charterer.tools.simulator.engine.world import PlannerError
+from tests import factory
 from tests.unit.cli.histories import observed
 from tests.unit.cli.pages import Page
 from tests.unit.cli.worlds import charterer_over
@@ -54,6 +58,24 @@ def test_a_budget_that_rents_is_asked_from_what_it_pays_now(monkeypatch: pytest.
     assert float(found["paysPerHourSaved"]) > 0
     (more,) = found["withOtherMoney"]
     assert float(more["today"]["spends"]) != pytest.approx(float(found["asAsked"]["spends"]), rel=0.01)
+
+
+def test_what_was_lost_is_said_by_cause_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = month()
+    (name, budget), *_ = world.budgets.items()
+    known = {JobTime.TRAINED: Money.parse("6"), JobTime.WAITING_FOR_PEERS: Money.parse("1.5")}
+    spent = {Cause.JOB: Money.parse("8"), Cause.STARTING: Money.parse("2")}
+    old = DayCosts(after(world.now, -31 * 86_400.0), {Cause.IDLE: Money.parse("99")}, {})
+    day = DayCosts(after(world.now, -86_400.0), spent, {"team": Money.parse("8")}, known)
+    world.budgets[name] = replace(budget, balance=factory.balance(costs=Costs(days=(old, day))))
+    charterer = charterer_over(world, monkeypatch, others=observed(world, 31))
+    text = charterer("report").stdout
+    assert "What budget research lost in the last 30 days" in text
+    assert "Lost: $3.50, 35% of the $10.00 that machines cost. Of $0.50 (5%) it is not known" in text
+    assert re.search(r"^waiting for peers +\$1\.50 +15% +estimated +ranks waited for each other$", text, re.MULTILINE)
+    assert re.search(r"1\. +starting, \$2\.00", text)
+    (found,) = json.loads(charterer("report", "-o", "json").stdout)["budgets"]
+    assert found["losses"]["lost"] == "3.50"
 
 
 def test_too_little_history_is_said_and_no_number(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import click
 
 from charterer.cost_record import month_of
 from charterer.domain.billing import accrued, opening_in, spent
-from charterer.domain.budget import Budget, Cause, DayCosts
+from charterer.domain.budget import Budget, Cause, DayCosts, JobTime
 from charterer.domain.cost_row import CostRow, Payer, RecordedCost
 from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.rental import Rental
@@ -20,6 +20,7 @@ from charterer.domain.time import Instant
 from charterer.ledger.attribution import gpus_of, in_vain
 from charterer.ledger.cost_rows import Part, next_part, rows
 from charterer.sentences import similar_names
+from charterer.tools.commands.shared.lost import Losses, pieces, word
 
 # Sums of the rows of the record of costs by what a person asks for.
 
@@ -27,6 +28,8 @@ from charterer.sentences import similar_names
 LABEL: Final = "label:"
 PURPOSE: Final = "purpose"
 NAMESPACE: Final = "namespace"
+CAUSE: Final = "cause"
+"""As purpose, with what is known of the jobs' dollars."""
 
 _OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
     NAMESPACE: lambda payer: payer.namespace,
@@ -37,12 +40,32 @@ _OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
 _OF_ALL: Final[Mapping[str, Callable[[CostRow], str]]] = {
     "pool": lambda row: row.pool,
     PURPOSE: lambda row: purpose(row.cause),
+    CAUSE: lambda row: word(_cause_of(row)),
 }
 
 
 def purpose(cause: Cause) -> str:
     """The cause in words: ``job``, ``incomplete gang``."""
     return cause.value.replace("_", " ")
+
+
+def _cause_of(row: CostRow) -> Cause | JobTime | None:
+    """The cause of a row that has one (``_by_cause``)."""
+    return row.cause if row.cause is not Cause.JOB else next(iter(row.went_to), None)
+
+
+def _by_cause(row: CostRow) -> Iterator[CostRow]:
+    """The row in parts that have one cause each."""
+    found = dict(pieces(row.cause, row.cost, row.went_to))
+    if len(found) == 1:
+        yield row
+        return
+    names = {word(cause): amount.micros for cause, amount in found.items()}
+    seconds = apportion(Money(row.gpu_seconds), names)
+    for cause, amount in found.items():
+        held = seconds.get(word(cause), ZERO).micros
+        went_to = {cause: amount} if isinstance(cause, JobTime) else {}
+        yield replace(row, cost=amount, gpu_seconds=held, went_to=went_to)
 
 
 class KeysType(click.ParamType[tuple[str, ...]]):
@@ -106,7 +129,7 @@ class CostSums:
         """Add rows, each with whether it is still open."""
         values = [_value_of(key) for key in self.keys]
         with_cause = self.with_cause
-        for row, is_open in rows:
+        for row, is_open in _each_cause(rows) if CAUSE in self.keys else rows:
             payer = row.payer
             if payer is not None:
                 self.jobs += 1
@@ -119,15 +142,19 @@ class CostSums:
                 added.open_cost += row.cost
 
     def add_days(self, budget: str, days: Iterable[DayCosts]) -> None:
-        """Add days of a budget's status, which know namespaces and purposes only."""
+        """Add days of a budget's status, which know namespaces and purposes only, or causes of all namespaces."""
         for day in days:
             amounts: list[tuple[Cause, str | None, Money]] = [
                 (cause, None, amount) for cause, amount in day.by_cause.items() if cause is not Cause.JOB
             ]
             amounts += [(Cause.JOB, name, amount) for name, amount in day.by_namespace.items()]
-            for cause, namespace, amount in amounts:
-                cells = tuple(namespace if key == NAMESPACE else purpose(cause) for key in self.keys)
-                self.by_pool[SumKey(budget, cells, cause if self.with_cause else None), ""].cost += amount
+            if CAUSE in self.keys:
+                amounts = [(cause, None, amount) for cause, amount in day.by_cause.items()]
+            for cause, namespace, whole in amounts:
+                for piece, amount in pieces(cause, whole, day.went_to) if CAUSE in self.keys else ((cause, whole),):
+                    said = {NAMESPACE: namespace, PURPOSE: purpose(cause), CAUSE: word(piece)}
+                    cells = tuple(said[key] for key in self.keys)
+                    self.by_pool[SumKey(budget, cells, cause if self.with_cause else None), ""].cost += amount
 
     def share_waste(self) -> None:
         """Share out what no job held of each pool to the jobs of that pool and budget, in proportion to their cost.
@@ -159,6 +186,12 @@ class CostSums:
             one.waste += each.waste
             one.gpu_seconds += each.gpu_seconds
         return sorted(found.items(), key=_order)
+
+
+def _each_cause(rows: Iterable[tuple[CostRow, bool]]) -> Iterator[tuple[CostRow, bool]]:
+    for row, is_open in rows:
+        for part in _by_cause(row):
+            yield part, is_open
 
 
 def _shared(amount: Money, weights: Mapping[str, int]) -> Mapping[str, Money]:
@@ -272,12 +305,15 @@ def month_rows(
 
 @dataclass(frozen=True, slots=True)
 class BudgetMonth:
-    """A budget's month. ``ledger`` is None if the cluster was not read or has no such budget."""
+    """A budget's month. ``ledger`` is None if the cluster was not read or has no such budget. ``losses``: None unless
+    it is asked for causes.
+    """
 
     budget: str
     time_zone: str
     ledger: LedgerMonth | None
     sums: Sequence[tuple[SumKey, CostSum]]
+    losses: Losses | None = None
 
     @property
     def cost(self) -> Money:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -17,6 +18,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, moment
 from charterer.sentences import names, similar_names
 from charterer.tools.commands.costs.answer import (
+    CAUSE,
     LABEL,
     NAMESPACE,
     PURPOSE,
@@ -31,6 +33,7 @@ from charterer.tools.commands.costs.answer import (
 )
 from charterer.tools.commands.costs.document import COLUMNS, costs_csv, costs_document, costs_json, focus_csv
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, wall_clock
+from charterer.tools.commands.shared.lost import Losses
 from charterer.tools.commands.shared.options import MonthType, bounds, option_group, record_option
 from charterer.tools.commands.shared.output import announce_when_slow, emit
 
@@ -61,7 +64,7 @@ question_options = option_group(
         default="namespace",
         show_default=True,
         metavar="KEY,...",
-        help="Sum by namespace, class, user, label:KEY, pool, job or purpose; several with commas.",
+        help="Sum by namespace, class, user, label:KEY, pool, job, purpose or cause; several with commas.",
     ),
     click.option("--share-waste", is_flag=True, help="Share out what no job held to the jobs of its pool, by cost."),
     click.option("--recorded-only", is_flag=True, help="Only what is on record: the cluster is not read."),
@@ -94,6 +97,10 @@ def costs(ctx: click.Context, question: CostQuestion, output: str, focus: str | 
       charterer costs --month 2026-11 --by label:team,user
       charterer costs --month 2026-11 --by job,purpose
     \b
+    What was lost, by cause, by team and class:
+      charterer costs --by cause
+      charterer costs --by namespace,class,cause
+    \b
     For a spreadsheet, for finance:
       charterer costs --month 2026-11 --by namespace -o csv > november.csv
       charterer costs --month 2026-11 --focus 1.4 > focus.csv
@@ -113,17 +120,20 @@ def _check(ctx: click.Context, question: CostQuestion, focus: str | None) -> Non
             if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
                 raise click.UsageError(f"--focus prints every charge: leave {option} away")
     if question.share_waste:
-        if PURPOSE in question.by:
-            raise click.UsageError("with --share-waste no purpose is left to sum by: leave it away in --by")
+        for key in (PURPOSE, CAUSE):
+            if key in question.by:
+                raise click.UsageError(f"with --share-waste no {key} is left to sum by: leave it away in --by")
         if question.by == ("pool",):
             raise click.UsageError("a pool's sum has its waste already: leave --share-waste away, or add a key to --by")
     if not question.record:
-        lacking = [key for key in question.by if key not in (NAMESPACE, PURPOSE)]
+        known = (CAUSE, PURPOSE) if CAUSE in question.by else (NAMESPACE, PURPOSE)
+        lacking = [key for key in question.by if key not in known]
         asked = "--focus" if focus else "--recorded-only" if question.recorded_only else ""
         if asked or lacking:
             raise click.UsageError(
                 f"{asked or f'--by {lacking[0]}'} needs a record of costs, named by --record (the chart's "
-                "costRecord.place): without one a budget's status has namespaces and purposes of its last 62 days only"
+                "costRecord.place): without one a budget's status has namespaces and purposes of its last 62 days "
+                "only, and causes of all namespaces together"
             )
 
 
@@ -152,10 +162,12 @@ def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant
     record = CostRecord(question.record) if question.record else None
     budgets, zones, month = _asked(question, snapshot, record, now)
     sums = CostSums(question.by)
+    losses: dict[str, Losses] | None = defaultdict(Losses) if CAUSE in question.by else None
     if record is None:
-        _add_days(sums, month, budgets, snapshot)
+        _add_days(sums, losses, month, budgets, snapshot)
     else:
-        sums.add(month_rows(month, record.read([month], budgets), _open(snapshot, budgets)))
+        found_rows = month_rows(month, record.read([month], budgets), _open(snapshot, budgets))
+        sums.add(found_rows if losses is None else _lost_too(found_rows, losses))
         _check_labels(question.by, sums)
     if question.share_waste:
         sums.share_waste()
@@ -163,7 +175,7 @@ def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant
     return CostsAnswer(
         month,
         question.by,
-        sums.with_cause,
+        sums.with_cause and CAUSE not in question.by,
         question.share_waste,
         question.record,
         [
@@ -172,6 +184,7 @@ def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant
                 zones.get(name, "UTC"),
                 _ledger(name, month, snapshot),
                 [each for each in found if each[0].budget == name],
+                None if losses is None else losses.get(name, Losses()),
             )
             for name in budgets
         ],
@@ -193,12 +206,25 @@ def _this_month(zones: Collection[str], now: Instant) -> str:
     return f"{moment(now).astimezone(ZoneInfo(zone)):%Y-%m}"
 
 
-def _add_days(sums: CostSums, month: str, budgets: Sequence[str], snapshot: Snapshot | None) -> None:
+def _lost_too(rows: Iterable[tuple[CostRow, bool]], losses: dict[str, Losses]) -> Iterator[tuple[CostRow, bool]]:
+    """The rows, which are added to the losses of their budgets on the way."""
+    for row, is_open in rows:
+        losses[row.budget].add_row(row)
+        yield row, is_open
+
+
+def _add_days(
+    sums: CostSums, losses: dict[str, Losses] | None, month: str, budgets: Sequence[str], snapshot: Snapshot | None
+) -> None:
     """Add the days of the month that the budgets' statuses have."""
     for name, budget in ({} if snapshot is None else snapshot.budgets).items():
         if name in budgets and budget.balance is not None:
             start, end = bounds(month, budget.time_zone)
-            sums.add_days(name, [day for day in budget.balance.costs.days if start <= day.start < end])
+            days = [day for day in budget.balance.costs.days if start <= day.start < end]
+            sums.add_days(name, days)
+            if losses is not None:
+                for day in days:
+                    losses[name].add_day(day)
 
 
 def _open(snapshot: Snapshot | None, budgets: Sequence[str]) -> list[CostRow]:

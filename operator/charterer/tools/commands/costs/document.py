@@ -26,6 +26,7 @@ from charterer.tools.commands.costs.answer import (
     purpose,
 )
 from charterer.tools.commands.shared import output
+from charterer.tools.commands.shared.lost import losses_json, lost_blocks
 from charterer.tools.commands.shared.options import bounds
 from charterer.tools.commands.shared.output import JsonValue, copied, harmless, write_csv
 from charterer.tools.documents.document import (
@@ -44,8 +45,8 @@ from charterer.tools.documents.document import (
 
 
 _WITHOUT_RECORD: Final = (
-    "From the budgets' statuses, which have namespaces and purposes of the last 62 days. With a record of costs "
-    "(--record) there are also users, classes, labels and jobs, of any month."
+    "From the budgets' statuses, which have namespaces, purposes and causes of the last 62 days. With a record of "
+    "costs (--record) there are also users, classes, labels and jobs, of any month."
 )
 
 
@@ -73,6 +74,8 @@ def _budget_blocks(answer: CostsAnswer, found: BudgetMonth) -> Iterator[Block]:
         (TableColumn(""), TableColumn("DOLLARS", right=True), TableColumn("", elastic=True)),
         tuple(_totals(answer, found)),
     )
+    if found.losses is not None:
+        yield from lost_blocks(found.losses, causes=False)
 
 
 def _until(found: BudgetMonth) -> str:
@@ -101,7 +104,7 @@ def _row(answer: CostsAnswer, found: BudgetMonth, key: SumKey, each: CostSum) ->
     cost, whole = each.cost + each.waste, found.cost.micros
     return row(
         *("-" if cell is None else cell or "(none)" for cell in key.cells),
-        *([purpose(key.cause)] if key.cause is not None and PURPOSE not in answer.keys else []),
+        *([purpose(key.cause)] if answer.with_cause and key.cause and PURPOSE not in answer.keys else []),
         *([output.exact(each.cost), output.exact(each.waste)] if answer.shares_waste else []),
         output.exact(cost),
         output.percent(cost.micros / whole) if whole > 0 else "-",
@@ -200,6 +203,7 @@ def _budget(found: BudgetMonth) -> JsonValue:
         "opening": (ZERO if ledger is None else ledger.opening).decimal(),
         **copied(found, "onRecord stillOpen"),
         "notOnRecord": found.not_on_record.decimal() if known else None,
+        **({} if found.losses is None else {"losses": losses_json(found.losses)}),
     }
 
 

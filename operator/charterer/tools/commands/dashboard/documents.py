@@ -38,6 +38,7 @@ from charterer.tools.commands.plan.answer import PlanAnswer
 from charterer.tools.commands.plan.one_namespace import own_plan_json
 from charterer.tools.commands.plan.plan_json import plan_json
 from charterer.tools.commands.shared.leader import stopped_until_resumed
+from charterer.tools.commands.shared.lost import losses_json, losses_since
 from charterer.tools.commands.shared.one_namespace import OwnJobs
 from charterer.tools.commands.shared.output import JsonValue
 from charterer.tools.commands.shared.plan_report import plan_report
@@ -416,6 +417,7 @@ def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
         "since": format_instant(max(start, budget.created)),
         "aim": budget.aim.decimal(),
         "opening": opening_in(budget, start).decimal(),
+        "losses": losses_json(losses_since(budget, start)),
         "hourlyNow": current_rate(budget.id, snapshot.rentals.values()).decimal(),
         "days": [
             {

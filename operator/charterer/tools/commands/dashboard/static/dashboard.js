@@ -338,7 +338,8 @@ function frontier() {
 function costs() {
   const found = parts.costs, names = new Set(tree().map(([budget]) => budget.name)), keys = names.size > 1 ? ["budget", ...(found?.by ?? []).filter((key) => key !== "budget")] : found?.by ?? [];
   if (!names.size) return;
-  const rows = (found?.costs ?? []).filter((row) => names.has(row.budget) && (row.purpose == null || row.purpose === "job" || found.by.includes("purpose")));
+  const byPurpose = ["purpose", "cause"].some((key) => found?.by.includes(key));
+  const rows = (found?.costs ?? []).filter((row) => names.has(row.budget) && (row.purpose == null || row.purpose === "job" || byPurpose));
   const most = Math.max(...rows.map((row) => +row.dollars), 0.01);
   const bar = (amount) => {
     const made = el("div", { className: "bar" });
@@ -349,13 +350,24 @@ function costs() {
   const words = { job: "training", training: "training", starting: "nodes that start", idle: "idle GPUs", ending: "nodes that end", incompleteGang: "incomplete gangs", opening: "spent before (openingSpend)", uncounted: "not sorted yet" };
   const plans = [...names].map(planOf).filter(Boolean), causes = new Set(plans.flatMap((plan) => Object.keys(plan.spentFor)));
   const spent = [...causes].map((cause) => [cause, sum(plans, (plan) => plan.spentFor[cause])]).filter(([, amount]) => amount);
-  const whole = sum(spent, ([, amount]) => amount), asked = found?.by.includes("purpose") ? whole : sum(spent.filter(([cause]) => words[cause] === "training"), ([, amount]) => amount);
+  const whole = sum(spent, ([, amount]) => amount), asked = byPurpose ? whole : sum(spent.filter(([cause]) => words[cause] === "training"), ([, amount]) => amount);
   const later = found ? asked - sum(rows, (row) => row.dollars) : 0; // a record of costs is read again after minutes
   if (later >= 0.005) rows.push({ [keys[0]]: "since this was counted", dollars: later });
   $("costs-table").replaceChildren(table(`By ${keys.join(" and ")}`, [...keys.map((key) => [key]), ["Dollars", 1], ...(found?.record ? [["GPU-hours", 1]] : []), ["Compared"]],
     rows.map((row) => [...keys.map((key) => row[key] == null ? "–" : String(row[key])), dollars(+row.dollars), ...(found.record ? [row.gpuHours == null ? "–" : row.gpuHours.toFixed(1)] : []), bar(+row.dollars)])));
   $("waste-table").replaceChildren(table("This month, by what a node's time was paid for", [["For"], ["Dollars", 1], ["Share", 1]],
     spent.map(([cause, amount]) => [words[cause] ?? cause, dollars(amount), percent(amount / whole)])));
+  lost(tree().map(([budget]) => budget.losses));
+}
+
+// What was lost this month: a number, and each cause with what to do.
+function lost(losses) {
+  const all = sum(losses, (each) => each.spent), unknown = sum(losses, (each) => each.notReported), names = new Map();
+  for (const found of losses.flatMap((each) => each.causes)) names.set(found.cause, [...(names.get(found.cause) ?? []), found]);
+  const causes = [...names.values()].map((found) => [found[0], sum(found, (each) => each.dollars)]).sort(([, one], [, other]) => other - one);
+  $("lost-note").textContent = !all ? "" : `Lost this month: ${dollars(sum(losses, (each) => each.lost))}, ${percent(sum(losses, (each) => each.lost) / all)} of the ${dollars(all)} that machines cost.${unknown ? ` Of ${dollars(unknown)} it is not known: these jobs report nothing.` : ""}`;
+  $("lost-table").replaceChildren(...(causes.length ? [table("Lost this month, by cause", [["Cause"], ["Dollars", 1], ["Known"], ["To do"]],
+    causes.map(([found, amount]) => [found.cause, dollars(amount), found.known, found.toDo]))] : []));
 }
 
 // --- controls --------------------------------------------------------------------------------------------------------
