@@ -131,6 +131,7 @@ records_of_a_job = st.fixed_dictionaries(
         "invalid": texts,
         "progress": st.none() | progresses,
         "predicted": st.none() | amounts,
+        "predicted_end": st.none() | instants,
     }
 )
 experiences = st.builds(
@@ -143,6 +144,11 @@ experiences = st.builds(
     at=instants,
     arrivals=numbers,
     recent_arrivals=numbers,
+    complete=numbers,
+    cost_logs=st.floats(-1e6, 1e6),
+    cost_log_squares=numbers,
+    life_logs=st.floats(-1e6, 1e6),
+    life_log_squares=numbers,
 )
 past_periods = st.builds(PastPeriod, start=instants, spent=amounts, aim=st.none() | amounts)
 balances = st.builds(
