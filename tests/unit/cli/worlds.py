@@ -70,6 +70,7 @@ def charterer_over(
         "report",
         "explain.command",
         "explain.quote",
+        "run.command",
         "simulate",
         "predict",
         "costs.command",

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
+import yaml
 
 from charterer.api import decode
 from charterer.domain.ids import BudgetId, JobId
@@ -196,6 +197,23 @@ def test_no_time_that_cannot_be_read_is_taken(monkeypatch: pytest.MonkeyPatch) -
     result = charterer_over(busy(), monkeypatch)("quote", "-f", "-", "--by", "soon", stdin=JOB)
     assert result.exit_code == 1
     assert "'soon': write date and time with a zone, 2026-12-01T18:00:00Z" in result.stderr
+
+
+RUN = ("run", "--image", "acme/sft:1", "--no-code", "--name", "more", "-n", "team", "--profile", "sft", "--quote")
+
+
+def test_run_says_the_quote_first_and_keeps_it_with_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = charterer_over(steady(), monkeypatch)(*RUN, "--gpus", "8", "--dry-run", "--", "torchrun", "train.py")
+    assert told.exit_code == 0, told.stderr
+    assert "as the budget pays" in told.stderr
+    assert set(yaml.safe_load(told.stdout)["spec"]["quote"]) == {"at", "costLow", "costHigh", "endLow", "endHigh"}
+
+
+def test_run_with_a_quote_creates_no_job_that_cannot_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    charterer = charterer_over(steady(), monkeypatch)
+    told = charterer(*RUN, "--gpus", "8", "--max-cost", "0.01", "--", "torchrun", "train.py")
+    assert (told.exit_code, told.stdout) == (5, "")
+    assert "TrainingJob team/more cannot run: MaxCost." in told.stderr
 
 
 def test_explain_tells_quote_and_outcome_of_a_job_that_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
