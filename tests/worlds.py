@@ -119,21 +119,21 @@ class World(Declared):
                 self.rentals[rental] = replace(
                     self.rentals[rental], phase=RentalPhase.DRAINING, released_because=why.code, released=self.now
                 )
-            case Allocate(name, allocation, _, predicted):
+            case Allocate(name, allocation, _, predicted, predicted_end):
                 job = self.jobs[name]
                 if command.reason.code is ReasonCode.NO_GPU_WANTED:
                     job = with_session_over(with_report(job, job.progress))
                 moves = moves_with(job, command)
                 same = job.allocation is None or (allocation is not None and allocation.run == job.allocation.run)
                 replaced = job.replaced if same or job.allocation is None else (*job.replaced, job.allocation)
-                first = job.predicted or predicted
+                first, end = job.predicted or predicted, job.predicted_end or predicted_end
                 last = job.last_run if allocation is None else max(job.last_run, allocation.run)
                 changed = replace(job, allocation=allocation, replaced=replaced, last_run=last)
                 slow = command.reason.code is ReasonCode.SLOW_NODE
                 changed = replace(changed, nodes_replaced=job.nodes_replaced + slow)
                 if allocation is not None:
                     changed = with_run_given(changed)
-                self.jobs[name] = replace(changed, predicted=first, moves=moves)
+                self.jobs[name] = replace(changed, predicted=first, predicted_end=end, moves=moves)
 
     def _rented(self, command: Rent, at: Instant) -> None:
         quote = self.pools[command.pool].quote

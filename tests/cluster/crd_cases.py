@@ -25,6 +25,7 @@ def install_crds(plane: ControlPlane) -> ControlPlane:
     return plane
 
 
+_QUOTE: Json = {"at": "2026-01-30T12:00:00Z", "costLow": "10.5", "costHigh": "40"}
 POD_SPEC: Json = {"containers": [{"name": "trainer", "image": "acme/sft:1", "command": ["torchrun", "train.py"]}]}
 GPU_POD_SPEC: Json = {
     "containers": [{"name": "trainer", "image": "acme/sft:1", "resources": {"limits": {"nvidia.com/gpu": 1}}}]
@@ -199,6 +200,19 @@ CASES: tuple[Case, ...] = (
         "maxCost must be more than 0: a job that may cost nothing can never run",
         make("TrainingJob", maxCost="0.000001"),
         make("TrainingJob", maxCost="0.00"),
+    ),
+    Case(
+        "TrainingJob",
+        "endLow and endHigh belong together: a quote names both, or none where nobody knows when the job starts",
+        make("TrainingJob", quote=_QUOTE),
+        make("TrainingJob", quote={**_QUOTE, "endLow": "2026-01-31T12:00:00Z"}),
+    ),
+    Case(
+        "TrainingJob",
+        "quote is what was said before the job was submitted: it can be taken away, and neither added nor changed",
+        make("TrainingJob", "quoted"),
+        make("TrainingJob", "quoted", quote={**_QUOTE, "costHigh": "80"}),
+        before=make("TrainingJob", "quoted", quote=_QUOTE),
     ),
     Case(
         "GPUPool",

@@ -38,6 +38,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     ON_TARGET = "OnTarget"
     WITHIN_MAX_COST = "WithinMaxCost"
+    WITHIN_QUOTE = "WithinQuote"
     TEMPLATE_CURRENT = "TemplateCurrent"
     SLOW_WORKER = "SlowWorker"
     SLOW_NODE = "SlowNode"

@@ -35,6 +35,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "charterer.tools.commands.explain.command:explain",
         "Explain why a job has this many GPUs of this pool now.",
     ),
+    "quote": (
+        "charterer.tools.commands.explain.quote:quote",
+        "Show what a job would cost and when it would end, before it is submitted.",
+    ),
     "predict": (
         "charterer.tools.commands.predict:predict",
         "Show how long steps, checkpoints and start-ups of a class will take, before its first run.",

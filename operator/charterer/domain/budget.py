@@ -249,8 +249,10 @@ class ClassHistory:
 
     Sums over jobs with their weights at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their
     GPUs, and ``squares``, actual² / predicted. ``arrivals`` counts the same jobs by their age since creation,
-    ``recent_arrivals`` with a weight that halves in a week. ``since``: when the first of them was created. Floats,
-    because these are statistics that forget, not accounts.
+    ``recent_arrivals`` with a weight that halves in a week. ``since``: when the first of them was created. Of
+    the jobs that completed, ``complete`` in number, the sums of the logarithms of actual ÷ predicted and of their
+    squares: ``cost_logs`` and ``cost_log_squares`` of dollars, ``life_logs`` and ``life_log_squares`` of the seconds
+    since creation. Floats, because these are statistics that forget, not accounts.
     """
 
     jobs: float
@@ -261,6 +263,11 @@ class ClassHistory:
     at: Instant
     arrivals: float = 0.0
     recent_arrivals: float = 0.0
+    complete: float = 0.0
+    cost_logs: float = 0.0
+    cost_log_squares: float = 0.0
+    life_logs: float = 0.0
+    life_log_squares: float = 0.0
 
     def aged(self, at: Instant) -> ClassHistory:
         """The same sums with the weights of a later instant ``at``; unchanged if it is an earlier one."""
@@ -275,6 +282,11 @@ class ClassHistory:
             max(self.at, at),
             self.arrivals * weight,
             self.recent_arrivals * decay(passed, WEEK_SECONDS),
+            self.complete * weight,
+            self.cost_logs * weight,
+            self.cost_log_squares * weight,
+            self.life_logs * weight,
+            self.life_log_squares * weight,
         )
 
 

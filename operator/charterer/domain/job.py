@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
 from charterer.domain.interactive import Interactive
+from charterer.domain.job_quote import JobQuote
 from charterer.domain.money import ZERO, Money
 from charterer.domain.node_demands import NO_DEMANDS, NodeDemands
 from charterer.domain.option import Option
@@ -366,7 +367,8 @@ class Job:
     Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is
     planned for the job, and what it may need is kept. ``max_cost``: the most it may cost. ``target_completion``: when
     its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
-    GPUs; None before that. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
+    GPUs, and ``predicted_end``: its expected end, as of then; None before that. ``quote``: what its owner was told
+    before it was submitted. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
     ``earlier_cost``: of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the latest
     runs, in a row, that were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds
     no GPUs. ``template``: digest of it. ``group``: the pods that should train together, in a run that is resized in
@@ -417,6 +419,7 @@ class Job:
     max_cost: Money | None = None
     target_completion: Instant | None = None
     predicted: Money | None = None
+    predicted_end: Instant | None = None
     moves: tuple[Instant, ...] = ()
     earlier_cost: Money = ZERO
     start_failures: int = 0
@@ -436,6 +439,7 @@ class Job:
     adopted: Target | None = None
     demands: NodeDemands = NO_DEMANDS
     told_ready: ToldReady | None = None
+    quote: JobQuote | None = None
 
     def variant(self, name: str) -> Variant | None:
         """The one of its ways with that name; None where there is none, as after it was removed."""

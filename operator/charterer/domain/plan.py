@@ -123,13 +123,15 @@ class Release:
 class Allocate:
     """Write the job's allocation; None stops its runs and lets it queue.
 
-    ``predicted``: its expected cost from now on; recorded only if the job has no prediction yet.
+    ``predicted``: its expected cost from now on, and ``predicted_end``: when it is expected to end; recorded only if
+    the job has no prediction yet.
     """
 
     job: JobId
     allocation: Allocation | None
     reason: Reason
     predicted: Money | None = None
+    predicted_end: Instant | None = None
 
 
 _FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED, ReasonCode.SLOW_NODE})

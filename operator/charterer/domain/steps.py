@@ -48,7 +48,8 @@ class OpenPeriod:
 class CountedJob:
     """A finished job: the ``actual`` cost of its GPUs, and the one ``predicted`` when it first got some.
 
-    ``opening``: it waited for its budget, and is no arrival.
+    ``opening``: it waited for its budget, and is no arrival. ``predicted_end``: as of then, too; None where the job did
+    not complete, so that its end says nothing of how long such jobs take.
     """
 
     uid: str
@@ -58,6 +59,7 @@ class CountedJob:
     created: Instant
     finished: Instant
     opening: bool = False
+    predicted_end: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

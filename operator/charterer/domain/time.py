@@ -132,6 +132,11 @@ _DAYS = tuple(Weekday)
 _DAY_MINUTES = 1_440
 
 
+def weekday(time_zone: str, at: Instant) -> Weekday:
+    """The day of the week in that time zone."""
+    return _DAYS[moment(at).astimezone(ZoneInfo(time_zone)).weekday()]
+
+
 @dataclass(frozen=True, slots=True)
 class QuietHours:
     """From ``start`` to ``end``, in minutes after local midnight, on ``days`` (every day if it is empty).

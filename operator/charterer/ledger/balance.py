@@ -25,6 +25,7 @@ from charterer.domain.budget import (
     decay,
 )
 from charterer.domain.ids import BudgetId, ClassId, PoolId
+from charterer.domain.job_quote import log_ratio
 from charterer.domain.money import ZERO, Money, Price, apportion, total
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
@@ -56,6 +57,17 @@ def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
     predicted, actual = job.predicted.dollars, job.actual.dollars
     if predicted <= 0:
         return with_arrival
+    if job.predicted_end is not None:
+        expected, took = seconds_between(job.created, job.predicted_end), seconds_between(job.created, job.finished)
+        cost, life = log_ratio(actual, predicted), log_ratio(max(took, 0.0), max(expected, 0.0))
+        with_arrival = replace(
+            with_arrival,
+            complete=before.complete + 1.0,
+            cost_logs=before.cost_logs + cost,
+            cost_log_squares=before.cost_log_squares + cost**2,
+            life_logs=before.life_logs + life,
+            life_log_squares=before.life_log_squares + life**2,
+        )
     return replace(
         with_arrival,
         jobs=before.jobs + 1.0,

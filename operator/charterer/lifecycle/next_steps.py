@@ -241,7 +241,14 @@ def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:
     assert job.predicted is not None
     actual = job_cost(job, view.snapshot.rentals, view.snapshot.now)
     return CountedJob(
-        job.id, job.statistics, job.predicted, actual, job.created, job.finish.at, budget.is_opening(job.created)
+        job.id,
+        job.statistics,
+        job.predicted,
+        actual,
+        job.created,
+        job.finish.at,
+        budget.is_opening(job.created),
+        job.predicted_end if job.finish.done else None,
     )
 
 

@@ -255,6 +255,12 @@ COMPLETION_SECONDS = MetricSpec(
     (*_PAYER, "result"),
     "From a job's creation to its end, by result: complete or failed; observed at its end.",
 )
+QUOTES = MetricSpec(
+    "charterer_quotes_total",
+    MetricType.COUNTER,
+    (*_PAYER, "figure", "outcome"),
+    "Quotes of jobs that completed, by figure (cost or end) and outcome: held, or missed. Nine of ten should be held.",
+)
 RUNS_ENDED = MetricSpec(
     "charterer_runs_ended_total",
     MetricType.COUNTER,
@@ -350,6 +356,7 @@ OF_THE_PROCESS = (
     WAITING_SECONDS,
     RUNNING_SECONDS,
     COMPLETION_SECONDS,
+    QUOTES,
     RUNS_ENDED,
     NODE_WITHOUT_POD,
     PLAN_SECONDS,

@@ -65,8 +65,9 @@ class _JobInstruments:
         self._waiting = histogram(catalogue.WAITING_SECONDS)
         self._running = histogram(catalogue.RUNNING_SECONDS)
         self._completion = histogram(catalogue.COMPLETION_SECONDS)
-        ended = catalogue.RUNS_ENDED
+        ended, quotes = catalogue.RUNS_ENDED, catalogue.QUOTES
         self._ended = Counter(ended.name, ended.help, ended.labels, registry=registry)
+        self._quotes = Counter(quotes.name, quotes.help, quotes.labels, registry=registry)
 
     def started(self, budget: str, namespace: str, waited: float) -> None:
         self._waiting.labels(budget=budget, namespace=namespace).observe(waited)
@@ -77,6 +78,10 @@ class _JobInstruments:
     def finished(self, budget: str, namespace: str, result: str, ran: float, took: float) -> None:
         self._running.labels(budget=budget, namespace=namespace).observe(ran)
         self._completion.labels(budget=budget, namespace=namespace, result=result).observe(took)
+
+    def quoted(self, budget: str, namespace: str, figure: str, *, held: bool) -> None:
+        labels = {"budget": budget, "namespace": namespace, "figure": figure}
+        self._quotes.labels(**labels, outcome="held" if held else "missed").inc()
 
 
 class Metrics:

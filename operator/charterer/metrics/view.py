@@ -12,7 +12,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from charterer.domain.budget import Budget, Cause
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
-from charterer.domain.job_records import SessionState, session_state, spans
+from charterer.domain.job_quote import outcome
+from charterer.domain.job_records import SessionState, job_cost, session_state, spans
 from charterer.domain.money import total
 from charterer.domain.plan import Plan, SpendVerdict
 from charterer.domain.rental import Rental, RentalPhase
@@ -38,6 +39,9 @@ class JobTimesObserver(Protocol):
     def finished(self, budget: str, namespace: str, result: str, ran: float, took: float) -> None:
         """A job ended for good: ``complete`` or ``failed``."""
 
+    def quoted(self, budget: str, namespace: str, figure: str, *, held: bool) -> None:
+        """A job with a quote completed; ``figure``: ``cost`` or ``end``."""
+
 
 class JobTimes:
     """Compares each snapshot with the one before."""
@@ -55,9 +59,9 @@ class JobTimes:
         for name, job in snapshot.jobs.items():
             earlier = before.get(name)
             if earlier is not job and job.budget is not None:
-                self._compare(earlier, job)
+                self._compare(earlier, job, snapshot)
 
-    def _compare(self, earlier: Job | None, job: Job) -> None:
+    def _compare(self, earlier: Job | None, job: Job, snapshot: Snapshot) -> None:
         payer = (str(job.budget), self._label(job.namespace))
         started = first_start(job)
         if started is not None and (earlier is None or first_start(earlier) is None):
@@ -69,6 +73,11 @@ class JobTimes:
         if job.finish is not None and (earlier is None or earlier.finish is None):
             ran = sum(_seconds(start, end) for _, start, end in spans(job, job.finish.at))
             self._observer.finished(*payer, job.finish.kind.value.lower(), ran, _seconds(job.created, job.finish.at))
+            if job.quote is not None and job.finish.done:
+                came = outcome(job.quote, job_cost(job, snapshot.rentals, snapshot.now), job.finish.at)
+                self._observer.quoted(*payer, "cost", held=came.cost)
+                if came.end is not None:
+                    self._observer.quoted(*payer, "end", held=came.end)
 
 
 def first_start(job: Job) -> Instant | None:

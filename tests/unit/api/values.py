@@ -134,6 +134,7 @@ records_of_a_job = st.fixed_dictionaries(
         "invalid": texts,
         "progress": st.none() | progresses,
         "predicted": st.none() | amounts,
+        "predicted_end": st.none() | instants,
     }
 )
 experiences = st.builds(
@@ -146,6 +147,11 @@ experiences = st.builds(
     at=instants,
     arrivals=numbers,
     recent_arrivals=numbers,
+    complete=numbers,
+    cost_logs=st.floats(-1e6, 1e6),
+    cost_log_squares=numbers,
+    life_logs=st.floats(-1e6, 1e6),
+    life_log_squares=numbers,
 )
 _of_namespaces = st.dictionaries(
     names, st.tuples(amounts, st.dictionaries(st.sampled_from(JobTime), amounts, max_size=3)), max_size=3

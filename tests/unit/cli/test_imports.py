@@ -13,6 +13,7 @@ _COMMANDS = (
     "plan",
     "report",
     "explain",
+    "quote",
     "dashboard",
     "doctor",
     "drain",

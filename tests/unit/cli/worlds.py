@@ -65,7 +65,17 @@ def charterer_over(
     def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(replace(seen_of(world, *problems), limits=limits, stop=stop), world.now, NAMESPACE)
 
-    for command in ("plan.command", "report", "explain.command", "simulate", "predict", "costs.command", "notify"):
+    for command in (
+        "plan.command",
+        "report",
+        "explain.command",
+        "explain.quote",
+        "run.command",
+        "simulate",
+        "predict",
+        "costs.command",
+        "notify",
+    ):
         monkeypatch.setattr(f"charterer.tools.commands.{command}.read", read)
     for command in ("report", "simulate"):
         monkeypatch.setattr(f"charterer.tools.commands.{command}.read_others", lambda cluster: others)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import permutations
+from math import log
 
 import pytest
 
@@ -71,6 +72,23 @@ def test_jobs_count_as_arrivals_by_when_they_were_created() -> None:
     assert history.since == at(-16 * DAY)
     assert history.arrivals == pytest.approx(0.5 ** (14 / 30) + 0.5)
     assert history.recent_arrivals == pytest.approx(0.25 + 0.5 ** (30 / 7))
+
+
+def test_of_jobs_that_completed_it_is_remembered_how_far_cost_and_life_were_from_what_was_predicted() -> None:
+    twice_as_dear = replace(job("a", finished=200.0), created=at(0), predicted_end=at(100))
+    failed = job("b", finished=300.0)
+    history = count(balance(), twice_as_dear, failed).class_history[SFT]
+    assert (history.jobs, history.complete) == pytest.approx((2.0, 1.0), rel=1e-4)
+    sums = history.cost_logs, history.cost_log_squares, history.life_logs, history.life_log_squares
+    assert sums == pytest.approx((log(2.0), log(2.0) ** 2) * 2, rel=1e-4)
+    assert history.aged(at(HISTORY_HALF_LIFE_SECONDS)).complete == pytest.approx(0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize("actual", ["0", "1000000"])
+def test_a_job_that_went_wrong_counts_as_a_thousand_times_off_at_most(actual: str) -> None:
+    history = learn(None, replace(job("a", actual=actual), predicted_end=at(1e9)))
+    assert abs(history.cost_logs) == pytest.approx(log(1000.0))
+    assert history.life_logs == pytest.approx(-log(1000.0))
 
 
 def test_of_a_job_that_was_predicted_to_cost_nothing_only_its_coming_counts() -> None:

@@ -9,6 +9,7 @@ import pytest
 from charterer.domain.budget import Cause, Costs, JobTime
 from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Allocation, Finish, FinishKind, Job, Placement, RunOutcome, RunRecord
+from charterer.domain.job_quote import JobQuote
 from charterer.domain.money import Money
 from charterer.domain.option import Option
 from charterer.domain.rental import RentalPhase
@@ -61,6 +62,23 @@ def test_a_finished_job_counts_with_all_its_runs_and_its_whole_life() -> None:
     assert of(metrics, "charterer_job_completion_seconds_count", namespace="research", result="complete") == 1
     for outcome in ("interrupted", "complete"):
         assert of(metrics, "charterer_runs_ended_total", namespace="research", outcome=outcome) == 1
+
+
+def test_a_quote_is_held_or_missed_by_cost_and_by_end_once_its_job_completes() -> None:
+    metrics, said = Metrics(), JobQuote(NOW, Money(0), Money.parse("1000"), NOW, after(NOW, 600))
+    late = replace(PLACED, quote=said, finish=Finish(FinishKind.COMPLETE, after(NOW, 700), "Completed", ""))
+    without_end = replace(late, id=JobId("other"), quote=JobQuote(NOW, Money(1), Money(2)))
+    failed = replace(
+        late, id=JobId("bad"), finish=Finish(FinishKind.FAILED, after(NOW, 700), "BackoffLimitExceeded", "")
+    )
+    show(metrics, PLACED)
+    for _ in range(2):
+        show(metrics, late, without_end, failed)
+    name, where = "charterer_quotes_total", {"namespace": "research"}
+    assert of(metrics, name, **where, figure="cost", outcome="held") == 1
+    assert of(metrics, name, **where, figure="cost", outcome="missed") == 1
+    assert of(metrics, name, **where, figure="end", outcome="missed") == 1
+    assert of(metrics, name, **where, figure="end", outcome="held") is None
 
 
 def test_a_failed_run_and_a_failed_job_are_counted() -> None:

@@ -97,6 +97,7 @@ _DROPPED_AT_ONCE: Final = 8
 """Divisor of the number of entries: an eighth is left out at a time, so that few tries find what fits."""
 
 _Dollars = Annotated[float, Field(ge=0)]
+_Log = Annotated[float, Field(allow_inf_nan=False)]
 
 
 class ClassCostStatistics(PartOf[ClassHistory]):
@@ -107,6 +108,11 @@ class ClassCostStatistics(PartOf[ClassHistory]):
     at: Time
     arrivals: _Dollars = 0.0
     recent_arrivals: _Dollars = 0.0
+    complete: _Dollars = 0.0
+    cost_logs: _Log = 0.0
+    cost_log_squares: _Dollars = 0.0
+    life_logs: _Log = 0.0
+    life_log_squares: _Dollars = 0.0
 
 
 class BudgetStatistics(MachineContent):

@@ -41,6 +41,7 @@ from charterer.api.template import (
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.interactive import Interactive
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job_quote import JobQuote
 from charterer.domain.node_demands import NO_DEMANDS
 from charterer.domain.target import TargetRef
 
@@ -101,6 +102,31 @@ class TargetRefSpec(Mirror[TargetRef]):
     """True if it waits in a queue of Kueue, which starts and stops it."""
     sized: bool = False
     """True if it waits in a queue and has the annotation charterer.dev/gpus, so that its width is Charterer's."""
+
+
+# What the owner was told of cost and end before the job was submitted.
+
+
+class QuoteSpec(Mirror[JobQuote]):
+    """What `charterer quote` said of the job before it was submitted, for nine of ten cases."""
+
+    model_config = ruled(
+        Rule(
+            "has(self.endLow) == has(self.endHigh)",
+            "endLow and endHigh belong together: a quote names both, or none where nobody knows when the job starts",
+        ),
+    )
+
+    at: Time
+    """When it was said."""
+    cost_low: SpecAmount
+    """Dollars that the job costs at least, as status.cost counts them."""
+    cost_high: SpecAmount
+    """Dollars that it costs at most."""
+    end_low: Time | None = None
+    """When the job ends at the earliest. Absent: nobody knew when it would start."""
+    end_high: Time | None = None
+    """When it ends at the latest."""
 
 
 class ToldBottleneck(NamedTuple):
@@ -183,6 +209,11 @@ class TrainingJobSpec(PartOf[Job]):
             "oldSelf.targetRef)",
             "targetRef cannot be changed: Charterer makes a TrainingJob for each object that it adopts",
         ),
+        Rule(
+            "!has(self.quote) || (has(oldSelf.quote) && self.quote == oldSelf.quote)",
+            "quote is what was said before the job was submitted: it can be taken away, and neither added nor changed",
+            ".quote",
+        ),
     )
 
     gpus: GpuRange | None = None
@@ -242,6 +273,9 @@ class TrainingJobSpec(PartOf[Job]):
     target_completion_time: Annotated[Time | None, Named("target_completion")] = None
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
     the rest of the budget is shared. After that time the job is treated like any other."""
+    quote: QuoteSpec | None = None
+    """What `charterer quote` said of the job before it was submitted. Nothing is planned by it: at the job's end the
+    condition WithinQuote says how it came out. Absent: nobody asked."""
     interactive: InteractiveSpec | None = None
     """Makes the job interactive: it gets GPUs when they are asked for, and gives them back when they are not used. Its
     pods are the worker that computes, and its process ends with each session; it is never moved meanwhile. Absent: the

@@ -384,6 +384,8 @@ class TrainingJobRecord(PartOf[Job]):
     """The last progress report of the job's pods."""
     predicted: Amount | None = None
     """Dollars that the job was expected to cost when it was first given GPUs."""
+    predicted_end: Time | None = None
+    """When the job was expected to end when it was first given GPUs."""
     moves: Annotated[tuple[Time, ...], Field(max_length=MOVES_KEPT, json_schema_extra=ATOMIC)] = ()
     """Times at which the job was resized because that paid, in the 24 hours before the latest of them."""
     group: GroupStatus | None = None
@@ -464,9 +466,10 @@ class TrainingJobView(ApiModel):
     """When the options were compared."""
     conditions: Conditions = ()
     """Ready, Admitted, CapacityAvailable, PodsReady, Resizing, BudgetLimited, Complete, Failed, Suspended; with a
-    targetCompletionTime OnTarget, with a maxCost WithinMaxCost; while pods run with an older template
-    TemplateCurrent; while something holds the run up SlowWorker, SlowNode, InputStarved, SyncBound, CheckpointTooLong
-    or NotAdvancing; once it has failed for good, or cannot be read, Stalled."""
+    targetCompletionTime OnTarget, with a maxCost WithinMaxCost, at the end of a job with a quote WithinQuote; while
+    pods run with an older template TemplateCurrent; while something holds the run up SlowWorker, SlowNode,
+    InputStarved, SyncBound, CheckpointTooLong or NotAdvancing; once it has failed for good, or cannot be read,
+    Stalled."""
 
 
 class TrainingJobStatus(TrainingJobView, TrainingJobRecord):

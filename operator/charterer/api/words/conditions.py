@@ -88,6 +88,11 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "The job is expected to end before its `spec.maxCost` is spent.",
         "If False: raise `spec.maxCost`, or the job is stopped before its end.",
     ),
+    ConditionType.WITHIN_QUOTE: Meaning(
+        "The job, which is complete, cost as much and ended when its quote had said; the message has both. Absent "
+        "without `spec.quote`, and until the end.",
+        "If False: one quote in ten is missed by cost, and one by end. If more are: docs/cli.md, `charterer quote`.",
+    ),
     ConditionType.TEMPLATE_CURRENT: Meaning(
         "If False: pods run with an older template than the job's. Absent otherwise.",
         "The next run has the new template; suspend the job and resume it to begin that at once.",
@@ -204,6 +209,11 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Two budgets select one namespace; the message names it.", "Change `spec.namespaceSelector` of one of them."
     ),
     "Learned": Meaning("The speed of the class is learned from reports."),
+    "QuoteHeld": Meaning("The job cost as much, and ended when, its quote had said."),
+    "QuoteMissed": Meaning(
+        "Cost or end of the job lay outside its quote; the message has both. One in ten does, by each.",
+        "If it happens more often: see `charterer_quotes_total` (docs/metrics.md) and docs/cli.md, `charterer quote`.",
+    ),
     "LongerThanGrace": Meaning(
         "A pod that is stopped is killed before its checkpoint is written.",
         "Raise the template's `terminationGracePeriodSeconds`, or save faster (in parts, or asynchronously).",

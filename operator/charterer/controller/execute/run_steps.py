@@ -79,6 +79,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
         _placed(job, command, context),
         replaced=_replaced(job, command),
         predicted=job.predicted or command.predicted,
+        predicted_end=job.predicted_end or command.predicted_end,
         moves=moves_with(job, command),
         nodes_replaced=job.nodes_replaced + (command.reason.code is ReasonCode.SLOW_NODE),
     )

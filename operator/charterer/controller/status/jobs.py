@@ -25,6 +25,7 @@ from charterer.controller.status.conditions import condition
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.job import CANNOT_START, Finish, FinishKind, Job, ResizePolicy
+from charterer.domain.job_quote import outcome
 from charterer.domain.job_records import job_cost
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import ReasonCode, TargetOutlook, Verdict
@@ -125,8 +126,8 @@ _NOT_LIMITED = "NotLimited"
 
 
 def own_limits(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> tuple[Condition, ...]:
-    """The conditions of the limits that the job has; ``cost`` is what it has cost so far."""
-    limits = on_target(job, verdict, now), max_cost_condition(job, verdict, cost, now)
+    """The conditions of the limits that the job has, and of its quote; ``cost`` is what it has cost so far."""
+    limits = on_target(job, verdict, now), max_cost_condition(job, verdict, cost, now), within_quote(job, cost, now)
     return tuple(limit for limit in limits if limit is not None)
 
 
@@ -221,6 +222,30 @@ def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Inst
         f"all, including a reserve for an orderly stop, and spec.maxCost is {job.max_cost}: raise it"
     )
     return observed(False, ReasonCode.MAX_COST.value, message)
+
+
+QUOTE_HELD = "QuoteHeld"
+QUOTE_MISSED = "QuoteMissed"
+
+
+def within_quote(job: Job, cost: Money, now: Instant) -> Condition | None:
+    """Whether a complete job cost as much, and ended when, its quote had said; None without a quote, and for any other.
+
+    A job that failed says nothing of quotes, which are of jobs that complete.
+    """
+    quote, finish = job.quote, job.finish
+    if quote is None or finish is None or not finish.done:
+        return None
+    came = outcome(quote, cost, finish.at)
+    said = f"{quote.cost_low} to {quote.cost_high}"
+    if quote.end_low is not None and quote.end_high is not None:
+        said += f", and an end from {format_minute(quote.end_low)} to {format_minute(quote.end_high)}"
+    text = (
+        f"the job cost {cost} and ended {format_minute(finish.at)}; its quote of {format_minute(quote.at)} said {said}"
+    )
+    held = came.cost and came.end is not False
+    reason = QUOTE_HELD if held else QUOTE_MISSED
+    return condition(ConditionType.WITHIN_QUOTE, held, reason, text, now=now, generation=job.generation)
 
 
 def _later(target: Instant, ends: Instant) -> str:

@@ -14,7 +14,7 @@ from charterer.domain.plan import Allocate, Command, PoolVerdict, Reason, Reason
 from charterer.domain.reasons.fact import Fact
 from charterer.domain.reasons.waits import RoomAllotted
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, after
 from charterer.policy.actions.triage import JobTriage
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.budgets.solution import BudgetSolution
@@ -60,7 +60,10 @@ class Decisions:
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> Allocate:
         """Give the job its place."""
         allocation = Allocation(run, option.as_paid, _of_pods(placements, option, job.widths.each), self.solution.now)
-        given = self.places[job.id] = Allocate(job.id, allocation, why, self._predicted(job, option))
+        predicted = self._predicted(job, option)
+        cost = None if predicted is None else Money.of(predicted.paid_dollars)
+        end = None if predicted is None else after(self.solution.now, predicted.seconds)
+        given = self.places[job.id] = Allocate(job.id, allocation, why, cost, end)
         return given
 
     def stop(self, job: Job, why: Reason) -> None:
@@ -82,20 +85,17 @@ class Decisions:
             return False
         return key_of(found.option) == key_of(allocation.option)
 
-    def _predicted(self, job: Job, option: Option) -> Money | None:
-        """Expected cost of a job that never had GPUs if it starts on this option; None where that is not on its menu.
+    def _predicted(self, job: Job, option: Option) -> Projection | None:
+        """The way of a job that never had GPUs if it starts on this option; None where that is not on its menu.
 
-        At the price that is paid, as its cost is counted. κ is not in it: κ is learned from it. An interactive job has
-        no end, and so no cost up to that.
+        Its cost counts at the price that is paid. κ is not in it: κ is learned from it. An interactive job has no end,
+        and so no cost up to that.
         """
         assignment = None if job.last_run or job.interactive is not None else self.solution.assignment(job)
         if assignment is None:
             return None
         projections = assignment.values.entering(assignment.position(job))
-        dollars = next(
-            (projection.paid_dollars for projection in projections if key_of(projection.option) == key_of(option)), None
-        )
-        return None if dollars is None else Money.of(dollars)
+        return next((projection for projection in projections if key_of(projection.option) == key_of(option)), None)
 
 
 def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tuple[Placement, ...]:

@@ -40,7 +40,7 @@ the rules that were tried on traces with 15 to 100 % of slack this one was withi
 programming. It hardly depends on the two numbers (1 to 4)."""
 _LAST_STARTS = 2.0
 """Starts that a job on such nodes keeps beside its last interruption, before it goes to the end on others."""
-_LEAST, _MOST = 1e-9, 1e6
+ONLY_MONEY, ONLY_TIME = 1e-9, 1e6
 """Multiples of the dearest option's price a second at which only money, or only time, counts."""
 _HALVINGS = 16
 """Halvings of the range between those two: exact to 0.1 %."""
@@ -234,12 +234,12 @@ class _Paths:
     @property
     def least(self) -> float:
         """The worth at which only money counts."""
-        return _LEAST * max(self.menu.table.prices)
+        return ONLY_MONEY * max(self.menu.table.prices)
 
     @property
     def most(self) -> float:
         """The worth at which only time counts."""
-        return _MOST * max(self.menu.table.prices)
+        return ONLY_TIME * max(self.menu.table.prices)
 
     def end(self, worth: float) -> _End:
         """The end of the path that pays at that worth."""

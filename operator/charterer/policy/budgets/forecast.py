@@ -320,10 +320,10 @@ def _by_past_periods(
     could = min(_to_come(whole, pacing.seconds, path), pacing.aim)
     off = [max(spent * pacing.aim - pacing.aim, could - spent * pacing.aim, 0.0) for spent in past]
     squares = sum(miss**2 for miss in off) / variance if variance else 0.0
-    return (PRIOR_PERIODS + squares) / periods, _student(periods)
+    return (PRIOR_PERIODS + squares) / periods, student(periods)
 
 
-def _student(degrees: float) -> float:
+def student(degrees: float) -> float:
     """The quantile that ``_Z`` is of the normal distribution, of Student's (Abramowitz and Stegun 26.7.5)."""
     return _Z + (_Z**3 + _Z) / (4 * degrees) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * degrees**2)
 

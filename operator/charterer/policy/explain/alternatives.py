@@ -21,6 +21,7 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant
 from charterer.gpu_types import RelativeSpeed, may_use
 from charterer.policy.budgets.assignment import GroupAssignment
+from charterer.policy.budgets.deadline import ONLY_MONEY, ONLY_TIME
 from charterer.policy.budgets.solution import BudgetSolution, to_the_end
 from charterer.policy.options.menu import Menu
 from charterer.policy.options.option_value import JobPosition, OptionValues, Projection
@@ -173,6 +174,9 @@ _MOST = 20.0
 """A change by more than this factor is no answer to "what would have to change"."""
 
 
+_TO_BE_HAD = frozenset((NodeSource.HERE, NodeSource.READY, NodeSource.BOOTING, NodeSource.RENT, NodeSource.LEFT))
+
+
 class Rank(StrEnum):
     """How an option compares with the chosen one at the budget's rate."""
 
@@ -209,6 +213,11 @@ class Alternative:
     room_wait: float = 0.0
     held: str = ""
     empty: float = 0.0
+
+    @property
+    def can_begin(self) -> bool:
+        """Whether it is known when the job can begin there: its nodes are there or can be had, now or after a wait."""
+        return self.nodes in _TO_BE_HAD or self.launch_delay > 0.0 or self.room_wait > 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,6 +283,18 @@ class Comparison:
         """That of one budget."""
         placer, gate = Placer(solution, SharedNodes.of(solution.inputs)), MoveGate(solution)
         return cls(solution, placer, gate, WholeNodes.in_sight(solution, placer, gate))
+
+
+def extremes(job: Job, verdict: Verdict, budget: Comparison) -> tuple[Alternative, Alternative, Alternative] | None:
+    """The way that is best where only money counts, the planner's own, and the one where only time counts.
+
+    None where the job has no options.
+    """
+    weighing = _weighing(job, verdict, budget)
+    if weighing is None:
+        return None
+    dearest = max(weighing.assignment.group.menu.table.prices, default=0.0)
+    return weighing.best_at(ONLY_MONEY * dearest), weighing.own(), weighing.best_at(ONLY_TIME * dearest)
 
 
 def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) -> ComparedOptions:
@@ -349,6 +370,21 @@ class _Weighing:
         rows = [self.row(projection, here, worth) for projection in (here, *others)]
         rows.sort(key=lambda row: (row.dollars + row.empty, row.seconds, row.option.pool, row.option.gpus))
         return ComparedOptions(tuple(rows), len(projections))
+
+    def own(self) -> Alternative:
+        """The planner's own way."""
+        here = self.projections(self._values, self.position)[key_of(self._chosen)]
+        return self.row(here, here, self._values.worth)
+
+    def best_at(self, worth: float) -> Alternative:
+        """The best way where a second is worth so many dollars, of those that can be had; the planner's own if none."""
+        projections = self.projections(OptionValues(self._values.menu, worth), self.position)
+        here = projections[key_of(self._chosen)]
+        for projection in sorted(projections.values(), key=lambda each: self._total(each, worth)):
+            row = self.row(projection, here, worth)
+            if row.can_begin:
+                return row
+        return self.own()
 
     def projections(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Projection]:
         """From now to the end on every option, the chosen one included, as the planner counts it."""

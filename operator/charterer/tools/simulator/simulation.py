@@ -170,6 +170,7 @@ class PlannerPolicy(Policy):
                 case Allocate(job, allocation, why):
                     sim_job = world.jobs[job]
                     sim_job.predicted = sim_job.predicted or command.predicted
+                    sim_job.predicted_end = sim_job.predicted_end or command.predicted_end
                     sim_job.moves = moves_with(snapshot.jobs[job], command)
                     if allocation is None:
                         world.stop(sim_job, answer=why.code is ReasonCode.NO_GPU_WANTED)

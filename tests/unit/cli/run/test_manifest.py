@@ -15,8 +15,9 @@ import yaml
 
 from charterer.api import decode
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job_quote import JobQuote
 from charterer.domain.money import Money
-from charterer.domain.time import parse_instant
+from charterer.domain.time import after, parse_instant
 from charterer.tools.commands.run.manifest import GitSource, SubmittedJob, Volume, as_yaml, manifests, owned_by
 from tests.unit.api import values
 from tests.unit.cli.run.repository import git, repository, write
@@ -40,6 +41,16 @@ WORDS += ["ä\u2028", "two\nlines\n", " x"]
 def pod_of(asked: SubmittedJob) -> dict[str, Any]:
     pod: dict[str, Any] = manifests(asked)[0]["spec"]["template"]["spec"]
     return pod
+
+
+def test_a_quote_goes_with_the_job_as_the_schema_takes_it() -> None:
+    at = parse_instant("2026-06-16T00:00:00Z")
+    quote = JobQuote(at, Money.parse("10.25"), Money.parse("1040"), at, after(at, 3600.0))
+    job, _ = manifests(replace(ASKED, quote=quote))
+    assert job["spec"]["quote"]["costHigh"] == "1040.00"
+    raw = values.raw_job()
+    read = decode.training_job({**raw, "spec": {**job["spec"], "template": raw["spec"]["template"]}})
+    assert read.job.quote == quote
 
 
 def test_the_smallest_says_little_and_leaves_the_rest_to_the_schema() -> None:

@@ -11,6 +11,7 @@ from charterer.api.models.base import Condition
 from charterer.controller.status.publisher import viewed_objects
 from charterer.domain.ids import JobId
 from charterer.domain.job import Finish, FinishKind
+from charterer.domain.job_quote import JobQuote
 from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl
 from charterer.domain.time import Instant, after, moment
@@ -84,6 +85,25 @@ def test_a_job_on_a_faster_path_than_its_target_needs_is_expected_to_end_when_th
     left = plan(world.snapshot()).jobs[JOB].remaining_seconds
     assert left is not None
     assert told(world)[2].startswith(f"expected to end {minute(after(world.now, left))};")
+
+
+def test_the_end_of_a_job_with_a_quote_says_quote_and_outcome() -> None:
+    start = World().now
+    world = a_world(quote=JobQuote(start, Money.parse("10"), Money.parse("40"), start, after(start, 7200.0)))
+    assert shown(world, "WithinQuote") is None
+    end = Finish(FinishKind.COMPLETE, after(start, 3600.0), "Completed", "")
+    edit(world, finish=end, earlier_cost=Money.parse("12.5"))
+    said = "the job cost $12.50 and ended 2026-06-16T01:00Z; its quote of 2026-06-16T00:00Z said $10.00 to $40.00"
+    ends = f"{said}, and an end from 2026-06-16T00:00Z to 2026-06-16T02:00Z"
+    assert told(world, "WithinQuote") == ("True", "QuoteHeld", ends)
+    edit(world, earlier_cost=Money.parse("41"))
+    assert told(world, "WithinQuote")[:2] == ("False", "QuoteMissed")
+    edit(world, earlier_cost=Money.parse("12.5"), finish=replace(end, at=after(start, 7201.0)))
+    assert told(world, "WithinQuote")[:2] == ("False", "QuoteMissed")
+    edit(world, quote=JobQuote(start, Money.parse("10"), Money.parse("40")), finish=end)
+    assert told(world, "WithinQuote") == ("True", "QuoteHeld", said)
+    edit(world, finish=replace(end, kind=FinishKind.FAILED))
+    assert shown(world, "WithinQuote") is None
 
 
 def test_a_target_that_only_more_money_would_meet_says_so() -> None:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from charterer.api.models.base import Condition
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import PoolId
 from charterer.domain.job import Job
 from charterer.domain.option import Option
-from charterer.domain.plan import Allocate, BudgetVerdict, Limit, Plan, ReasonCode, Verdict
+from charterer.domain.plan import BudgetVerdict, Limit, Verdict
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.explain.alternatives import Alternatives, Comparison, JobNode, Rank, alternatives, job_node
 from charterer.policy.explain.ruled_out import RuledOut, ruled_out
 from charterer.policy.planner import plan
-from charterer.tools.commands.shared.plan_report import PlanReport
+from charterer.tools.commands.shared.plan_report import PlanReport, given
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +108,9 @@ def more_nodes(report: PlanReport, job: Job, options: Alternatives) -> Sequence[
         pods = [report.snapshot.pools[pool].nodes(option.takes) for option in wanted if option.pool == pool]
         if not pods or not verdict.short or verdict.limit is Limit.OPERATOR:
             continue
-        now = _given(report.plan, report.snapshot)
+        now = report.given
         for nodes in sorted({1, max(pods)}):
-            then = _given(plan(_with(report.snapshot, pool, nodes)), report.snapshot)
+            then = given(plan(_with(report.snapshot, pool, nodes)), report.snapshot)
             option = then.get(job.id)
             changed = option if option != now.get(job.id) else None
             if nodes == 1 or changed is not None:
@@ -127,21 +127,6 @@ def _with(snapshot: Snapshot, name: PoolId, nodes: int) -> Snapshot:
     live = sum(rental.pool == name and rental.phase is not RentalPhase.ENDED for rental in snapshot.rentals.values())
     larger = replace(pool, max_nodes=live + nodes, cooled=(), reached=None)
     return replace(snapshot, pools={**snapshot.pools, name: larger})
-
-
-def _given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
-    """The options of jobs that have GPUs, or get them now or as soon as nodes are ready."""
-    found = {job.id: job.allocation.option for job in snapshot.jobs.values() if job.allocation is not None}
-    for command in (*planned.commands, *planned.observed_commands):
-        if isinstance(command, Allocate):
-            if command.allocation is None:
-                found.pop(command.job, None)
-            else:
-                found[command.job] = command.allocation.option
-    for job, verdict in planned.jobs.items():
-        if verdict.option is not None and verdict.reason.code is ReasonCode.WAITING_FOR_NODE:
-            found[job] = verdict.option
-    return found
 
 
 def _names(jobs: Iterable[Job]) -> Sequence[str]:

@@ -287,8 +287,9 @@ def _part(pool: Pool) -> str:
 LIMITS: Final[Mapping[str, str]] = {
     ConditionType.ON_TARGET: "Its targetCompletionTime",
     ConditionType.WITHIN_MAX_COST: "Its maxCost",
+    ConditionType.WITHIN_QUOTE: "Its quote",
 }
-"""A job's own limits, by the type of their condition."""
+"""A job's own limits, and its quote, by the type of their condition."""
 TONES: Final[Mapping[str, Tone]] = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.CHANGED, Rank.WORSE: Tone.FAINT}
 """How an option is shown, by its rank."""
 
@@ -322,7 +323,7 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
         blocks += [Paragraph(f"Variant {unused.name} is no option: {unused.why}.") for unused in options.unused]
         blocks += _other_pools(explanation)
         blocks += _changes(explanation, options)
-    blocks += _ruled_out(explanation.ruled_out)
+    blocks += ruled_out_blocks(explanation.ruled_out)
     return Document(f"charterer explain {job.namespace}/{job.name}", tuple(blocks))
 
 
@@ -517,7 +518,7 @@ def _worth_showing(rows: Sequence[Alternative], gpu_types: Mapping[PoolId, str])
     return shown
 
 
-def _ruled_out(found: Sequence[RuledOut]) -> list[Block]:
+def ruled_out_blocks(found: Sequence[RuledOut]) -> list[Block]:
     """The options of a job that may have none of them."""
     if not found:
         return []

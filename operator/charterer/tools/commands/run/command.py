@@ -22,7 +22,7 @@ from charterer.domain.job import FinishKind, Job, ResizePolicy, Widths
 from charterer.domain.money import Money
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
-from charterer.domain.time import Instant, parse_instant
+from charterer.domain.time import Instant
 from charterer.sentences import count, names
 from charterer.tools.commands.logs import note, pods_by_run, print_pod, waits
 from charterer.tools.commands.run.manifest import (
@@ -36,9 +36,9 @@ from charterer.tools.commands.run.manifest import (
     owned_by,
     secret_variables,
 )
-from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options
-from charterer.tools.commands.shared.options import option_group
-from charterer.tools.commands.shared.output import FAILED
+from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options, read
+from charterer.tools.commands.shared.options import TimeType, option_group
+from charterer.tools.commands.shared.output import CANNOT_RUN, FAILED, screen_width, wants_colour, with_warnings
 
 # Prints what the pods of a job print, run after run, until the job has ended.
 
@@ -362,18 +362,6 @@ class _Dollars(click.ParamType[Money]):
         return amount
 
 
-class _Time(click.ParamType[Instant]):
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Instant:
-        if isinstance(value, int):
-            return Instant(value)
-        try:
-            return parse_instant(value)
-        except ValueError as error:
-            self.fail(f"{value!r}: write date and time with a zone, 2026-12-01T18:00:00Z ({error})", param, ctx)
-
-
 @dataclass(frozen=True, slots=True)
 class _Asked:
     """What the job is to have, as the command line says."""
@@ -409,7 +397,7 @@ _asked = option_group(
         help="How its width may change while it runs. Default: Never.",
     ),
     click.option("--max-cost", type=_Dollars(), help="Dollars that it may cost at most."),
-    click.option("--complete-by", type=_Time(), help="When it should be complete: 2026-12-01T18:00:00Z."),
+    click.option("--complete-by", type=TimeType(), help="When it should be complete: 2026-12-01T18:00:00Z."),
     click.option(
         "--env",
         type=_PairOf("NAME=VALUE", "=", "[A-Za-z_][A-Za-z0-9_]*", "a variable of its environment"),
@@ -434,6 +422,7 @@ _asked = option_group(
 @_asked
 @click.option("-n", "--namespace", help="Default: the context's.")
 @click.option("--dry-run", is_flag=True, help="Print the manifest, and create nothing.")
+@click.option("--quote", is_flag=True, help="First say what it costs and when it ends, and keep that with the job.")
 @click.option("-f", "--follow", is_flag=True, help="Print what its pods print until it has ended.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 @cluster_options
@@ -441,6 +430,7 @@ def run(
     asked: _Asked,
     namespace: str | None,
     dry_run: bool,
+    quote: bool,
     follow: bool,
     command: tuple[str, ...],
     cluster: ClusterOptions,
@@ -452,13 +442,15 @@ def run(
       charterer run --gpus 4..32 --resize Restart --volume checkpoints:/checkpoints -- torchrun train.py
       charterer run --gpus 1 --follow -- python train.py && echo complete
       charterer run --gpus 8 --dry-run -- torchrun train.py > job.yaml
+      charterer run --gpus 8 --quote -- torchrun train.py
 
     The files that git tracks in this directory and below go along as they are now (900 kB packed, at most), and the
     command runs among them. With --git the pods fetch a commit that was pushed, and with --no-code the image has the
     code.
 
-    It needs the right to create TrainingJobs and ConfigMaps in the namespace, which the role edit has. Exit code: 0, or
-    1 for an error; with --follow, 0 if the job is complete and 1 if it failed.
+    It needs the right to create TrainingJobs and ConfigMaps in the namespace, which the role edit has; --quote needs
+    those of `charterer quote`. Exit code: 0, or 1 for an error; with --follow, 0 if the job is complete and 1 if it
+    failed; with --quote, 5 if it cannot run: then nothing is created.
     """
     if asked.git is not None and asked.no_code:
         raise click.UsageError("--git and --no-code exclude each other: does the image have the code, or not?")
@@ -472,6 +464,8 @@ def run(
             "take it from a Secret by valueFrom.secretKeyRef"
         )
     told = _submission(asked, namespace, command, code if code is None or isinstance(code, GitSource) else code.content)
+    if quote:
+        told = _with_quote(cluster, told)
     if dry_run:
         found = without_defaults(told.image) if told.image else _defaults(cluster, namespace, told.image)
         click.echo(as_yaml(*manifests(replace(told, image=found.job, git_image=found.git))), nl=False)
@@ -506,6 +500,29 @@ def _submission(
         max_cost=asked.max_cost,
         complete_by=asked.complete_by,
     )
+
+
+def _with_quote(cluster: ClusterOptions, told: SubmittedJob) -> SubmittedJob:
+    """The job with its quote, which is printed on stderr. It ends the command if the job cannot run.
+
+    The planner is imported only here: it takes a second, and without a quote nothing is planned.
+    """
+    from charterer.tools.commands.explain.quote import quote_document, quoted
+    from charterer.tools.commands.shared.what_if import ManifestSource
+    from charterer.tools.documents.html import TextRenderer
+
+    reading = read(cluster)
+    namespace = told.namespace or reading.namespace
+    found = without_defaults(told.image) if told.image else _defaults(cluster, namespace, told.image)
+    complete = replace(told, namespace=namespace, image=found.job, git_image=found.git)
+    training_job, _ = manifests(complete)
+    source = ManifestSource("the command line", training_job)
+    given = quoted(cluster, reading, [source], namespace, None)
+    document = with_warnings(quote_document(given.answer), (reading.trouble, *given.warnings))
+    click.echo(TextRenderer(screen_width(), colour=wants_colour()).render(document).lstrip("\n"), nl=False, err=True)
+    if given.answer.exit_code == CANNOT_RUN:
+        raise click.exceptions.Exit(CANNOT_RUN)
+    return replace(complete, quote=given.answer.kept)
 
 
 def _name_for(command: Sequence[str]) -> str:

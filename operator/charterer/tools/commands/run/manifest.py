@@ -19,9 +19,11 @@ from urllib.parse import urlsplit
 import click
 import yaml
 
-from charterer.api.models.base import Json
+from charterer.api.models.base import Json, dump
+from charterer.api.models.trainingjob import QuoteSpec
 from charterer.api.names import API_VERSION
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
+from charterer.domain.job_quote import JobQuote
 from charterer.domain.money import Money
 from charterer.domain.time import Instant, format_second
 from charterer.sentences import count, names
@@ -335,6 +337,7 @@ class SubmittedJob:
     resize: ResizePolicy = ResizePolicy.NEVER
     max_cost: Money | None = None
     complete_by: Instant | None = None
+    quote: JobQuote | None = None
 
 
 def manifests(of: SubmittedJob) -> tuple[Json, Json | None]:
@@ -409,6 +412,8 @@ def _training_job(of: SubmittedJob, code_map: Json | None) -> Json:
         spec["maxCost"] = of.max_cost.written()
     if of.complete_by is not None:
         spec["targetCompletionTime"] = format_second(of.complete_by)
+    if of.quote is not None:
+        spec["quote"] = dump(QuoteSpec.from_domain(of.quote))
     spec["template"] = {"spec": _pod(of, code_map)}
     return {"apiVersion": API_VERSION, "kind": "TrainingJob", "metadata": _metadata(of, of.name), "spec": spec}
 

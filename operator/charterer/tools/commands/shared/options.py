@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from charterer.domain.time import Instant, instant, period_bounds
+from charterer.domain.time import Instant, instant, parse_instant, period_bounds
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -60,6 +60,24 @@ def record_option(**more: Any) -> Callable[[AnyCommand], AnyCommand]:
         help="The record of costs: a folder, s3://BUCKET/PREFIX, gs:// or az://. Default: $CHARTERER_COST_RECORD.",
         **more,
     )
+
+
+# Times as a person writes them.
+
+
+class TimeType(click.ParamType[Instant]):
+    """Date and time with a zone."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Instant:
+        """The instant."""
+        if isinstance(value, int):
+            return Instant(value)
+        try:
+            return parse_instant(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: write date and time with a zone, 2026-12-01T18:00:00Z ({error})", param, ctx)
 
 
 # Months as a person writes them, in a budget's time zone.

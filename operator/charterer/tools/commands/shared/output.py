@@ -123,9 +123,9 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 """A value that JSON and YAML can express."""
 
 FORMATS: Final = ("table", "json", "yaml")
-FAILED, CHANGES, FOUND, UNKNOWN = 1, 2, 3, 4
-"""Exit codes other than 0. Only ``plan --detailed-exitcode`` has CHANGES, as terraform's has, and only ``bill`` has the
-last two."""
+FAILED, CHANGES, FOUND, UNKNOWN, CANNOT_RUN, TOO_LATE = 1, 2, 3, 4, 5, 6
+"""Exit codes other than 0. Only ``plan --detailed-exitcode`` has CHANGES, as terraform's has, only ``bill`` FOUND and
+UNKNOWN, and only quotes have the last two."""
 
 _ANNOUNCE_AFTER_SECONDS = 1.0
 """Seconds of work after which a person at a terminal should see what is being done."""

@@ -28,7 +28,8 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.job import Job
 from charterer.domain.node_demands import AnyOf
-from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, Release, Rent
+from charterer.domain.option import Option
+from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, ReasonCode, Release, Rent
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.phrases import name as option_name
 from charterer.domain.snapshot import Snapshot
@@ -255,6 +256,11 @@ class PlanReport:
         return self._job_problems.get((job.namespace, job.name), ())
 
     @cached_property
+    def given(self) -> Mapping[JobId, Option]:
+        """The options of jobs that have GPUs, or get them now or as soon as nodes are ready."""
+        return given(self.plan, self.snapshot)
+
+    @cached_property
     def late_pools(self) -> Mapping[PoolId, LaunchWait]:
         """The pools whose next node is expected late."""
         return launch_waits(self.snapshot, rental_index(self.snapshot.rentals, Memo()))
@@ -281,6 +287,21 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
     )
     frontiers = {solution.budget.id: Frontier(solution) for solution in solutions}
     return PlanReport(snapshot, planned, solutions, actions, frontiers)
+
+
+def given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
+    """The options of jobs that have GPUs, or get them now or as soon as nodes are ready."""
+    found = {job.id: job.allocation.option for job in snapshot.jobs.values() if job.allocation is not None}
+    for command in (*planned.commands, *planned.observed_commands):
+        if isinstance(command, Allocate):
+            if command.allocation is None:
+                found.pop(command.job, None)
+            else:
+                found[command.job] = command.allocation.option
+    for job, verdict in planned.jobs.items():
+        if verdict.option is not None and verdict.reason.code is ReasonCode.WAITING_FOR_NODE:
+            found[job] = verdict.option
+    return found
 
 
 def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:

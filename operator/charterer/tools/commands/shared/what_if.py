@@ -427,6 +427,7 @@ def _job_of(new: Job, before: Job) -> Job:
         finish=before.finish,
         replaced=before.replaced,
         predicted=before.predicted,
+        predicted_end=before.predicted_end,
         interactive=_sessions_of(new.interactive, before.interactive),
     )
 

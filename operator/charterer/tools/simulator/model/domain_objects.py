@@ -66,6 +66,7 @@ def lasting_fields(
         "invalid": "",
         "runs": () if allocation is None else (_run(job, allocation, machines),),
         "predicted": job.predicted,
+        "predicted_end": job.predicted_end,
         "moves": job.moves,
         "group": None if allocation is None else _group(allocation),
         "resized_from": job.resized_from,
@@ -235,7 +236,8 @@ class SimLedger:
         assert budget.balance is not None
         assert job.predicted is not None
         cost, opening = job_cost(job, {}, now), budget.is_opening(job.created)
-        counted = CountedJob(job.id, job.statistics, job.predicted, cost, job.created, now, opening)
+        end = job.predicted_end
+        counted = CountedJob(job.id, job.statistics, job.predicted, cost, job.created, now, opening, end)
         balance = apply_count(budget.balance, CountJobs(budget.id, (counted,)))
         self._budget = replace(budget, balance=balance)
 

@@ -30,10 +30,10 @@ class SimJob:
     most that any run handed on to the next one. ``gpu_type``: of the present run. ``training_from``: end of its
     restart. ``version`` grows with each run and batch size, so that events of a former one can be told apart.
     ``batch``: total batch size of the training, 0 for the best one of each epoch. ``pace``: the part of the time in
-    which it trains and writes no checkpoint; one ends every ``cycle`` seconds from ``cycle_from`` on. ``predicted`` and
-    ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``, ``gpu_types``: as in the
-    JobResult. ``resized_from``: the allocation with which it trains until pods that join its run in place are ready.
-    ``session``: of an interactive job, which trains nothing and runs cells.
+    which it trains and writes no checkpoint; one ends every ``cycle`` seconds from ``cycle_from`` on. ``predicted``,
+    ``predicted_end`` and ``moves``: what the operator's planner wants remembered of the job (see Job). ``widths``,
+    ``gpu_types``: as in the JobResult. ``resized_from``: the allocation with which it trains until pods that join its
+    run in place are ready. ``session``: of an interactive job, which trains nothing and runs cells.
 
     ``devices``: the GPUs of its last run, and ``passes``: in which it does a step there; in a world in which jobs may
     share GPUs. ``keeps``: the part of its speed that it keeps beside its partners. ``held``: the GPUs that it holds,
@@ -64,6 +64,7 @@ class SimJob:
     finished: float | None = None
     gpu_seconds: dict[PoolId, float] = field(default_factory=dict)
     predicted: Money | None = None
+    predicted_end: Instant | None = None
     moves: tuple[Instant, ...] = ()
     widths: list[tuple[float, int]] = field(default_factory=list)
     gpu_types: list[tuple[float, str]] = field(default_factory=list)
