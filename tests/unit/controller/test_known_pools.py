@@ -19,7 +19,7 @@ RENAMED = make.pool(id=PoolId("renamed"), uid="u1", created=make.at(60), cloud=F
 def taken(*pools: Pool, **listing: str) -> dict[str, str]:
     """The pools that are taken and by whom; ``listing``: a machine that the cloud lists in a pool."""
     surveys = {PoolId(name): make.survey(make.instance(machine), pool=name) for name, machine in listing.items()}
-    machines = {name: machines_of(survey) for name, survey in surveys.items()}
+    machines = {name: machines_of(survey.instances) for name, survey in surveys.items()}
     found = first_come({pool.id: pool for pool in pools}, listed_twice(machines))
     assert list(found) == [pool.id for pool in pools]
     return {name: pool.taken_by for name, pool in found.items() if pool.taken_by is not None}
