@@ -9,6 +9,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -414,19 +415,25 @@ class _Program:
 
         self._claimants = claimants
         self._pools = pools
-        self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
-        ways = [claimants[number].ways[at] for number, at in self._columns]
-        kinds = {way[:2]: way for way in ways}
-        numbers = {kind: number for number, kind in enumerate(kinds, 1)}
+        known: dict[tuple[int, int | None], tuple[list[int], list[int], list[float], list[bool]]] = {}
+        kinds: dict[tuple[PoolId, int], int] = {}
+        for one in claimants:
+            if (id(one.ways), one.stays) not in known:
+                which = _worthwhile(one)
+                ways = [one.ways[at] for at in which]
+                numbers = [kinds.setdefault((way.pool, way.gpus), len(kinds) + 1) for way in ways]
+                values, stays = [way.value for way in ways], [at == one.stays for at in which]
+                known[id(one.ways), one.stays] = which, numbers, values, stays
+        each = [known[id(one.ways), one.stays] for one in claimants]
         waiting = [number for number, one in enumerate(claimants) if one.stays is None]
-        waits = np.zeros(len(waiting), dtype=np.int64)
+        self._columns = [(number, at) for number, (which, *_) in enumerate(each) for at in which]
         self._rows = _Rows(pools, kinds)
-        self._uses: list[Uses] = [(), *map(self._rows.uses, kinds.values())]
-        self._kinds = np.concatenate([np.array([numbers[way[:2]] for way in ways], dtype=np.int64), waits])
+        self._uses: list[Uses] = [(), *[self._rows.uses(Way(*kind, 0.0)) for kind in kinds]]
         self._owners = np.array([*(number for number, _ in self._columns), *waiting], dtype=np.int64)
-        self._values = np.concatenate([np.array([way.value for way in ways], dtype=np.float64), waits])
-        stays = [claimants[number].stays == at for number, at in self._columns]
-        self._as_it_is = np.array([*stays, *[True] * len(waiting)], dtype=bool)
+        self._kinds, self._values, self._as_it_is = (
+            np.array([*chain.from_iterable(found[part] for found in each), *[of_waits] * len(waiting)], dtype=kind)
+            for part, of_waits, kind in ((1, 0, np.int64), (2, 0.0, np.float64), (3, True, bool))
+        )
 
     def solve(self, work: int) -> Allotment:
         """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""

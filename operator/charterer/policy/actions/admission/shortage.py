@@ -372,7 +372,12 @@ def _allotted(
         for rental, gpus in (candidate.held or {}).items():
             free[pool][number[pool][rental]] += gpus
     wanted_for = sum(max(candidate.projections[0].seconds, LEAST) for candidate in waiting) / len(waiting)
-    claimants = tuple([_claimant(candidate, charges, wanted_for, number) for candidate in candidates])
+    alike: dict[tuple[int, float, float, int], Claimant] = {}
+    for one in looked_at:
+        if _likeness(one) not in alike:
+            alike[_likeness(one)] = _claimant(one, charges, wanted_for, number)
+    run = [_claimant(candidate, charges, wanted_for, number) for candidate in narrowable]
+    claimants = (*[alike[_likeness(one)] for one in looked_at], *run)
     answer = allocate(claimants, {pool: NodeRoom(size, tuple(free[pool])) for pool, size, _, _ in rooms}, _WORK)
     given = {
         candidate.job.id: candidate.projections[at].option
@@ -382,6 +387,11 @@ def _allotted(
     starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
     narrowed = {name: option for name, option in given.items() if name not in starts} if starts else {}
     return _Allotted(looked_at, answer, starts, narrowed)
+
+
+def _likeness(waiting: RoomCandidate) -> tuple[int, float, float, int]:
+    """Equal for jobs that wait to which all options are worth the same."""
+    return id(waiting.projections), waiting.worth, waiting.wait, id(waiting.moves)
 
 
 def _claimant(
