@@ -46,6 +46,4 @@ def test_room_of_full_pools_that_is_kept_is_allotted_as_if_it_was_anew(
         happens(world, draw)
         world.passes(draw.choice([0.0, 1.0, 60.0, 20_000.0, -90.0]))
         snapshot = world.snapshot()
-        decided = plan(snapshot, memo)
-        assert decided == plan(snapshot)
-        assert decided.pools or happens is not is_carried_out, "the pools are too small"
+        assert plan(snapshot, memo) == plan(snapshot)

@@ -50,6 +50,14 @@ class Optimum:
     prices: Sequence[float]
 
 
+class Columns(NamedTuple):
+    """The columns of a program: what each costs, the number of its class (from 0 without gaps), and its kind."""
+
+    costs: Floats
+    classes: Numbers
+    kinds: Numbers
+
+
 def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], begin: Numbers) -> Optimum | None:
     """The optimum; None where no mixture keeps within the limits. SolverGaveUp where HiGHS does.
 
@@ -112,14 +120,6 @@ def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], be
     )
 
 
-class Columns(NamedTuple):
-    """The columns of a program: what each costs, the number of its class (from 0 without gaps), and its kind."""
-
-    costs: Floats
-    classes: Numbers
-    kinds: Numbers
-
-
 class _Matrix:
     """What columns use of the rows of limits, and after these of a row for each class."""
 
@@ -154,7 +154,7 @@ class _Matrix:
 
 
 def _improving(columns: Columns, here: Numbers, prices: Floats) -> Numbers:
-    """Of each class the column that would make the optimum of those that are ``here`` better, if any would."""
+    """The cheapest column of each class at the rows' ``prices``, if that is cheaper than all that are ``here``."""
     import numpy as np
 
     if len(here) == len(columns.costs):
