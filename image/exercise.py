@@ -151,15 +151,17 @@ def keep_costs() -> None:
 
 def think() -> None:
     """A linear program by HiGHS, the rate of lost nodes, and a simulation in which the planner learns."""
+    import numpy as np
     from click.testing import CliRunner
 
     from charterer.cli.main import main
     from charterer.domain.pool import CapacityType, NodeLifetimes
     from charterer.domain.time import Instant
     from charterer.estimate.hazard import hazard
-    from charterer.policy.solve.linear_program import minimise
+    from charterer.policy.solve.linear_program import Columns, minimise
 
-    program = minimise([1.0, 3.0], [0, 0], [((0, 2.0),), ((0, 1.0),)], [1.5])
+    columns = Columns(np.array([1.0, 3.0]), np.array([0, 0]), np.array([0, 1]))
+    program = minimise(columns, [((0, 2.0),), ((0, 1.0),)], [1.5], columns.kinds)
     assert program is not None
     assert [round(fraction, 6) for fraction in program.fractions] == [0.5, 0.5], program
     assert hazard(NodeLifetimes(), [3.0], Instant(10**15), CapacityType.SPOT).high > 0.0

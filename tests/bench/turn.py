@@ -38,6 +38,7 @@ from charterer.controller.snapshot.observe import observe
 from charterer.controller.status.jobs import JobOptions
 from charterer.controller.status.publisher import viewed_objects
 from charterer.controller.status.view_writer import ViewWriter
+from charterer.controller.surveys import with_known_instances
 from charterer.domain.ids import RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import Money, Price
@@ -189,10 +190,12 @@ def narrow_world(jobs: int) -> World:
 # --- the loop's surroundings ------------------------------------------------------------------------------------------
 
 
-def state_of(world: World) -> ClusterState:
-    """The world as a store would hold it, with the clouds' surveys."""
+def state_of(world: World, before: ClusterState | None = None) -> ClusterState:
+    """The world as a store would hold it, with the clouds' surveys; what is as ``before`` is the same object."""
     services = {ObjectKey(job.namespace, job.name): job.id for job in world.jobs.values() if job.has_service}
-    return replace(seen_of(world), services=services, surveys=world.snapshot().surveys)
+    known = {} if before is None else before.surveys
+    surveys = {name: with_known_instances(survey, known.get(name)) for name, survey in world.snapshot().surveys.items()}
+    return as_stored(replace(seen_of(world), services=services, surveys=surveys), before)
 
 
 def uid_of(resource: str, name: str) -> str:
@@ -245,7 +248,7 @@ class Turns:
 
     async def turn(self) -> tuple[Plan, Mapping[str, float]]:
         """The plan, and the seconds of each part."""
-        self.state = as_stored(state_of(self.world), self.state)
+        self.state = state_of(self.world, self.state)
         times = [time.process_time()]
 
         def mark() -> None:

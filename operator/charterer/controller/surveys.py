@@ -116,7 +116,7 @@ class Backoff(Generic[Key]):
 
     def retain(self, keys: Collection[Key]) -> None:
         """Forget all other objects."""
-        for gone in self._pauses.keys() - set(keys):
+        for gone in [key for key in self._pauses if key not in keys]:
             del self._pauses[gone]
 
     def forget_ended(self, seconds: float) -> None:
@@ -156,9 +156,19 @@ def known_pools(
     return pools
 
 
-def machines_of(survey: Survey) -> frozenset[str]:
+def machines_of(instances: Sequence[Instance]) -> frozenset[str]:
     """The provider ids of the machines that the cloud lists."""
-    return frozenset([instance.provider_id for instance in survey.instances if instance.provider_id])
+    return frozenset([instance.provider_id for instance in instances if instance.provider_id])
+
+
+def with_known_instances(survey: Survey, before: Survey | None) -> Survey:
+    """The survey with the objects of the one before where instances are the same, and its tuple where all are."""
+    if before is None:
+        return survey
+    known = {instance: instance for instance in before.instances}
+    instances = tuple([known.get(instance, instance) for instance in survey.instances])
+    same = instances == before.instances
+    return replace(survey, instances=before.instances if same else instances)
 
 
 def listed_twice(machines: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, frozenset[str]]:
@@ -511,8 +521,9 @@ class Surveys:
         """Keep the survey unless that of a later question is there: two may cross. Clouds' clocks may be wrong."""
         if began >= self._answered.get(survey.pool, _NEVER):
             self._answered[survey.pool] = began
-            unlisted = self._unlisted.get(survey.pool)
-            self.latest[survey.pool] = survey if unlisted is None else unlisted.added_to(survey, self._clock())
+            unlisted, before = self._unlisted.get(survey.pool), self.latest.get(survey.pool)
+            told = survey if unlisted is None else unlisted.added_to(survey, self._clock())
+            self.latest[survey.pool] = with_known_instances(told, before)
 
     async def _quote(self, account: Guarded, pool: Pool) -> None:
         now = self._clock()

@@ -377,9 +377,9 @@ class LifecycleView:
                 ended = EndingRun(job.run_title(allocation.run), job.grace_seconds)
                 for placement in job.trusted(allocation):
                     ending[placement.rental].append(ended)
+        listed = {pool: survey.instances for pool, survey in snapshot.surveys.items()}
         instances = {
-            pool: memo.stable(_instances_by_id(survey), ("instances", pool))
-            for pool, survey in snapshot.surveys.items()
+            pool: memo.stable(by_id, ("instances", pool)) for pool, by_id in memo.each(_instances_by_id, listed).items()
         }
         nodes = memo(NodeIndex.of, snapshot.nodes, memo.stable(memo(rivals_of, snapshot.rentals), "rivals"))
         return cls(
@@ -485,8 +485,8 @@ def _rented(by_pool: Mapping[PoolId, Sequence[Rental]]) -> Mapping[str, Set[Pool
     return found
 
 
-def _instances_by_id(survey: Survey) -> Mapping[InstanceId, Instance]:
-    return {item.id: item for item in survey.instances}
+def _instances_by_id(instances: Sequence[Instance]) -> Mapping[InstanceId, Instance]:
+    return {item.id: item for item in instances}
 
 
 def _listed(

@@ -106,7 +106,7 @@ class Objects:
                 name: replace(pool, offering=self.surveys[name].offering) if name in self.surveys else pool
                 for name, pool in known.items()
             },
-            listed_twice({name: machines_of(survey) for name, survey in self.surveys.items()}),
+            listed_twice({name: machines_of(survey.instances) for name, survey in self.surveys.items()}),
         )
 
     def nodes(self) -> Mapping[NodeName, Node]:

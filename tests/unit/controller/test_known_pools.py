@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from charterer.clouds.fake import FakeGroup
 from charterer.cluster.store import ObjectKey
-from charterer.controller.surveys import first_come, known_pools, listed_twice, machines_of
+from charterer.controller.surveys import first_come, known_pools, listed_twice, machines_of, with_known_instances
 from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.domain.rental import Rental
@@ -19,7 +19,7 @@ RENAMED = make.pool(id=PoolId("renamed"), uid="u1", created=make.at(60), cloud=F
 def taken(*pools: Pool, **listing: str) -> dict[str, str]:
     """The pools that are taken and by whom; ``listing``: a machine that the cloud lists in a pool."""
     surveys = {PoolId(name): make.survey(make.instance(machine), pool=name) for name, machine in listing.items()}
-    machines = {name: machines_of(survey) for name, survey in surveys.items()}
+    machines = {name: machines_of(survey.instances) for name, survey in surveys.items()}
     found = first_come({pool.id: pool for pool in pools}, listed_twice(machines))
     assert list(found) == [pool.id for pool in pools]
     return {name: pool.taken_by for name, pool in found.items() if pool.taken_by is not None}
@@ -95,3 +95,14 @@ def _with_group(pool: Pool) -> dict[str, object]:
     offering = make.survey().offering
     named = type(offering)(offering.gpu_type, 4, "g.4", "z1", "account/g")
     return {"id": pool.id, "uid": pool.uid, "created": pool.created, "cloud": pool.cloud, "offering": named}
+
+
+def test_machines_that_a_cloud_lists_as_before_are_the_objects_of_before() -> None:
+    before = make.survey(make.instance("i1"), make.instance("i2"))
+    again = with_known_instances(make.survey(make.instance("i1"), make.instance("i2")), before)
+    assert again.instances is before.instances
+    more = make.survey(make.instance("i3"), make.instance("i1"), replace(make.instance("i2"), node=None))
+    found = with_known_instances(more, before)
+    assert found == more
+    assert [each in map(id, before.instances) for each in map(id, found.instances)] == [False, True, False]
+    assert with_known_instances(more, None) is more

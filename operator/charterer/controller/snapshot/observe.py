@@ -543,7 +543,8 @@ def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Poo
     refused = memo(refused_nodes, state.jobs)
     seen = memo(seen_traits, shown, state.rentals, refused, now // _MINUTE)
     offered = {name: with_offer(at_terms_of(pool, now), state, seen.get(name)) for name, pool in declared.items()}
-    machines = memo.stable(memo.each(machines_of, state.surveys), "machines")
+    listed = {name: survey.instances for name, survey in state.surveys.items()}
+    machines = memo.stable(memo.each(machines_of, listed), "machines")
     acting = first_come(offered, memo(listed_twice, machines))
     reached = with_correlated_launches(with_refusals_in_scope(acting, state.rentals.values()))
     return with_hazards(reached, state.rentals.values(), now, memo)

@@ -231,7 +231,8 @@ class BudgetPlan:
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
         """GPUs for a job, or why there are none (``Placer.claim``)."""
-        assignment, nodes = self.solution.assignment(job), self.placer.nodes
-        others = () if assignment is None else assignment.group.menu.options
-        fewest = min([nodes(each) for each in (option, *others) if each.pool == option.pool])
+        assignment, takes = self.solution.assignment(job), option.takes
+        if assignment is not None:
+            takes = min(takes, assignment.group.menu.table.narrowest.get(option.pool, takes))
+        fewest = self.snapshot.pools[option.pool].nodes(takes)
         return self.placer.claim(job, option, fewest, only_ready=only_ready, without=without)

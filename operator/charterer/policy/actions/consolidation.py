@@ -31,7 +31,7 @@ from charterer.policy.actions.triage import KeptRuns
 from charterer.policy.budgets.assignment import GroupAssignment
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import job_position, next_run
-from charterer.policy.nodes.placement import FreeNodes, kind
+from charterer.policy.nodes.placement import FreeNodes
 from charterer.policy.nodes.rentals import Occupant
 from charterer.policy.options.option_value import Projection
 from charterer.policy.options.pair_speeds import chooses_partner
@@ -99,7 +99,7 @@ class Consolidation:
             interchangeable = [
                 other
                 for other, price in per_gpu.items()
-                if price <= own and kind(offers[other]) == kind(offer) and other in selected
+                if price <= own and offers[other].kind == offer.kind and other in selected
             ]
             price = own.dollars_per_second * offer.gpus_per_node
             nodes = self._plan.placer.free_nodes(name)

@@ -138,33 +138,33 @@ class ForcedReleases:
         }
 
     def _of_staying(self) -> dict[RentalId, Reason]:
-        staying = self.staying
         why_all = self._why_all()
         if why_all is not None:
-            return {rental.id: why_all for rental in staying}
+            return {rental.id: why_all for rental in self.staying}
         ending = self._by_pool()
         terminating = [facts for group in self.solution.groups.values() for facts in group.terminating]
-        names = {rental.id for rental in staying}
-        ending |= self._given_up(
-            stuck_terminating(terminating, self.solution.inputs.rentals.rental_of, names, self._snapshot.now)
-        )
-        ending |= self._slow(names.difference(ending))
-        ending |= self._refusing(names.difference(ending))
-        return ending | self._over_hourly_limit(staying, ending)
+        if terminating:
+            rental_of, names = self.solution.inputs.rentals.rental_of, {rental.id for rental in self.staying}
+            ending |= self._given_up(stuck_terminating(terminating, rental_of, names, self._snapshot.now))
+        ending |= self._slow(ending)
+        ending |= self._refusing(ending)
+        return ending | self._over_hourly_limit(ending)
 
-    def _slow(self, staying: Iterable[RentalId]) -> dict[RentalId, Reason]:
+    def _slow(self, ending: Container[RentalId]) -> dict[RentalId, Reason]:
         """The nodes that held a run up and that nobody uses now: the next run would be held up as well."""
         used, slow = self.placer.capacity.used, self._snapshot.slow_nodes
-        why = reason(ReasonCode.SLOW_NODE, of.HeldUp())
-        return {rental: why for rental in staying if rental in slow and not used.get(rental, 0)} if slow else {}
+        why, staying = reason(ReasonCode.SLOW_NODE, of.HeldUp()), self.staying if slow else ()
+        idle = [rental.id for rental in staying if rental.id in slow and not used.get(rental.id, 0)]
+        return {rental: why for rental in idle if rental not in ending}
 
-    def _refusing(self, staying: Container[RentalId]) -> dict[RentalId, Reason]:
+    def _refusing(self, ending: Container[RentalId]) -> dict[RentalId, Reason]:
         """The nodes that refused a pod and that nobody uses now. While another job runs there, they take no new one."""
-        used = self.placer.capacity.used
+        used, refusing = self.placer.capacity.used, self.solution.inputs.refusing
+        staying = {rental.id for rental in self.staying} if refusing else ()
         return {
             rental: reason(ReasonCode.POD_REFUSED, of.RefusedPod(node.name, node.refused))
-            for rental, node in self.solution.inputs.refusing.items()
-            if rental in staying and not used.get(rental, 0)
+            for rental, node in refusing.items()
+            if rental in staying and rental not in ending and not used.get(rental, 0)
         }
 
     def _why_all(self) -> Reason | None:
@@ -201,11 +201,12 @@ class ForcedReleases:
                 self.again_at.append(doubt.given_up_at)
         return found
 
-    def _over_hourly_limit(
-        self, staying: Sequence[Rental], ending: Mapping[RentalId, Reason]
-    ) -> dict[RentalId, Reason]:
+    def _over_hourly_limit(self, ending: Mapping[RentalId, Reason]) -> dict[RentalId, Reason]:
         """The rentals by which the budget passes its own hourly limit beside those that are ``ending``."""
-        return _over_hourly_limit(self.placer.purse, staying, [*self._draining, *ending], self.placer.capacity.used)
+        purse, used = self.placer.purse, self.placer.capacity.used
+        if purse.max_hourly is None:
+            return {}
+        return _over_hourly_limit(purse, self.staying, [*self._draining, *ending], used)
 
 
 def end_over_parents_hourly_limits(

@@ -255,8 +255,7 @@ def _lost(plan: BudgetPlan) -> Counter[PoolId]:
     Their jobs want a node in a moment. A group of the cloud replaces a machine that died by itself: to end that one and
     to rent another would be paid twice.
     """
-    rentals = plan.snapshot.rentals
-    staying = frozenset().union(*(nodes.rentals.staying for nodes in plan.solution.nodes.values()))
+    rentals, staying = plan.snapshot.rentals, plan.solution.inputs.rentals.staying
     lost = {
         (facts.job.allocation.option.pool, place)
         for group in plan.solution.groups.values()

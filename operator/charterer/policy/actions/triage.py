@@ -219,8 +219,8 @@ class _Threats:
     def of(cls, ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> _Threats:
         """Those of all rentals."""
         threatened, ends = _threatened(inputs.rentals, inputs.snapshot), inputs.ends.near
-        staying = set().union(*[pool.staying for pool in inputs.rentals.by_pool.values()])
-        return cls(ending, threatened, ends, staying.difference(ending, threatened, ends, inputs.refusing))
+        unsafe = {*ending, *threatened, *ends, *inputs.refusing}
+        return cls(ending, threatened, ends, inputs.rentals.staying - unsafe if unsafe else inputs.rentals.staying)
 
     def stays(self, job: Job) -> Mapping[RentalId, float]:
         """For how many seconds the job stays on each node that ends soon; none where it is done before."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import sqrt
 from zlib import crc32
@@ -13,7 +13,7 @@ from charterer.domain.job import Job
 from charterer.domain.money import Money, Price, total
 from charterer.domain.option import Option
 from charterer.domain.time import Instant
-from charterer.incremental import Remember
+from charterer.incremental import Remember, directly
 from charterer.policy.budgets.demand import GroupDemand
 from charterer.policy.budgets.forecast import JobStream
 from charterer.policy.jobs.groups import NOTHING, CommittedCost, JobGroup
@@ -129,12 +129,13 @@ class CostCalibration:
 
 def calibrate(
     budget: Budget,
-    groups: Iterable[JobGroup],
+    groups: Collection[JobGroup],
     rentals: Iterable[PoolRentals],
     paid: Money,
     steady: Price,
     now: Instant,
     prepaid: frozenset[PoolId] = frozenset(),
+    remember: Remember = directly,
 ) -> CostCalibration:
     """From the balance's history and the jobs in sight.
 
@@ -149,9 +150,7 @@ def calibrate(
     learned = {class_id: cost_factor(history, NOTHING, usual) for class_id, history in known.items()}
     running: dict[ClassId, CommittedCost] = {}
     held = 0.0 if balance is None else balance.jobs_cost.dollars
-    used: set[RentalId] = set()
     for group in groups:
-        used |= group.working
         for facts, finish in group.finished:
             held += 0.0 if balance is not None and balance.counts(facts.job.id, finish.at) else facts.spent(now)
         for class_id, jobs in group.under_way.items():
@@ -170,14 +169,18 @@ def calibrate(
         cost_factors=cost_factors,
         overhead=_overhead(max(paid.dollars, 0.0), max(held, 0.0), prior),
         overhead_measured=held > 0.0 and paid.dollars > prior,
-        rate=Price(
-            sum([price for pool in rentals for name, price in pool.billed.items() if name in used])
-        ).dollars_per_second,
+        rate=remember(_billed, tuple(rentals), tuple([group.working for group in groups])).dollars_per_second,
         left=sum(committed.left for committed in running.values()),
         spread=sqrt(
             sum(cost_factors[class_id].squared_cv * committed.squares for class_id, committed in running.items())
         ),
     )
+
+
+def _billed(rentals: Sequence[PoolRentals], used: Sequence[frozenset[RentalId]]) -> Price:
+    """What those rentals cost that are among the ``used``."""
+    names = frozenset[RentalId]().union(*used)
+    return Price(sum([price for pool in rentals for name, price in pool.billed.items() if name in names]))
 
 
 def _overhead(paid: float, held: float, prior: float) -> float:

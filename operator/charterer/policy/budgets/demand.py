@@ -343,24 +343,6 @@ class GroupDemand:
         """Jobs a second that are counted on to come: none as long as that is assumed."""
         return 0.0 if self.basis is ArrivalsBasis.ASSUMED else self.arrivals
 
-    def coming(self, seconds: float) -> float:
-        """Arrivals a second that this period pays for. A job lives for ``seconds``.
-
-        Jobs that arrive within one life before the horizon's end count half.
-        """
-        horizon = self.horizon
-        return self.arrivals * (1.0 - seconds / 2.0 / horizon if seconds <= horizon else horizon / 2.0 / seconds)
-
-    def standing(self, seconds: float) -> float:
-        """The jobs in sight as a rate, if a new job takes ``seconds``.
-
-        Their remaining work is spread over the horizon, or over their remaining time if that is longer.
-        """
-        if not self.active:
-            return 0.0
-        left = seconds * self.in_sight / self.active
-        return self.in_sight / max(self.horizon, left)
-
     def held(self, seconds: float, kappa: float) -> float:
         """Jobs a second that hold GPUs, for ``seconds`` each.
 
@@ -381,13 +363,28 @@ class GroupDemand:
         ``kappa``, ``overhead``: dollars really paid for each of a job to come, of a job in sight (whose reports say
         what is left). ``coming``: jobs to come for each expected one.
         """
-        return dollars * (coming * kappa * self.coming(seconds) + overhead * self.standing(seconds))
+        return self._spends([(seconds, dollars)], coming * kappa, overhead)[0]
+
+    def _spends(self, points: Iterable[tuple[float, float]], come: float, overhead: float) -> list[float]:
+        """The same of several points. ``come``: dollars paid for each of a job to come.
+
+        Jobs that arrive within one life before the horizon's end count half. The remaining work of those in sight is
+        spread over the horizon, or over their remaining time if that is longer.
+        """
+        horizon, arrivals, in_sight, active = self.horizon, self.arrivals, self.in_sight, self.active
+        return [
+            dollars
+            * (
+                come * (arrivals * (1.0 - seconds / 2.0 / horizon if seconds <= horizon else horizon / 2.0 / seconds))
+                + (overhead * (in_sight / max(horizon, seconds * in_sight / active)) if active else 0.0)
+            )
+            for seconds, dollars in points
+        ]
 
     def demand(self, kappa: float, overhead: float, coming: float = 1.0) -> Demand:
         """The group as the solver sees it; for the arguments see ``spend``."""
         hull = self.hull
-        points = zip(hull.seconds, hull.money, strict=True)
-        spends = [self.spend(seconds, dollars, kappa, overhead, coming) for seconds, dollars in points]
+        spends = self._spends(zip(hull.seconds, hull.money, strict=True), coming * kappa, overhead)
         return Demand(hull.slopes, spends, 1.0, self.weight, self.most)
 
     def spend_at(self, corner: int, kappa: float, overhead: float, coming: float = 1.0) -> float:

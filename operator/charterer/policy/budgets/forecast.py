@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import exp, inf, log, sqrt
 from statistics import NormalDist
 
@@ -248,6 +249,12 @@ class CompoundPoisson:
             if stream.counted
         )
 
+    @cached_property
+    def _logarithms(self) -> tuple[float, float]:
+        """Variance and standard deviation of the logarithm of a job's dollars."""
+        variance = log(max(self.square / self.mean**2, 1.0 + _ALIKE))
+        return variance, sqrt(variance)
+
     @property
     def life(self) -> float:
         """Seconds over which a dollar of a job is spent."""
@@ -257,9 +264,7 @@ class CompoundPoisson:
         """Mean and mean square of the dollars that a job spends within ``seconds``."""
         if not self.mean or self.pace == inf:
             return self.mean, self.square
-        most = self.pace * seconds
-        variance = log(max(self.square / self.mean**2, 1.0 + _ALIKE))
-        deviation = sqrt(variance)
+        most, variance, deviation = self.pace * seconds, *self._logarithms
         at = (log(most / self.mean) + variance / 2) / deviation
         beyond = 1.0 - _NORMAL.cdf(at)
         first = self.mean * _NORMAL.cdf(at - deviation) + most * beyond
@@ -313,6 +318,8 @@ def _by_past_periods(
     ``past``: what each spent, as a fraction of its aim. A period that spent less than its aim deviated only as far as
     more could have been spent.
     """
+    if not past:
+        return 1.0, _student(PRIOR_PERIODS)
     whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0, unavoidable=0.0)
     path = _path(whole, pacing.seconds, bounds)
     variance = _variance(path, pacing.seconds, coming, 0.0)
@@ -330,14 +337,14 @@ def student(degrees: float) -> float:
 
 def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
     """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
-    step, balance = left / _STEPS, pacing.balance
+    step, balance, target = left / _STEPS, pacing.balance, pacing.target_rate
     path = []
     for number in range(_STEPS):
         pays_back = horizon(left - (number + 0.5) * step, pacing.carried_fraction)
-        wanted = pacing.target_rate + balance / pays_back
+        wanted = target + balance / pays_back
         commits = max(min(wanted, bounds.most), bounds.least)
         path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
-        balance += (pacing.target_rate - commits) * step
+        balance += (target - commits) * step
     return path
 
 

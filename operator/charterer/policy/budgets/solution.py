@@ -325,6 +325,8 @@ class BudgetSolution:
 
         Its target needs it, or its owner says it of an interactive job.
         """
+        if job.interactive is None and job.id not in self.deadline_needs:
+            return None
         assignment = self.assignment(job)
         worth = 0.0 if assignment is None else self.worth(job, assignment)
         if assignment is None or worth <= assignment.values.worth:
@@ -336,6 +338,8 @@ class BudgetSolution:
         the owner of an interactive job says.
         """
         need = self.deadline_needs.get(job.id)
+        if need is None and job.interactive is None:
+            return assignment.values.worth
         return max(assignment.values.worth, least_worth(job), 0.0 if need is None else need.worth)
 
     def queue_weight(self, job: Job) -> float:
@@ -549,7 +553,8 @@ def _pacing_and_calibration(
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     others = [here.rentals for pool, here in nodes.items() if pool not in snapshot.committed_pools]
     starting = total([inputs.memo(StartUps, each).paid(now) for each in others])
-    calibration = calibrate(budget, groups, others, ever - starting, steady, now, snapshot.ever_committed)
+    paid = ever - starting
+    calibration = calibrate(budget, groups, others, paid, steady, now, snapshot.ever_committed, inputs.memo)
     unavoidable = unavoidable_cost(groups, max(idle.seconds - idle.elapsed, 0.0))
     commitments = commitments_of(snapshot.committed_to(budget).values(), now)
     running = replace(

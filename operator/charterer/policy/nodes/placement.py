@@ -17,24 +17,19 @@ from charterer.domain.ids import BudgetId, InstanceId, PoolId, RentalId
 from charterer.domain.job import Job, Placement
 from charterer.domain.option import Option
 from charterer.domain.plan import ReasonCode
-from charterer.domain.pool import CapacityType, InstanceState, Survey
+from charterer.domain.pool import InstanceState, Survey
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import seconds_between
 from charterer.incremental import Remember, directly
 from charterer.policy.nodes.rentals import BudgetPool, HeldGpus, Holdings, KnownEnds, PoolNodes, by_rental
-from charterer.policy.options.market import Market, PoolOffer
+from charterer.policy.options.market import Market
 
 # Which nodes to rent for a width, where pools sell nodes of several sizes with the same GPUs.
 #
 # The marginal bill of a narrow job is its part of a node, whatever the node's size; what differs is how many GPUs a
 # new node would leave unused. So the smallest node that the job fits into is rented, and a job that fits into none
 # gets as few nodes as there can be.
-
-
-def kind(offer: PoolOffer) -> tuple[str, CapacityType, str]:
-    """The key of pools whose nodes differ by their size alone."""
-    return offer.gpu_type, offer.capacity_type, offer.resource
 
 
 def fit(option: Option, market: Market) -> tuple[int, int]:
@@ -49,11 +44,14 @@ def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option
     Those have its width on GPUs of its kind, and are as fast for no more money.
     """
     first = options[0]
+    kind = market.offers[first.pool].kind
+    if kind in market.of_one_size and not first.empty:
+        return options
     alike = [
         option
         for option in options
         if option.gpus == first.gpus and option.price <= first.price and option.speed >= first.speed
-        if kind(market.offers[option.pool]) == kind(market.offers[first.pool])
+        if market.offers[option.pool].kind == kind
     ]
     best = min(alike, key=lambda option: fit(option, market))
     return options if best is first else [best, *(option for option in options if option is not best)]
@@ -87,10 +85,12 @@ class NodesByFreeGpus:
         self._by_free = dict(remember(places_by_free, free, seconds))
         self._own: set[int] = set()
         self._counted: dict[int, int] = {}
+        self._gpus: int | None = None
 
     def put(self, rental: RentalId, free: int) -> None:
         """Add a node, or set how much of it is free (below zero where it is over-used)."""
         self._counted.clear()
+        self._gpus = None
         before, place = self.free.get(rental), (self.seconds.get(rental, inf), rental)
         if before is not None:
             places = self._own_places(before)
@@ -109,6 +109,13 @@ class NodesByFreeGpus:
         """The node with the least free GPUs that still has ``gpus``."""
         fitting = [free for free, names in self._by_free.items() if free >= gpus and names]
         return self._by_free[min(fitting)][0][1] if fitting else None
+
+    @property
+    def gpus(self) -> int:
+        """How many GPUs are free on all of them."""
+        if self._gpus is None:
+            self._gpus = sum([free * len(names) for free, names in self._by_free.items() if free > 0])
+        return self._gpus
 
     def whole_ones(self, size: int) -> int:
         """How many have at least ``size`` free GPUs."""

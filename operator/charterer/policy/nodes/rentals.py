@@ -72,10 +72,11 @@ def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
 
 @dataclass(frozen=True, slots=True)
 class RentalIndex:
-    """All rentals of a snapshot by budget and pool, and the rentals of all nodes."""
+    """All rentals of a snapshot by budget and pool, and by their nodes. ``staying``: live ones that do not drain."""
 
     by_pool: Mapping[BudgetPool, PoolRentals]
     rental_of: Mapping[NodeName, RentalId]
+    staying: frozenset[RentalId]
 
     def of(self, pool: PoolId) -> Sequence[PoolRentals]:
         """The rentals of a pool, by budget."""
@@ -89,7 +90,8 @@ def rental_index(rentals: Mapping[RentalId, Rental], memo: Memo) -> RentalIndex:
 
 def _index(by_pool: Mapping[BudgetPool, PoolRentals]) -> RentalIndex:
     by_pool = dict(sorted(by_pool.items()))
-    return RentalIndex(by_pool, _rental_of(by_pool.values()))
+    staying = frozenset[RentalId]().union(*[rentals.staying for rentals in by_pool.values()])
+    return RentalIndex(by_pool, _rental_of(by_pool.values()), staying)
 
 
 def _budget_pool(rental: Rental) -> BudgetPool:
@@ -465,13 +467,14 @@ def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: 
     balance = budget.balance
     start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
     folded: frozenset[str] = frozenset() if balance is None else balance.folded
-    paid = [
-        remember(rental_meter, pool, folded & {rental.uid for rental in pool.rentals}, start).paid(now)
-        for pool in pools
-    ]
+    paid = [remember(rental_meter, pool, _folded_of(pool, folded), start).paid(now) for pool in pools]
     in_period = opening_in(budget, start) + total(since for since, _ in paid)
     ever = total(ever for _, ever in paid)
     return (in_period, ever) if balance is None else (balance.settled + in_period, balance.lifetime + ever)
+
+
+def _folded_of(pool: PoolRentals, folded: frozenset[str]) -> frozenset[str]:
+    return frozenset([rental.uid for rental in pool.rentals if rental.uid in folded]) if folded else folded
 
 
 class StartUps:

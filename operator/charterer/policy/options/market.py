@@ -223,6 +223,9 @@ class MenuKey(NamedTuple):
         )
 
 
+NodeKind = tuple[str, CapacityType, str]
+
+
 class PoolOffer(NamedTuple):
     """A pool's offer. ``price``: of a node, as it is decided by; None where it has no quote. ``gpus_per_node``: 0 where
     it has no offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node
@@ -243,6 +246,11 @@ class PoolOffer(NamedTuple):
     hazard: NodeHazard | None = None
     paid: Price | None = None
     gave_nodes: bool = False
+
+    @property
+    def kind(self) -> NodeKind:
+        """The key of pools whose nodes differ by their size alone."""
+        return self.gpu_type, self.capacity_type, self.resource
 
 
 def pool_offer(pool: Pool) -> PoolOffer:
@@ -265,9 +273,13 @@ def pool_offer(pool: Pool) -> PoolOffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """The offers of pools, by name; the same object for as long as nothing changes by which jobs choose."""
+    """The offers of pools, by name; the same object for as long as nothing changes by which jobs choose.
+
+    ``of_one_size``: kinds of nodes of which there is one size only.
+    """
 
     offers: Mapping[PoolId, PoolOffer]
+    of_one_size: frozenset[NodeKind]
 
     def without(self, pools: Collection[PoolId]) -> Market:
         """The market if these pools were closed."""
@@ -291,7 +303,11 @@ class Market:
 
 def market(offers: Iterable[PoolOffer]) -> Market:
     """The market of some pools."""
-    return Market({offer.pool: offer for offer in offers})
+    by_name = {offer.pool: offer for offer in offers}
+    sizes: dict[NodeKind, set[int]] = {}
+    for offer in by_name.values():
+        sizes.setdefault(offer.kind, set()).add(offer.gpus_per_node)
+    return Market(by_name, frozenset([kind for kind, found in sizes.items() if len(found) == 1]))
 
 
 def market_of(pools: Mapping[PoolId, Pool], remember: Remember) -> Market:

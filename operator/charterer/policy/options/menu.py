@@ -6,6 +6,9 @@ from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, replace
+from itertools import groupby
+from math import inf
+from operator import itemgetter
 from types import MappingProxyType
 
 from charterer.domain.ids import ClassId, PoolId, Rate
@@ -55,35 +58,42 @@ _DEARER = 4.0
 """Multiple of the price of GPUs as fast up to which a pool's price counts: spot nodes cost a quarter or more."""
 
 
-def default_ceiling(options: Iterable[Option], preferred: int) -> Rate:
-    """Dollars that a second of a job of weight 1 may cost where its budget does not say; 0 without options."""
-    return Rate(FACTOR * preferred * max(_counted_prices(options, preferred).values(), default=0.0))
+def default_ceiling(prices: Mapping[PoolId, float], preferred: int) -> Rate:
+    """Dollars that a second of a job of weight 1 may cost where its budget does not say; 0 without pools."""
+    return Rate(FACTOR * preferred * max(prices.values(), default=0.0))
 
 
-def usual_dollars(options: Sequence[Option], preferred: int) -> float:
-    """Dollars for a second's work of the reference option at its cheapest width, in the pool where that is dearest."""
-    prices = _counted_prices(options, preferred)
+def usual_dollars(options: Sequence[Option], prices: Mapping[PoolId, float]) -> float:
+    """Dollars for a second's work of the reference option at its cheapest width, in the pool where that is dearest.
+
+    ``prices``: c', by pool.
+    """
     least: dict[PoolId, float] = {}
     for option in options:
-        dollars = prices[option.pool] * option.takes / option.speed
-        least[option.pool] = min(dollars, least.get(option.pool, dollars))
+        pool = option.pool
+        dollars = prices[pool] * option.takes / option.speed
+        if pool not in least or dollars < least[pool]:
+            least[pool] = dollars
     return max(least.values(), default=0.0)
 
 
-def _counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId, float]:
-    """c', dollars a second of a GPU."""
+def counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId, float]:
+    """c', dollars a second of a GPU, by pool."""
     asked: dict[PoolId, Option] = {}
     for option in options:
         other = asked.get(option.pool)
         if other is None or abs(option.gpus - preferred) < abs(other.gpus - preferred):
             asked[option.pool] = option
-    gpus = {
-        pool: (each.paid_price.dollars_per_second / each.takes, each.speed / each.gpus) for pool, each in asked.items()
-    }
-    return {
-        pool: min(price, _DEARER * min(other for other, fast in gpus.values() if fast >= speed))
-        for pool, (price, speed) in gpus.items()
-    }
+    gpus = [
+        (each.speed / each.gpus, each.paid_price.dollars_per_second / each.takes, pool) for pool, each in asked.items()
+    ]
+    counted: dict[PoolId, float] = {}
+    cheapest = inf
+    for _, alike in groupby(sorted(gpus, reverse=True), key=itemgetter(0)):
+        prices = [(pool, price) for _, price, pool in alike]
+        cheapest = min(cheapest, *[price for _, price in prices])  # of those as fast or faster
+        counted |= {pool: min(price, _DEARER * cheapest) for pool, price in prices}
+    return counted
 
 
 _NONE: QuarantinedWidths = frozenset()
@@ -166,8 +176,12 @@ def build_menu(
     stages_of = [candidate.stages for candidate in chosen if candidate.known]
     rigid = key.least == key.most and not key.variants
     if measure is not None and stages_of:
-        own = [stages[0] for stages in stages_of if not stages[0].variant] or [stages[0] for stages in stages_of]
-        usual = usual_dollars(_of_givers([stages[0] for stages in stages_of], market), key.preferred)
+        firsts = [stages[0] for stages in stages_of]
+        own, priced = [option for option in firsts if not option.variant] or firsts, _of_givers(firsts, market)
+        prices = counted_prices(priced, key.preferred)
+        usual = usual_dollars(priced, prices)
+        if len(own) < len(firsts):
+            prices = counted_prices(_of_givers(own, market), key.preferred)
         if key.tries and explore:
             stages_of += _to_try(key, others, stages_of, market)
         stages = tuple(zip(*stages_of, strict=True))
@@ -176,7 +190,7 @@ def build_menu(
         resize = (profile or measure).resize_seconds
         in_place = InPlaceResize(resize, nodes, key.fewest_pods) if key.fewest_pods else None
         table = OptionTable.of(stages, restart, in_place)
-        ceiling = default_ceiling(_of_givers(own, market), key.preferred)
+        ceiling = default_ceiling(prices, key.preferred)
         return Menu(stages, until, (), True, rigid, table, ceiling, usual)
     options = [candidate.stages[0] for candidate in chosen]
     widest = max([option.gpus for option in options], default=0)
@@ -184,7 +198,8 @@ def build_menu(
     narrower = tuple(option for option in options if option.gpus < widest)
     table = OptionTable.of((widest_options,), restart)
     priced = _of_givers(widest_options, market)
-    ceiling, usual = default_ceiling(priced, key.preferred), usual_dollars(priced, key.preferred)
+    prices = counted_prices(priced, key.preferred)
+    ceiling, usual = default_ceiling(prices, key.preferred), usual_dollars(priced, prices)
     return Menu((widest_options,), (1.0,), narrower, False, rigid, table, ceiling, usual)
 
 

@@ -156,14 +156,13 @@ class OptionValues:
 
     def _entering(self, position: JobPosition) -> list[Projection]:
         to_go, options = self._to_go(position)
-        found: list[Projection] = []
-        for at, option in enumerate(options):
-            money, time = to_go.point(at)
-            money, time = money + option.entry_cost.dollars, time + option.entry_seconds
-            found.append(Projection(option, time, money, self.worth * time + money))
-        return sorted(
-            found, key=lambda end: (end.total_cost, end.dollars, end.seconds, end.option.pool, end.option.gpus)
-        )
+        money, seconds = to_go.points()
+        dollars = [paid + option.entry_cost.dollars for paid, option in zip(money, options, strict=True)]
+        seconds = [time + option.entry_seconds for time, option in zip(seconds, options, strict=True)]
+        totals = [self.worth * time + paid for time, paid in zip(seconds, dollars, strict=True)]
+        places = [(option.pool, option.gpus) for option in options]
+        order = sorted(zip(totals, dollars, seconds, places, range(len(options)), strict=True))
+        return [Projection(options[at], time, paid, total) for total, paid, time, _, at in order]
 
     def staying(self, here: Option, position: JobPosition) -> Projection:
         """The projection of a job that runs on ``here``."""

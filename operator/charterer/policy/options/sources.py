@@ -142,6 +142,7 @@ def candidates(key: MenuKey, market: Market, curves: Curves) -> Iterator[Candida
     class reported anything, none above ``TRIAL_STEP`` times that.
     """
     speeds_of: dict[tuple[str, int], Sequence[float]] = {}
+    widths_of: dict[tuple[str, int, int, int | None], Sequence[tuple[int, int]]] = {}
     offers = market.open_to(key)
     assumed: Mapping[str, RelativeSpeed] = {}
     unproven = curves.profile is not None and curves.profile.unproven
@@ -149,10 +150,15 @@ def candidates(key: MenuKey, market: Market, curves: Curves) -> Iterator[Candida
     limits = dict(key.limits)
     for offer, price in offers:
         pods = limits.get(offer.pool)
-        for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes, pods):
-            width, takes = (offer.gpu_type, gpus), taken(gpus, offer.gpus_per_node, key.each, pods)
-            if gpus > most or takes is None:
-                continue
+        alike = offer.gpu_type, offer.gpus_per_node, offer.max_nodes, pods
+        if alike not in widths_of:
+            widths_of[alike] = [
+                (gpus, needs)
+                for gpus in offered_widths(offer.gpu_type, offer.gpus_per_node, key.widths, offer.max_nodes, pods)
+                if gpus <= most and (needs := taken(gpus, offer.gpus_per_node, key.each, pods)) is not None
+            ]
+        for gpus, takes in widths_of[alike]:
+            width = offer.gpu_type, gpus
             if width not in speeds_of:
                 speeds_of[width] = curves.speeds(*width)
             lost = None if offer.hazard is None else _interruptions(offer, gpus, takes, curves, speeds_of[width])

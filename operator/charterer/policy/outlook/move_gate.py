@@ -133,6 +133,11 @@ class MoveGate:
             or self._moved_lately(job, values, to.option)
         )
 
+    def free(self, job: Job) -> bool:
+        """Whether nothing can hold the job but what holds it wherever it would go (``closed``)."""
+        joined = job.group is None or job.group.withdrawn_at is None
+        return joined and not job.moves and job.max_cost is None and job.target_completion is None
+
     def withdrawn(self, job: Job, to: Option) -> Hold | None:
         """Whether the job is not to be widened yet, because pods that were to join it did not."""
         group, here = job.group, job.allocation

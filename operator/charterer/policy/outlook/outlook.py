@@ -320,6 +320,8 @@ class Outlook:
         self._placer = placer
         self._snapshot = solution.inputs.snapshot
         self._alone = sum([len(group.waiting) for group in solution.groups.values()]) <= 1
+        self._options: dict[int, tuple[Sequence[Projection], Sequence[Option]]] = {}
+        self._start_up_costs: dict[tuple[int, float], tuple[Sequence[float], float]] = {}
 
     # --- one option ---------------------------------------------------------------------------------------------------
 
@@ -385,13 +387,10 @@ class Outlook:
         """
         worth, least = self._solution.worth(job, assignment), inf
         delayed = self.with_launch_delays(job, projections)
-        start_up = self._placer.start_up
-        dearest = [
-            (worth + projection.option.price.dollars_per_second) * start_up(projection.option) for projection in delayed
-        ]
-        most = max(dearest)
+        options = self.options_of(delayed)
+        dearest, most = self._start_ups(delayed, worth)
         if assignment.mixes or not most:
-            return [projection.option for projection in delayed]
+            return options
         ranked: list[tuple[float, int, Option]] = []
         for rank, projection in enumerate(delayed):
             if projection.total_cost - most >= least:
@@ -402,7 +401,26 @@ class Outlook:
             least = min(least, total)
             ranked.append((total, rank, projection.option))
         first = [option for _, _, option in sorted(ranked, key=lambda entry: entry[:2])]
-        return [*first, *(projection.option for projection in delayed[len(first) :])]
+        return [*first, *options[len(first) :]]
+
+    def options_of(self, projections: Sequence[Projection]) -> Sequence[Option]:
+        """The options of the projections. Jobs of a class that are as far have one list, which is gone through once."""
+        known = self._options.get(id(projections))
+        if known is None:
+            known = self._options[id(projections)] = projections, [projection.option for projection in projections]
+        return known[1]
+
+    def _start_ups(self, projections: Sequence[Projection], worth: float) -> tuple[Sequence[float], float]:
+        """Dollars, time included, of a whole start-up for each option, and the most of these."""
+        options = self.options_of(projections)
+        key = id(options), worth
+        known = self._start_up_costs.get(key)
+        if known is None:
+            by_pool = {option.pool: option for option in options}
+            start_ups = {pool: self._placer.start_up(option) for pool, option in by_pool.items()}
+            costs = [(worth + option.price.dollars_per_second) * start_ups[option.pool] for option in options]
+            known = self._start_up_costs[key] = costs, max(costs)
+        return known
 
     def best_fit_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
@@ -449,8 +467,7 @@ class Outlook:
             [
                 (
                     job,
-                    preferred.get(job.id)
-                    or self.best_fit_first(job, [projection.option for projection in projections])[0],
+                    preferred.get(job.id) or self.best_fit_first(job, self.options_of(projections))[0],
                 )
                 for job, projections in queue
             ]

@@ -9,14 +9,19 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from heapq import heappop, heappush
+from itertools import chain
 from math import inf
 from typing import TYPE_CHECKING, NamedTuple
 
 from charterer.domain.ids import PoolId
 
 if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
     from highspy import HighsLp
 
+    Floats = npt.NDArray[np.float64]
+    Numbers = npt.NDArray[np.int64]
 
 Uses = Sequence[tuple[int, float]]
 """The use of a whole class on one column: (row, amount), for rows of which it uses anything."""
@@ -26,6 +31,8 @@ _TOLERANCES = (1e-10, 1e-7)
 come that near, its default."""
 _MOST_ITERATIONS = 100_000
 """Iterations after which a program is given up; a few for each column are usual."""
+_FEW = 1_000
+"""Columns that are solved as fast with as without those that no optimum has."""
 _ROUNDING = 1e-10
 """Fractions, and prices as a fraction of the largest, below which there is none."""
 
@@ -39,79 +46,153 @@ class Optimum:
     """``cost``: the least. ``fractions``: x by column. ``prices``: by how much cost falls for one more of each row."""
 
     cost: float
-    fractions: Sequence[float]
+    fractions: Floats
     prices: Sequence[float]
 
 
-def minimise(
-    costs: Sequence[float], classes: Sequence[int], uses: Sequence[Uses], limits: Sequence[float]
-) -> Optimum | None:
+class Columns(NamedTuple):
+    """The columns of a program: what each costs, the number of its class (from 0 without gaps), and its kind."""
+
+    costs: Floats
+    classes: Numbers
+    kinds: Numbers
+
+
+def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], begin: Numbers) -> Optimum | None:
     """The optimum; None where no mixture keeps within the limits. SolverGaveUp where HiGHS does.
 
-    ``costs``, ``classes`` (the number of its class, from 0 without gaps) and ``uses`` are by column; no limit is
-    negative. The library is imported here because most plans need no program.
+    ``uses``: what a column of each kind uses; no limit is negative. ``begin``: columns that a large program is solved
+    with first; those of the others that make it better follow, until none does. The libraries are imported here because
+    most plans need no program.
     """
+    import numpy as np
     from highspy import Highs, HighsModelStatus
 
+    number = len(columns.costs)
     scales = list(limits)
-    for used in uses:
-        for row, amount in used:
+    for kind in np.unique(columns.kinds):
+        for row, amount in uses[kind]:
             scales[row] = max(scales[row], amount)
     scales = [scale or 1.0 for scale in scales]
-    dearest = max(map(abs, costs), default=0.0) or 1.0
-    program = _program(
-        [cost / dearest for cost in costs],
-        classes,
-        [[(row, amount / scales[row]) for row, amount in used] for used in uses],
-        [limit / scale for limit, scale in zip(limits, scales, strict=True)],
-    )
+    dearest = float(np.max(np.abs(columns.costs), initial=0.0)) or 1.0
+    scaled = columns._replace(costs=columns.costs / dearest)
+    matrix = _Matrix([[(row, amount / scales[row]) for row, amount in used] for used in uses], len(limits))
+    bounds = [limit / scale for limit, scale in zip(limits, scales, strict=True)]
     for tolerance in _TOLERANCES:
-        solver = Highs()
+        solver, here = Highs(), begin if number > _FEW else np.arange(number)
         solver.silent()
         solver.setOptionValue("solver", "simplex")
         solver.setOptionValue("simplex_iteration_limit", _MOST_ITERATIONS)
         solver.setOptionValue("primal_feasibility_tolerance", tolerance)
         solver.setOptionValue("dual_feasibility_tolerance", tolerance)
-        solver.passModel(program)
-        solver.run()
-        status = solver.getModelStatus()
+        solver.passModel(_program(scaled, here, matrix, bounds))
+        while True:
+            solver.run()
+            status = solver.getModelStatus()
+            if status == HighsModelStatus.kInfeasible:
+                more = np.setdiff1d(np.arange(number), here)
+            elif status == HighsModelStatus.kOptimal:
+                more = _improving(scaled, here, matrix.prices(solver.getSolution().row_dual))
+            else:
+                break
+            if not len(more):
+                break
+            ends, index, value = matrix.entries(scaled, more)
+            none = np.zeros(len(more))
+            starts = (ends - np.diff(ends, prepend=0)).astype(np.int32)
+            solver.addCols(len(more), scaled.costs[more], none, none + np.inf, len(index), starts, index, value)
+            here = np.concatenate([here, more])
         if status == HighsModelStatus.kInfeasible:
             return None
         if status == HighsModelStatus.kOptimal:
             break
     else:
-        size = f"{len(costs)} columns and {len(limits)} rows"
+        size = f"{number} columns and {len(limits)} rows"
         raise SolverGaveUp(f"a linear program of {size}: {solver.modelStatusToString(status)}")
-    solution = solver.getSolution()
+    solution, fractions = solver.getSolution(), np.zeros(number)
+    fractions[here] = solution.col_value
     prices = [-price for price in list(solution.row_dual)[: len(limits)]]
     least = _ROUNDING * max(prices, default=0.0)
     return Optimum(
         cost=solver.getInfo().objective_function_value * dearest,
-        fractions=[fraction if fraction > _ROUNDING else 0.0 for fraction in solution.col_value],
+        fractions=np.where(fractions > _ROUNDING, fractions, 0.0),
         prices=[price * dearest / scale if price > least else 0.0 for price, scale in zip(prices, scales, strict=True)],
     )
 
 
-def _program(costs: Sequence[float], classes: Sequence[int], uses: Sequence[Uses], limits: Sequence[float]) -> HighsLp:
-    """The program as HiGHS takes it: a row for each limit, then one for each class; its matrix column by column."""
+class _Matrix:
+    """What columns use of the rows of limits, and after these of a row for each class."""
+
+    def __init__(self, uses: Sequence[Uses], rows: int) -> None:
+        import numpy as np
+
+        each = [[*used, (rows, 1.0)] for used in uses]  # the row of its class comes last
+        self._sizes = np.array([len(entries) for entries in each], dtype=np.int64)
+        self._firsts = np.cumsum(self._sizes) - self._sizes
+        self._index = np.array([row for used in each for row, _ in used], dtype=np.int32)
+        self._value = np.array([amount for used in each for _, amount in used])
+        self._uses = uses
+
+    def entries(self, columns: Columns, which: Numbers) -> tuple[Numbers, npt.NDArray[np.int32], Floats]:
+        """Those of these columns, one after the other, as HiGHS takes them: where each ends, rows and amounts."""
+        import numpy as np
+
+        kinds = columns.kinds[which]
+        sizes = self._sizes[kinds]
+        ends = np.cumsum(sizes)
+        at = np.repeat(self._firsts[kinds] - (ends - sizes), sizes) + np.arange(sizes.sum())
+        index = self._index[at]
+        index[ends - 1] += columns.classes[which]
+        return ends, index, self._value[at]
+
+    def prices(self, duals: Sequence[float]) -> Floats:
+        """What the room that a column of each kind takes is worth."""
+        import numpy as np
+
+        of_rows = [-dual for dual in duals]
+        return np.array([sum([amount * of_rows[row] for row, amount in used]) for used in self._uses], dtype=np.float64)
+
+
+def _improving(columns: Columns, here: Numbers, prices: Floats) -> Numbers:
+    """The cheapest column of each class at the rows' ``prices``, if that is cheaper than all that are ``here``."""
+    import numpy as np
+
+    if len(here) == len(columns.costs):
+        return here[:0]
+    net, classes = columns.costs + prices[columns.kinds], columns.classes
+    least = np.full(int(np.max(classes)) + 1, np.inf)
+    np.minimum.at(least, classes[here], net[here])
+    better = np.flatnonzero(net < least[classes] - _TOLERANCES[0])
+    better = better[np.lexsort((net[better], classes[better]))]
+    return better[np.diff(classes[better], prepend=-1) > 0]
+
+
+def _best_of_classes(columns: Columns) -> Numbers:
+    """The cheapest column of each class."""
+    import numpy as np
+
+    order = np.lexsort((columns.costs, columns.classes))
+    return order[np.diff(columns.classes[order], prepend=-1) > 0]
+
+
+def _program(columns: Columns, which: Numbers, matrix: _Matrix, limits: Sequence[float]) -> HighsLp:
+    """The program of these columns as HiGHS takes it: a row for each limit, then one for each class."""
     import numpy as np
     from highspy import HighsLp, MatrixFormat
 
-    rows = len(limits)
-    columns = [[*used, (rows + number, 1.0)] for number, used in zip(classes, uses, strict=True)]
-    mixtures = [1.0] * (max(classes, default=-1) + 1)
+    mixtures = [1.0] * (int(np.max(columns.classes, initial=-1)) + 1)
+    ends, index, value = matrix.entries(columns, which)
     program = HighsLp()
-    program.num_col_, program.num_row_ = len(columns), rows + len(mixtures)
-    program.col_cost_ = np.array(costs)
-    program.col_lower_, program.col_upper_ = np.zeros(len(columns)), np.full(len(columns), np.inf)
-    program.row_lower_ = np.array([-np.inf] * rows + mixtures)
+    program.num_col_, program.num_row_ = len(which), len(limits) + len(mixtures)
+    program.col_cost_ = columns.costs[which]
+    program.col_lower_, program.col_upper_ = np.zeros(len(which)), np.full(len(which), np.inf)
+    program.row_lower_ = np.array([-np.inf] * len(limits) + mixtures)
     program.row_upper_ = np.array([*limits, *mixtures])
-    matrix = program.a_matrix_
-    matrix.format_ = MatrixFormat.kColwise
-    matrix.num_col_, matrix.num_row_ = program.num_col_, program.num_row_
-    matrix.start_ = np.cumsum([0, *map(len, columns)], dtype=np.int32)
-    matrix.index_ = np.array([row for column in columns for row, _ in column], dtype=np.int32)
-    matrix.value_ = np.array([amount for column in columns for _, amount in column])
+    used = program.a_matrix_
+    used.format_ = MatrixFormat.kColwise
+    used.num_col_, used.num_row_ = program.num_col_, program.num_row_
+    used.start_ = np.concatenate([[0], ends]).astype(np.int32)
+    used.index_, used.value_ = index, value
     return program
 
 
@@ -323,19 +404,36 @@ class _Placement:
 
 
 class _Program:
+    """``_columns``: claimants and their ways. The arrays are of these, and have a column more for each that may wait.
+
+    ``_uses``: of each kind of way, a pool and a number of GPUs; the first of them is to wait. ``_as_it_is``: whether a
+    column is to stay or to wait.
+    """
+
     def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
+        import numpy as np
+
         self._claimants = claimants
         self._pools = pools
-        self._columns = [(number, at) for number, one in enumerate(claimants) for at in _worthwhile(one)]
-        ways = [self._way(column) for column in self._columns]
-        self._rows = _Rows(pools, {(way.pool, way.gpus) for way in ways})
+        known: dict[tuple[int, int | None], tuple[list[int], list[int], list[float], list[bool]]] = {}
+        kinds: dict[tuple[PoolId, int], int] = {}
+        for one in claimants:
+            if (id(one.ways), one.stays) not in known:
+                which = _worthwhile(one)
+                ways = [one.ways[at] for at in which]
+                numbers = [kinds.setdefault((way.pool, way.gpus), len(kinds) + 1) for way in ways]
+                values, stays = [way.value for way in ways], [at == one.stays for at in which]
+                known[id(one.ways), one.stays] = which, numbers, values, stays
+        each = [known[id(one.ways), one.stays] for one in claimants]
         waiting = [number for number, one in enumerate(claimants) if one.stays is None]
-        self._owners = [*(number for number, _ in self._columns), *waiting]
-        self._costs = [*(-way.value for way in ways), *([0.0] * len(waiting))]
-        self._uses: list[Uses] = [*map(self._rows.uses, ways), *([()] * len(waiting))]
-
-    def _way(self, column: tuple[int, int]) -> Way:
-        return self._claimants[column[0]].ways[column[1]]
+        self._columns = [(number, at) for number, (which, *_) in enumerate(each) for at in which]
+        self._rows = _Rows(pools, kinds)
+        self._uses: list[Uses] = [(), *[self._rows.uses(Way(*kind, 0.0)) for kind in kinds]]
+        self._owners = np.array([*(number for number, _ in self._columns), *waiting], dtype=np.int64)
+        self._kinds, self._values, self._as_it_is = (
+            np.array([*chain.from_iterable(found[part] for found in each), *[of_waits] * len(waiting)], dtype=kind)
+            for part, of_waits, kind in ((1, 0, np.int64), (2, 0.0, np.float64), (3, True, bool))
+        )
 
     def solve(self, work: int) -> Allotment:
         """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""
@@ -372,27 +470,32 @@ class _Program:
 
         ``fractions``: of all columns.
         """
-        kept = [number for number in range(len(self._owners)) if number not in without]
-        owners = [self._owners[number] for number in kept]
-        if len(set(owners)) < len(self._claimants):
+        import numpy as np
+
+        kept = np.ones(len(self._owners), dtype=bool)
+        kept[[*without]] = False
+        columns = Columns(-self._values[kept], self._owners[kept], self._kinds[kept])
+        best = _best_of_classes(columns)
+        if len(best) < len(self._claimants):
             return None
-        costs, uses = [self._costs[number] for number in kept], [self._uses[number] for number in kept]
-        found = minimise(costs, owners, uses, self._rows.limits)
+        begin = np.union1d(best, np.flatnonzero(self._as_it_is[kept]))
+        found = minimise(columns, self._uses, self._rows.limits, begin)
         if found is None:
             return None
-        fractions = [0.0] * len(self._owners)
-        for number, fraction in zip(kept, found.fractions, strict=True):
-            fractions[number] = fraction
+        fractions = np.zeros(len(kept))
+        fractions[kept] = found.fractions
         return replace(found, fractions=fractions)
 
-    def _halves(self, fractions: Sequence[float], without: frozenset[int]) -> Sequence[frozenset[int]]:
+    def _halves(self, fractions: Floats, without: frozenset[int]) -> Sequence[frozenset[int]]:
         """Without the column that is nearest to half, and without all others of its job; empty where none is split."""
-        column = max(range(len(fractions)), key=lambda number: min(fractions[number], 1.0 - fractions[number]))
-        if min(fractions[column], 1.0 - fractions[column]) <= _WHOLE:
+        import numpy as np
+
+        split = np.minimum(fractions, 1.0 - fractions)
+        column = int(np.argmax(split))
+        if split[column] <= _WHOLE:
             return ()
-        owner = self._owners[column]
-        others = [number for number, job in enumerate(self._owners) if job == owner and number != column]
-        return without | {column}, without.union(others)
+        others = np.flatnonzero(self._owners == self._owners[column]).tolist()
+        return without | {column}, without.union(others) - {column}
 
     def _first_come(self) -> _Placement:
         """Who runs stays; the others take, one after the other, the first of their ways that fits."""
@@ -409,15 +512,19 @@ class _Program:
         found = self._improved(placed)
         return found if found.value > best.value else best
 
-    def _rounded(self, fractions: Sequence[float]) -> _Placement:
+    def _rounded(self, fractions: Floats) -> _Placement:
         """The larger fractions of a relaxed optimum, placed: who leaves makes room first, then the widest come."""
         placed = _Placement(self._claimants, self._pools)
         wanted: dict[int, tuple[float, int]] = {}
-        for (number, at), fraction in zip(self._columns, fractions[: len(self._columns)], strict=True):
+        for column in fractions[: len(self._columns)].nonzero()[0].tolist():
+            (number, at), fraction = self._columns[column], float(fractions[column])
             if fraction > wanted.get(number, (0.0, 0))[0]:
                 wanted[number] = fraction, at
         order = sorted(
-            ((self._way((number, at)).gpus, fraction, number, at) for number, (fraction, at) in wanted.items()),
+            (
+                (self._claimants[number].ways[at].gpus, fraction, number, at)
+                for number, (fraction, at) in wanted.items()
+            ),
             key=lambda entry: (-entry[0], -entry[1], entry[2]),
         )
         movers = [entry for entry in order if self._claimants[entry[2]].stays is not None]
@@ -438,12 +545,13 @@ class _Program:
                 if now is not None and ways[at].value <= ways[now].value:
                     continue
                 wanted = ways[at].pool, ways[at].gpus
-                if now is None and wanted in full:
+                leaves = now is not None and (ways[now].pool == ways[at].pool or at == self._claimants[number].stays)
+                if not leaves and wanted in full:
                     continue
                 if placed.give(number, at):
                     changed = True
                     full = full if now is None else set()
-                elif now is None:
+                elif not leaves:
                     full.add(wanted)
             if not changed:
                 break
@@ -451,15 +559,18 @@ class _Program:
 
     def _by_gain(self, placed: _Placement) -> list[tuple[int, int]]:
         """The columns that are worth more than what their claimants have, the most for each GPU more first."""
-        found = []
-        for number, at in self._columns:
-            way, now = self._way((number, at)), placed.chosen[number]
-            had = None if now is None else self._claimants[number].ways[now]
-            gain = way.value - (0.0 if had is None else had.value)
-            if gain > 0.0:
-                more = max(way.gpus - (0 if had is None or had.pool != way.pool else had.gpus), 1)
-                found.append((-gain / more, number, at))
-        return [(number, at) for _, number, at in sorted(found)]
+        import numpy as np
+
+        had = [None if at is None else one.ways[at] for one, at in zip(self._claimants, placed.chosen, strict=True)]
+        owners = self._owners[: len(self._columns)]
+        gains = self._values[: len(owners)] - np.array([0.0 if way is None else way.value for way in had])[owners]
+        found: list[tuple[float, int]] = []
+        for column in np.flatnonzero(gains > 0.0).tolist():
+            number, at = self._columns[column]
+            way, before = self._claimants[number].ways[at], had[number]
+            more = max(way.gpus - (0 if before is None or before.pool != way.pool else before.gpus), 1)
+            found.append((-float(gains[column]) / more, column))
+        return [self._columns[column] for _, column in sorted(found)]
 
 
 def _worthwhile(claimant: Claimant) -> list[int]:

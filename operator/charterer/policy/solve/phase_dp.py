@@ -64,6 +64,7 @@ class OptionTable:
     ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: for which a node of its pool is paid
     before it is ready. ``restart``: seconds. ``index``: the number of an option. ``in_place``: how a run changes
     without a restart, None where none can; ``resizable_pools[o]``: the pool and variant of an option, where it can.
+    ``narrowest``: by pool, the fewest GPUs that an option takes.
     """
 
     speeds: tuple[tuple[float, ...], ...]
@@ -74,6 +75,7 @@ class OptionTable:
     index: Mapping[OptionKey, int]
     in_place: InPlaceResize | None
     resizable_pools: tuple[PoolOfVariant | None, ...]
+    narrowest: Mapping[PoolId, int]
 
     @classmethod
     def of(
@@ -84,16 +86,19 @@ class OptionTable:
         pool_options: dict[PoolId, list[int]] = {}
         for at, option in enumerate(first):
             pool_options.setdefault(option.pool, []).append(at)
-        prices = tuple(option.price.dollars_per_second for option in first)
+        prices = tuple([option.price.dollars_per_second for option in first])
         return cls(
-            speeds=tuple(tuple(option.speed for option in stage) for stage in stages),
+            speeds=tuple([tuple([option.speed for option in stage]) for stage in stages]),
             prices=prices,
-            start_seconds=tuple(max(option.entry_seconds - restart, 0.0) for option in first),
-            pool_options=tuple(tuple(sorted(lane, key=prices.__getitem__)) for lane in pool_options.values()),
+            start_seconds=tuple([max(option.entry_seconds - restart, 0.0) for option in first]),
+            pool_options=tuple([tuple(sorted(lane, key=prices.__getitem__)) for lane in pool_options.values()]),
             restart=restart,
-            index={key_of(option): at for at, option in enumerate(first)},
+            index={(option.pool, option.gpus, option.resource, option.variant): at for at, option in enumerate(first)},
             in_place=in_place,
-            resizable_pools=tuple(None if in_place is None else in_place.resizable_pool(option) for option in first),
+            resizable_pools=(None,) * len(first)
+            if in_place is None
+            else tuple([in_place.resizable_pool(option) for option in first]),
+            narrowest={pool: min([first[at].takes for at in lane]) for pool, lane in pool_options.items()},
         )
 
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
@@ -314,6 +319,15 @@ class CostToGo:
         now = self._left / table.speeds[self._first][option]
         money, seconds = self._induction.cost_to_go(self._first, option)
         return money + table.prices[option] * now, seconds + now
+
+    def points(self) -> tuple[Sequence[float], Sequence[float]]:
+        """Dollars and seconds of all options."""
+        table = self._induction.table
+        if self._first + 1 < len(self._induction.work):
+            each = [self.point(option) for option in range(len(table.prices))]
+            return [money for money, _ in each], [seconds for _, seconds in each]
+        seconds = [self._left / speed for speed in table.speeds[self._first]]
+        return [price * time for price, time in zip(table.prices, seconds, strict=True)], seconds
 
     def seconds_until_switch(self, option: int) -> float | None:
         """Seconds until that path leaves the option; None if it never does."""

@@ -5,13 +5,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
+from unittest.mock import patch
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from charterer.domain.ids import PoolId
-from charterer.policy.solve.linear_program import NEAR, Allotment, Claimant, NodeRoom, Way, allocate, fits
+from charterer.policy.solve import linear_program
+from charterer.policy.solve.linear_program import (
+    NEAR,
+    Allotment,
+    Claimant,
+    Columns,
+    NodeRoom,
+    Way,
+    allocate,
+    fits,
+    minimise,
+)
 from tests import lanes
 
 POOLS = (PoolId("a"), PoolId("b"))
@@ -141,6 +154,34 @@ def test_ways_fit_just_where_they_can_be_placed_if_each_width_divides_the_next(
     claimants, pools = program
     ways = [one.ways[0] for one in claimants]
     assert fits(ways, pools) is can_be_placed(claimants, [0] * len(claimants), free_of(pools))
+
+
+@settings(max_examples=lanes.examples(200))
+@given(
+    columns=st.lists(st.tuples(values, st.integers(0, 3), st.integers(0, 4)), max_size=16),
+    uses=st.lists(st.lists(st.integers(0, 3), min_size=2, max_size=2), min_size=4, max_size=4),
+    limits=st.lists(st.integers(0, 6), min_size=2, max_size=2),
+)
+def test_a_program_that_is_begun_with_few_columns_has_the_optimum_of_all(
+    columns: list[tuple[float, int, int]], uses: list[list[int]], limits: list[int]
+) -> None:
+    """The first column of each class, which uses nothing, is what it is begun with."""
+    everything = [*((0.0, number, 0) for number in range(4)), *columns]
+    costs, classes, kinds = (np.array(each) for each in zip(*everything, strict=True))
+    kinds_of_uses = [[], *([(row, float(amount)) for row, amount in enumerate(used) if amount] for used in uses)]
+    program = Columns(-costs, classes, kinds), kinds_of_uses, [float(limit) for limit in limits], np.arange(4)
+    whole = minimise(*program)
+    with patch.object(linear_program, "_FEW", 0):
+        some = minimise(*program)
+    assert whole is not None
+    assert some is not None
+    assert some.cost == pytest.approx(whole.cost, abs=1e-6)
+    used = [
+        sum(some.fractions[at] * dict(kinds_of_uses[kind]).get(row, 0.0) for at, kind in enumerate(kinds))
+        for row in (0, 1)
+    ]
+    assert all(amount <= limit + 1e-6 for amount, limit in zip(used, limits, strict=True))
+    assert np.bincount(classes, some.fractions) == pytest.approx(np.ones(4))
 
 
 def test_the_same_program_has_the_same_answer() -> None:

@@ -52,7 +52,7 @@ def test_the_jobs_in_sight_are_a_stock_of_the_work_that_they_have_left() -> None
     (group,) = grouped(world)
     assert group.basis is ArrivalsBasis.ASSUMED
     assert group.in_sight == pytest.approx(1.5)
-    assert group.standing(1.0) * HORIZON == pytest.approx(1.5)
+    assert group.spend(1.0, 1.0, kappa=0.0, overhead=1.0) * HORIZON == pytest.approx(1.5)
 
 
 def test_work_beyond_the_horizon_is_paid_for_later() -> None:
@@ -86,7 +86,7 @@ def test_in_the_long_run_there_are_only_jobs_to_come() -> None:
     world.profile("sft", Amdahl(0.9, 1.0), work_hours=10)
     world.job("new", gpus=8, profile="sft")
     (group,) = grouped(world)
-    assert group.in_the_long_run().coming(1e9) == group.arrivals > 0.0
+    assert group.in_the_long_run().spend(1e9, 1.0, kappa=1.0, overhead=1.0) == group.arrivals > 0.0
 
 
 def test_a_declared_class_of_which_no_job_has_come_yet_counts_for_its_own_budget_only() -> None:

@@ -15,7 +15,7 @@ from charterer.domain.option import Option
 from charterer.domain.pool import NO_LAUNCHES, NOTHING_COUNTED, NodeStart
 from charterer.domain.profile import Amdahl, SpeedCurve
 from charterer.estimate.waits import with_start
-from charterer.policy.options.menu import default_ceiling
+from charterer.policy.options.menu import counted_prices, default_ceiling
 from charterer.policy.planner import plan, solve_budgets
 from tests import lanes
 from tests.worlds import World
@@ -29,7 +29,7 @@ def sold(pool: str, gpu_hour: str, speed: float = 1.0) -> list[Option]:
 
 
 def hourly(options: list[Option], preferred: int = 4) -> float:
-    return default_ceiling(options, preferred) * 3600.0
+    return default_ceiling(counted_prices(options, preferred), preferred) * 3600.0
 
 
 def test_it_is_five_times_an_hour_of_the_job_as_asked_for() -> None:

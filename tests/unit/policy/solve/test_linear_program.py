@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 
+import numpy as np
 import pytest
 
 from charterer.policy.solve import linear_program
-from charterer.policy.solve.linear_program import SolverGaveUp, minimise
+from charterer.policy.solve.linear_program import Columns, Optimum, SolverGaveUp, Uses
+
+
+def minimise(
+    costs: Sequence[float], classes: Sequence[int], uses: Sequence[Uses], limits: Sequence[float]
+) -> Optimum | None:
+    """The optimum of a program of which no two columns use the same."""
+    columns = Columns(np.array(costs), np.array(classes), np.arange(len(uses)))
+    return linear_program.minimise(columns, uses, limits, columns.kinds)
 
 
 def test_the_cheapest_column_is_taken_where_no_limit_binds() -> None:
     optimum = minimise([3.0, 2.0], [0, 0], [[(0, 1.0)], [(0, 2.0)]], [5.0])
     assert optimum is not None
-    assert (optimum.cost, optimum.fractions, optimum.prices) == (2.0, [0.0, 1.0], [0.0])
+    assert (optimum.cost, [*optimum.fractions], optimum.prices) == (2.0, [0.0, 1.0], [0.0])
 
 
 def test_a_limit_that_binds_has_the_price_of_what_one_unit_more_would_save() -> None:
@@ -53,6 +63,8 @@ def test_a_program_that_takes_too_many_iterations_is_given_up(monkeypatch: pytes
 
 
 def test_the_solver_writes_nothing_to_where_commands_write_json() -> None:
-    code = f"from {linear_program.__name__} import minimise; minimise([1.0], [0], [[]], [1.0])"
+    columns = "Columns(np.array([1.0]), np.array([0]), np.array([0]))"
+    solved = f"minimise({columns}, [[]], [1.0], np.array([0]))"
+    code = f"import numpy as np; from {linear_program.__name__} import Columns, minimise; {solved}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == ("", "")

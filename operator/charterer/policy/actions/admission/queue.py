@@ -322,7 +322,7 @@ class Refusals:
     def _full(self, option: Option) -> of.PoolFull:
         """That the pool may have no more nodes, or that what is free on them is not in one piece."""
         pool = self._plan.snapshot.pools[option.pool]
-        free = sum(gpus for gpus in self._plan.placer.free_nodes(option.pool).ready.free.values() if gpus > 0)
+        free = self._plan.placer.free_nodes(option.pool).ready.gpus
         return of.PoolFull(pool.id, pool.max_nodes, pool.max_by_group, free if free >= option.takes else None)
 
 
@@ -546,7 +546,7 @@ class Admission:
         """Offer the job its options in their order, until it has one or the budget cannot pay."""
         wanted = projections[0].option
         worth = self._solution.worth(job, assignment)
-        cost_at_once = {key_of(projection.option): projection.total_cost for projection in projections}
+        cost_at_once: Mapping[OptionKey, float] = {}
         cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
         blocks: dict[OptionKey, ReasonCode] = {}
         options = self._outlook.best_fit_first(job, self._outlook.in_order(job, projections, assignment))
@@ -555,7 +555,7 @@ class Admission:
             wanted = preferred.option
             options = [wanted, *(option for option in options if key_of(option) != key_of(wanted))]
         for option in options:
-            if cost_at_once[key_of(option)] >= cost_of_waiting:
+            if cost_at_once and cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
             if not self._money.affords(job, option):
                 why = solution.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
@@ -567,6 +567,7 @@ class Admission:
             blocks[key_of(option)] = block
             if cost_of_waiting == inf and block is ReasonCode.POOL_COOLING and self._outlook.may_wait(job, option):
                 wanted = option
+                cost_at_once = {key_of(projection.option): projection.total_cost for projection in projections}
                 cost_of_waiting = cost_at_once[key_of(option)] + worth * self._plan.placer.launch_delay(job, option)
         if any(block in _LIMITS for block in blocks.values()):
             for option in sorted(assignment.group.menu.narrower, key=lambda option: (-option.gpus, option.pool)):

@@ -18,6 +18,7 @@ with a target does not wait where that makes it late.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -126,18 +127,24 @@ class RoomToCome:
         for run in held:
             self._held.setdefault(run.pool, []).append(run)
         self._pools: dict[PoolId, _PoolNodes] = {}
+        self._known: dict[PoolId, dict[int, float]] = defaultdict(dict)
 
     def wait(self, option: Option) -> float:
         """Seconds until the option's GPUs are free together; infinite where that is not in sight."""
-        part, count = self._shape(option)
-        soonest = self._nodes(option.pool).soonest(part)
-        return soonest[count - 1].seconds if len(soonest) >= count else inf
+        known = self._known[option.pool]
+        seconds = known.get(option.takes)
+        if seconds is None:
+            part, count = self._shape(option)
+            soonest = self._nodes(option.pool).soonest(part)
+            seconds = known[option.takes] = soonest[count - 1].seconds if len(soonest) >= count else inf
+        return seconds
 
     def take(self, option: Option, seconds: float) -> None:
         """Give the option's GPUs away for so many seconds as soon as they are free."""
         (part, count), nodes, until = self._shape(option), self._nodes(option.pool), self.wait(option) + seconds
         for free in list(nodes.soonest(part)[:count]):
             nodes.take(free.rental, part, until)
+        self._known[option.pool].clear()
 
     def _shape(self, option: Option) -> tuple[int, int]:
         """GPUs of each node, and nodes."""
@@ -212,7 +219,8 @@ LEAST = 1.0
 class RoomCandidate:
     """A job and its projections, the best first; of a running one, the first is to stay on ``held``.
 
-    ``restarts``: seconds without training that each option of a running job begins with. ``wait``: of one that waits,
+    ``restarts``: seconds without training that each option of a running job begins with. ``moves``: of one that waits,
+    dollars, time included, of a move from each option to the best one, infinite where it may not be moved; ``wait``:
     seconds until there would be room for the best option.
     """
 
@@ -221,6 +229,7 @@ class RoomCandidate:
     projections: Sequence[Projection]
     held: HeldGpus | None = None
     restarts: Sequence[float] = ()
+    moves: Sequence[float] = ()
     wait: float = inf
 
     @property
@@ -309,10 +318,10 @@ def waits_for_room(
     plan: BudgetPlan,
     rooms: Mapping[PoolId, PoolRoom],
     starts: Iterable[Projection],
-    others: Sequence[tuple[RoomCandidate, Sequence[float]]],
+    others: Sequence[RoomCandidate],
 ) -> Mapping[JobId, RoomWait]:
     """Which jobs wait, and for what. ``starts``: what is given now. ``others``: jobs that are given nothing, in Smith's
-    order, each with what a move from each of its options costs.
+    order.
     """
     if not others:
         return {}
@@ -320,8 +329,8 @@ def waits_for_room(
     for start in starts:
         room.take(start.option, start.seconds)
     found: dict[JobId, RoomWait] = {}
-    for candidate, moves in others:
-        wait = choose(jobs.unplaced(candidate, moves), room)
+    for candidate in others:
+        wait = choose(jobs.unplaced(candidate), room)
         if wait is not None:
             found[candidate.job.id] = wait
     return found
@@ -400,12 +409,12 @@ class _UnplacedJobs:
         self._prices = room_prices(plan.solution)
         self._known: dict[tuple[int, float], tuple[Sequence[Projection], Sequence[Projection]]] = {}
 
-    def unplaced(self, one: RoomCandidate, moves: Sequence[float]) -> Unplaced:
+    def unplaced(self, one: RoomCandidate) -> Unplaced:
         """The job with what follows from its options."""
         need = self._plan.solution.deadline_needs.get(one.job.id)
         ends, on_nodes_left = self._ends(one.projections, one.worth)
         waited = waited_seconds(one.job, self._plan.snapshot.now)
-        return Unplaced(one.worth, waited, inf if need is None else need.left, ends, on_nodes_left, moves)
+        return Unplaced(one.worth, waited, inf if need is None else need.left, ends, on_nodes_left, one.moves)
 
     def _ends(self, options: Sequence[Projection], worth: float) -> tuple[Sequence[Projection], Sequence[Projection]]:
         key = id(options), worth

@@ -11,11 +11,11 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from math import inf
 
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import JobId, PoolId, RentalId
 from charterer.domain.job import Job, ResizePolicy
 from charterer.domain.money import Price
 from charterer.domain.option import Option
@@ -23,13 +23,14 @@ from charterer.domain.plan import PoolVerdict
 from charterer.policy.actions.admission.room_waits import LEAST, Charges, RoomCandidate, values_of_ways, waits_for_room
 from charterer.policy.actions.budget_plan import BudgetPlan, RoomAllotment, RoomWait
 from charterer.policy.budgets.assignment import GroupAssignment
-from charterer.policy.jobs.job_facts import must_move
+from charterer.policy.jobs.job_facts import JobFacts, job_position, must_move
 from charterer.policy.nodes.limits import reserve
 from charterer.policy.nodes.pool_room import PoolRoom, pool_sizes
 from charterer.policy.nodes.rentals import by_rental, held_by
-from charterer.policy.options.option_value import Projection
+from charterer.policy.options.market import Market
+from charterer.policy.options.option_value import OptionValues, Projection
 from charterer.policy.solve.linear_program import Allotment, Claimant, NodeRoom, SolverGaveUp, Way, allocate, fits
-from charterer.policy.solve.phase_dp import key_of
+from charterer.policy.solve.phase_dp import OptionTable, key_of
 
 _WORK = 8_000
 """Columns of all linear programs that are solved for one answer: one or two programs of 500 jobs, 30 of 60 jobs
@@ -54,7 +55,7 @@ def allot_room(
     best = [ranked[job.id][0].option for job in queue]
     if fits([Way(option.pool, option.takes, 0.0) for option in best], nodes):
         return None
-    return _Shortage(plan, rooms).solve([_waiting(plan, job, ranked[job.id]) for job in queue])
+    return _Shortage(plan, rooms).solve(queue, [ranked[job.id] for job in queue])
 
 
 def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
@@ -74,23 +75,23 @@ def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[
         id(projections): projections for projections in ranked
     }  # those of jobs of a class that are as far are one list
     jobs, widest = Counter(map(id, ranked)), Counter[PoolId]()
+    memo, market = plan.solution.inputs.memo, plan.solution.inputs.market
     for number, projections in alike.items():
-        most: dict[PoolId, int] = {}
-        for option in (projection.option for projection in projections):
-            size = plan.snapshot.pools[option.pool].gpus_per_node or 1
-            gpus = option.takes if size % option.takes == 0 else max(option.takes, size)
-            most[option.pool] = max(most.get(option.pool, 0), gpus)
-        for pool, gpus in most.items():
+        for pool, gpus in memo(_widest, projections, market).items():
             widest[pool] += gpus * jobs[number]
     return {pool: plan.placer.pool_room(pool, gpus) for pool, gpus in sorted(widest.items())}
 
 
-def _waiting(plan: BudgetPlan, job: Job, projections: Sequence[Projection]) -> RoomCandidate:
-    solution = plan.solution
-    assignment = solution.assignment(job)
-    assert assignment is not None, "it has options"
-    values = solution.own_values(job, assignment)
-    return RoomCandidate(job, values.worth, projections)
+def _widest(projections: Sequence[Projection], market: Market) -> Mapping[PoolId, int]:
+    """By pool, the GPUs of nodes that the widest of the options leaves to nobody else."""
+    widths: dict[PoolId, set[int]] = {}
+    for projection in projections:
+        widths.setdefault(projection.option.pool, set()).add(projection.option.takes)
+    sizes = {pool: market.offers[pool].gpus_per_node or 1 for pool in widths}
+    return {
+        pool: max([gpus if sizes[pool] % gpus == 0 else max(gpus, sizes[pool]) for gpus in found])
+        for pool, found in widths.items()
+    }
 
 
 def _has_its_best(candidate: RoomCandidate, start: Option | None) -> bool:
@@ -126,90 +127,67 @@ class _Shortage:
                         found = True
         return found
 
-    def solve(self, waiting: Sequence[RoomCandidate]) -> RoomAllotment | None:
+    def solve(self, queue: Sequence[Job], ranked: Sequence[Sequence[Projection]]) -> RoomAllotment | None:
         """Who gets what; None where there is room for one as good as the best of each, or the solver gives up.
 
-        Then one job after the other, which counts that some nodes are ready.
+        Then one job after the other, which counts that some nodes are ready. What does not depend on the time is not
+        worked out again as long as it stays the same.
         """
-        waiting = self._with_waits(waiting)
-        candidates = [*_first(waiting), *(self._narrowable() if self._may_start(waiting) else ())]
-        charges = Charges(waiting, {pool: room.size * len(room.free) for pool, room in self._rooms.items()})
-        for candidate in candidates:
-            free = self._free[candidate.projections[0].option.pool] if candidate.held else {}
-            for rental, gpus in (candidate.held or {}).items():
-                free[rental] += gpus
-        wanted_for = sum(max(candidate.projections[0].seconds, LEAST) for candidate in waiting) / len(waiting)
-        claimants = [self._claimant(candidate, charges, wanted_for) for candidate in candidates]
-        nodes = {pool: NodeRoom(room.size, tuple(self._free[pool].values())) for pool, room in self._rooms.items()}
+        memo, needs = self._plan.solution.inputs.memo, self._plan.solution.deadline_needs
+        ends = self._ends({projections[0].option.pool for projections in ranked})
+        terms = [self._terms(job) for job in queue]
+        worths, tables = tuple([worth for worth, _ in terms]), tuple([table for _, table in terms])
+        waiting = memo(_waiting, tuple(queue), worths, tuple(ranked), tables, ends)
+        narrowable = tuple(self._narrowable()) if self._may_start(waiting) else ()
+        rooms = [(pool, self._rooms[pool].size, tuple(free), tuple(free.values())) for pool, free in self._free.items()]
         try:
-            answer = self._plan.solution.inputs.memo(_answer, tuple(claimants), tuple(nodes.items()))
+            allotted = memo(_allotted, waiting, narrowable, tuple(rooms))
         except SolverGaveUp:
             return None
-        given = {
-            candidate.job.id: candidate.projections[at].option
-            for candidate, claimant, at in zip(candidates, claimants, answer.chosen, strict=True)
-            if at is not None and at != claimant.stays
-        }
-        starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
-        narrowed = {name: option for name, option in given.items() if name not in starts} if starts else {}
+        starts, narrowed = allotted.starts, allotted.narrowed
         making_room = bool(narrowed) or (self._room_comes_free and bool(starts))
         if not making_room and all(_has_its_best(candidate, starts.get(candidate.job.id)) for candidate in waiting):
             return None
         return RoomAllotment(
             starts=starts,
             narrowed=narrowed,
-            waits={} if making_room else self._waits(candidates, starts),
-            pools=self._verdicts(answer, len(starts) < len(waiting)),
+            waits={} if making_room else self._waits(allotted),
+            pools=self._verdicts(allotted.answer, len(starts) < len(waiting)),
             waiting=len(waiting),
             making_room=making_room,
-            gap=answer.gap,
-            any_price=any(self._at_any_price(candidate.job) for candidate in waiting),
+            gap=allotted.answer.gap,
+            any_price=any(needs[job.id].at_any_price for job in queue if job.id in needs),
         )
 
-    def _with_waits(self, waiting: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
-        """The jobs with their waits, if each got its best option, in Smith's order, as runs come to their ends."""
-        ends = self._ends({one.projections[0].option.pool for one in waiting})
-        wanted, waits = Counter[PoolId](), dict[JobId, float]()
-        for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
-            best = one.projections[0].option
-            wanted[best.pool] += best.takes
-            seconds, free = ends[best.pool]
-            at = max(bisect_left(free, wanted[best.pool]), 1)
-            waits[one.job.id] = seconds[at] if at < len(free) else inf
-        return [replace(one, wait=min(waits[one.job.id], one.projections[0].seconds)) for one in waiting]
+    def _terms(self, job: Job) -> tuple[float, OptionTable | None]:
+        """Dollars that a second of a waiting job is worth, and the options between which it may be moved, if any."""
+        solution = self._plan.solution
+        assignment = solution.assignment(job)
+        assert assignment is not None, "it has options"
+        moves = job.resize is not ResizePolicy.NEVER and solution.budget.moves.per_job_and_day != 0
+        return solution.own_values(job, assignment).worth, assignment.group.menu.table if moves else None
 
-    def _ends(self, pools: Collection[PoolId]) -> Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]:
-        """By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
-        left: dict[PoolId, list[tuple[float, int]]] = {
-            pool: [(0.0, sum(max(gpus, 0) for gpus in self._free[pool].values()))] for pool in pools
-        }
-        for kept in self._plan.jobs.running:
-            assignment = self._plan.solution.assignments.get(kept.group.key)
-            for facts in () if assignment is None else kept.runners.values():
-                held = facts.job.allocation
-                if assignment is not None and held is not None and held.option.pool in left:
-                    seconds = assignment.position(facts.job).left / held.option.speed
-                    left[held.option.pool].append((seconds, held.option.takes))
-        ends = {pool: sorted(runs) for pool, runs in left.items()}
-        return {
-            pool: ([seconds for seconds, _ in runs], list(accumulate(gpus for _, gpus in runs)))
-            for pool, runs in ends.items()
-        }
+    def _ends(self, pools: Collection[PoolId]) -> _Ends:
+        """When GPUs of these pools come free."""
+        assignments = self._plan.solution.assignments
+        running = [
+            (kept.runners, assignment.group.work)
+            for kept in self._plan.jobs.running
+            if (assignment := assignments.get(kept.group.key)) is not None
+        ]
+        free = tuple([(pool, sum([max(gpus, 0) for gpus in self._free[pool].values()])) for pool in sorted(pools)])
+        runners, works = tuple([runners for runners, _ in running]), tuple([work for _, work in running])
+        return self._plan.solution.inputs.memo(_ends, free, runners, works)
 
-    def _waits(self, candidates: Sequence[RoomCandidate], starts: Mapping[JobId, Option]) -> Mapping[JobId, RoomWait]:
+    def _waits(self, allotted: _Allotted) -> Mapping[JobId, RoomWait]:
         """What those wait for that are given nothing."""
-        waiting = [one for one in candidates if one.held is None]
         given = [
             next(end for end in one.projections if end.option is start)
-            for one in waiting
-            if (start := starts.get(one.job.id))
+            for one in allotted.looked_at
+            if (start := allotted.starts.get(one.job.id))
         ]
-        others = sorted([one for one in waiting if one.job.id not in starts], key=lambda one: (-one.index, one.job.id))
-        return waits_for_room(self._plan, self._rooms, given, [(one, self._moves(one)) for one in others])
-
-    def _at_any_price(self, job: Job) -> bool:
-        need = self._plan.solution.deadline_needs.get(job.id)
-        return need is not None and need.at_any_price
+        others = [one for one in allotted.looked_at if one.job.id not in allotted.starts]
+        return waits_for_room(self._plan, self._rooms, given, sorted(others, key=lambda one: (-one.index, one.job.id)))
 
     def _may_start(self, waiting: Sequence[RoomCandidate]) -> bool:
         """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
@@ -258,46 +236,16 @@ class _Shortage:
 
     def _running_on(self, job: Job, assignment: GroupAssignment) -> RoomCandidate | None:
         """The job with its narrower options; None where there are none."""
-        assert job.allocation is not None
-        here, held = job.allocation.option, by_rental(job.allocation.placements)
-        values, position = assignment.drawn_values(job), assignment.position(job)
-        projections, restarts, table = [values.staying(here, position)], [0.0], assignment.group.menu.table
-        for to in (projection.option for projection in values.entering(position)):
-            if to.pool in self._rooms and to.gpus < here.gpus:
-                there = values.moving(here, to, position, rented=False)
-                if self._plan.gate.held(job, values, position, there) is None:
-                    projections.append(there)
-                    restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
-        return RoomCandidate(job, values.worth, projections, held, restarts) if len(projections) > 1 else None
-
-    def _moves(self, candidate: RoomCandidate) -> Sequence[float]:
-        """Dollars, time included, of a waiting job's move from each option to its best one; infinite where none is."""
-        job, solution, projections = candidate.job, self._plan.solution, candidate.projections
-        assignment = solution.assignment(job)
-        if assignment is None or job.resize is ResizePolicy.NEVER or solution.budget.moves.per_job_and_day == 0:
-            return [inf] * len(projections)
-        table, best = assignment.group.menu.table, projections[0].option
-        to, second = table.index.get(key_of(best)), candidate.worth + best.price.dollars_per_second
-        if to is None:  # limits left it only a width that no move goes to, because no curve is known
-            return [inf] * len(projections)
-        if table.in_place is None:
-            return [table.restart * second] * len(projections)
-        return [
-            table.change_seconds(table.resizable_pool(projection.option), to) * second for projection in projections
-        ]
-
-    def _claimant(self, candidate: RoomCandidate, charges: Charges, wanted_for: float) -> Claimant:
-        values = values_of_ways(candidate, charges, self._moves(candidate), wanted_for)
-        rows = tuple(
-            [
-                Way(projection.option.pool, projection.option.takes, value)
-                for projection, value in zip(candidate.projections, values, strict=True)
-            ]
-        )
-        if candidate.held is None:
-            return Claimant(rows)
-        at = {rental: number for number, rental in enumerate(self._free[rows[0].pool])}
-        return Claimant(rows, 0, tuple([(at[rental], gpus) for rental, gpus in candidate.held.items()]))
+        memo, values, gate = self._plan.solution.inputs.memo, assignment.drawn_values(job), self._plan.gate
+        candidate = memo(_narrower, job, values, assignment.group.work, frozenset(self._rooms))
+        moves = candidate.projections[1:]
+        if moves and gate.free(job) and gate.closed(job, values) is None:
+            return candidate
+        position = assignment.position(job)
+        allowed = [at for at, there in enumerate(moves, 1) if gate.held(job, values, position, there) is None]
+        if not allowed:
+            return None
+        return candidate if len(allowed) == len(moves) else memo(_some_ways, candidate, (0, *allowed))
 
     def _verdicts(self, answer: Allotment, short: bool) -> Mapping[PoolId, PoolVerdict]:
         plan, found = self._plan, dict[PoolId, PoolVerdict]()
@@ -313,5 +261,150 @@ class _Shortage:
         return found
 
 
-def _answer(claimants: tuple[Claimant, ...], nodes: tuple[tuple[PoolId, NodeRoom], ...]) -> Allotment:
-    return allocate(claimants, dict(nodes), _WORK)
+# What follows from jobs, options and rooms alone.
+
+
+_Ends = Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]
+"""By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
+
+
+def _ends(
+    free: tuple[tuple[PoolId, int], ...], running: tuple[Mapping[JobId, JobFacts], ...], works: tuple[float, ...]
+) -> _Ends:
+    """``free``: GPUs of each pool now. ``works``: of a job of each group of runners that says nothing."""
+    left: dict[PoolId, list[tuple[float, int]]] = {pool: [(0.0, gpus)] for pool, gpus in free}
+    for runners, work in zip(running, works, strict=True):
+        for facts in runners.values():
+            held = facts.job.allocation
+            if held is not None and held.option.pool in left:
+                seconds = job_position(facts.job, work).left / held.option.speed
+                left[held.option.pool].append((seconds, held.option.takes))
+    ends = {pool: sorted(runs) for pool, runs in left.items()}
+    return {
+        pool: ([seconds for seconds, _ in runs], list(accumulate(gpus for _, gpus in runs)))
+        for pool, runs in ends.items()
+    }
+
+
+def _waiting(
+    jobs: tuple[Job, ...],
+    worths: tuple[float, ...],
+    ranked: tuple[Sequence[Projection], ...],
+    tables: tuple[OptionTable | None, ...],
+    ends: _Ends,
+) -> Sequence[RoomCandidate]:
+    """The jobs with their waits, if each got its best option, in Smith's order, as runs come to their ends."""
+    moves: dict[tuple[int, float, bool], Sequence[float]] = {}
+    for worth, projections, table in zip(worths, ranked, tables, strict=True):
+        alike = id(projections), worth, table is None
+        if alike not in moves:
+            moves[alike] = _moves(projections, worth, table)
+    waiting = [
+        RoomCandidate(job, worth, projections, moves=moves[id(projections), worth, table is None])
+        for job, worth, projections, table in zip(jobs, worths, ranked, tables, strict=True)
+    ]
+    wanted, waits = Counter[PoolId](), dict[JobId, float]()
+    for one in sorted(waiting, key=lambda one: (-one.index, one.job.id)):
+        best = one.projections[0].option
+        wanted[best.pool] += best.takes
+        seconds, free = ends[best.pool]
+        at = max(bisect_left(free, wanted[best.pool]), 1)
+        waits[one.job.id] = seconds[at] if at < len(free) else inf
+    return [replace(one, wait=min(waits[one.job.id], one.projections[0].seconds)) for one in waiting]
+
+
+def _moves(projections: Sequence[Projection], worth: float, table: OptionTable | None) -> Sequence[float]:
+    """Dollars, time included, of a waiting job's move from each option to its best one; infinite where none is.
+
+    ``table``: None for a job that is not moved.
+    """
+    best = projections[0].option
+    to = None if table is None else table.index.get(key_of(best))
+    if table is None or to is None:  # limits left it only a width that no move goes to, because no curve is known
+        return [inf] * len(projections)
+    second = worth + best.price.dollars_per_second
+    if table.in_place is None:
+        return [table.restart * second] * len(projections)
+    return [table.change_seconds(table.resizable_pool(projection.option), to) * second for projection in projections]
+
+
+def _narrower(job: Job, values: OptionValues, work: float, pools: frozenset[PoolId]) -> RoomCandidate:
+    """A running job with its narrower options in these pools. ``work``: of a job of its group that says nothing."""
+    assert job.allocation is not None
+    here, position, table = job.allocation.option, job_position(job, work), values.menu.table
+    projections, restarts = [values.staying(here, position)], [0.0]
+    for to in (projection.option for projection in values.entering(position)):
+        if to.pool in pools and to.gpus < here.gpus:
+            projections.append(values.moving(here, to, position, rented=False))
+            restarts.append(table.change_seconds(table.resizable_pool(here), table.index[key_of(to)]))
+    return RoomCandidate(job, values.worth, projections, by_rental(job.allocation.placements), restarts)
+
+
+def _some_ways(candidate: RoomCandidate, which: tuple[int, ...]) -> RoomCandidate:
+    """The candidate with some of its options."""
+    projections, restarts = candidate.projections, candidate.restarts
+    return replace(candidate, projections=[projections[at] for at in which], restarts=[restarts[at] for at in which])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Allotted:
+    """``looked_at``: waiting jobs. ``starts``: options of those that get room; ``narrowed``: of those that make it."""
+
+    looked_at: Sequence[RoomCandidate]
+    answer: Allotment
+    starts: Mapping[JobId, Option]
+    narrowed: Mapping[JobId, Option]
+
+
+def _allotted(
+    waiting: Sequence[RoomCandidate],
+    narrowable: tuple[RoomCandidate, ...],
+    rooms: tuple[tuple[PoolId, int, tuple[RentalId, ...], tuple[int, ...]], ...],
+) -> _Allotted:
+    """``rooms``: GPUs of a node of each pool, the nodes, and the GPUs of each that no job holds."""
+    looked_at = _first(waiting)
+    candidates = [*looked_at, *narrowable]
+    charges = Charges(waiting, {pool: size * len(nodes) for pool, size, nodes, _ in rooms})
+    number = {pool: {rental: at for at, rental in enumerate(nodes)} for pool, _, nodes, _ in rooms}
+    free = {pool: [*gpus] for pool, _, _, gpus in rooms}
+    for candidate in narrowable:
+        pool = candidate.projections[0].option.pool
+        for rental, gpus in (candidate.held or {}).items():
+            free[pool][number[pool][rental]] += gpus
+    wanted_for = sum(max(candidate.projections[0].seconds, LEAST) for candidate in waiting) / len(waiting)
+    alike: dict[tuple[int, float, float, int], Claimant] = {}
+    for one in looked_at:
+        if _likeness(one) not in alike:
+            alike[_likeness(one)] = _claimant(one, charges, wanted_for, number)
+    run = [_claimant(candidate, charges, wanted_for, number) for candidate in narrowable]
+    claimants = (*[alike[_likeness(one)] for one in looked_at], *run)
+    answer = allocate(claimants, {pool: NodeRoom(size, tuple(free[pool])) for pool, size, _, _ in rooms}, _WORK)
+    given = {
+        candidate.job.id: candidate.projections[at].option
+        for candidate, claimant, at in zip(candidates, claimants, answer.chosen, strict=True)
+        if at is not None and at != claimant.stays
+    }
+    starts = {candidate.job.id: given[candidate.job.id] for candidate in waiting if candidate.job.id in given}
+    narrowed = {name: option for name, option in given.items() if name not in starts} if starts else {}
+    return _Allotted(looked_at, answer, starts, narrowed)
+
+
+def _likeness(waiting: RoomCandidate) -> tuple[int, float, float, int]:
+    """Equal for jobs that wait to which all options are worth the same."""
+    return id(waiting.projections), waiting.worth, waiting.wait, id(waiting.moves)
+
+
+def _claimant(
+    candidate: RoomCandidate, charges: Charges, wanted_for: float, number: Mapping[PoolId, Mapping[RentalId, int]]
+) -> Claimant:
+    values = values_of_ways(candidate, charges, candidate.moves, wanted_for)
+    rows = tuple(
+        [
+            Way(projection.option.pool, projection.option.takes, value)
+            for projection, value in zip(candidate.projections, values, strict=True)
+        ]
+    )
+    if candidate.held is None:
+        return Claimant(rows)
+    at = number[rows[0].pool]
+    return Claimant(rows, 0, tuple([(at[rental], gpus) for rental, gpus in candidate.held.items()]))
