@@ -90,7 +90,7 @@ def _latest(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHi
     return {class_id: classes[class_id] for class_id in sorted(latest)}
 
 
-# A budget's dollars by pool, cause and namespace: sums over all its months, which never fall.
+# A budget's dollars by pool, cause and namespace: sums over all its periods, which never fall.
 #
 # Each step adds what was spent since the last one, apportioned by who held the GPUs meanwhile, and nothing is ever
 # taken back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended
@@ -128,7 +128,7 @@ def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snap
         if cause is Cause.JOB:
             by_namespace[namespace] += part
     added = Costs(dict(by_pool), dict(by_namespace), now, balance.lifetime)
-    return AddCosts(budget.id, since, added, day_bounds(budget.time_zone, now)[0])
+    return AddCosts(budget.id, since, added, day_bounds(budget.calendar.time_zone, now)[0])
 
 
 def _weights(rentals: Sequence[Rental], snapshot: Snapshot, since: Instant) -> Mapping[_Key, int]:
