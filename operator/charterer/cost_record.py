@@ -27,7 +27,7 @@ from pydantic_core import from_json
 from charterer.domain.budget import Cause, JobTime
 from charterer.domain.cost_row import BilledMachine, CostRow, Payer
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.time import Instant, after, format_instant, moment, parse_instant, period_bounds
+from charterer.domain.time import Instant, after, format_instant, moment, month_bounds, parse_instant
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
@@ -535,7 +535,7 @@ def month_of(row: CostRow) -> str:
 
 
 def _month(time_zone: str, at: Instant) -> str:
-    start = period_bounds(time_zone, at)[0]
+    start = month_bounds(time_zone, at)[0]
     return f"{moment(start).astimezone(ZoneInfo(time_zone)):%Y-%m}"
 
 

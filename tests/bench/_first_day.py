@@ -22,7 +22,7 @@ from charterer.domain.option import Option
 from charterer.domain.plan import ArrivalsBasis
 from charterer.domain.reports import TRUSTED_FRACTION
 from charterer.domain.steps import CountedJob
-from charterer.domain.time import after, parse_instant
+from charterer.domain.time import Calendar, after, parse_instant
 from charterer.ledger.balance import learn
 from charterer.policy.budgets.assignment import CostCalibration
 from charterer.policy.budgets.demand import Arrivals, BudgetLoad, GroupDemand, SeenJobs, expected_arrivals
@@ -173,7 +173,7 @@ class FirstDay:
         now = after(START, arriving.at)
         counts = {name: seen[_class(name)].count(now) for name in names}
         usual = sum(count * self.menus[name].money[0] for name, count in counts.items()) / sum(counts.values())
-        return expected_arrivals(self.amount, START, seen, usual, now)
+        return expected_arrivals(self.amount, Calendar("UTC").usual_seconds, START, seen, usual, now)
 
     def _group(self, name: str, arriving: Coming, came: Arrivals, horizon: float) -> GroupDemand:
         mine = [each for each in self.running if each.job.name == name]

@@ -57,9 +57,9 @@ def print_tables(
 
 
 def spends(simulated: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
-    """By case: what its years and months spent against their budgets."""
+    """By case: what its years and periods spent against their budgets."""
     rows = Rows(
-        "case", "year's spend", "years within 1 %", "months within 5 %", "first months", "sd of a month", "worst months"
+        "case", "year's spend", "years within 1 %", "within 5 %", "first ones", "sd of a period", "worst periods"
     )
     for name, years in simulated:
         months = [month.spend / month.budget - 1 for year in years for month in year]
@@ -78,7 +78,7 @@ def spends(simulated: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
 
 
 def forecasts(simulated: Iterable[tuple[str, list[list[Month]]]]) -> Rows:
-    """By case and day of the month: how often the interval held, and how wide it was."""
+    """By case and day of the period: how often the interval held, and how wide it was."""
     rows = Rows("case: nine in ten of", *(f"day {day}: holds, width" for day in ASKED_ON))
     for name, years in simulated:
         cells = []

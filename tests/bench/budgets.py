@@ -1,5 +1,7 @@
 """How well spend keeps to a budget over a year:  python -m tests.bench.budgets [--seeds 12] [--only steps]
 
+``--period Week`` is for budgets of another period than the month.
+
 A simulation of the control law alone, without nodes: jobs come (Poisson), each takes its class's option at the θ of its
 arrival and keeps it, and costs accrue evenly over its life. What decides is the planner's own: ``arrivals``,
 ``reckon``'s κ, ``allowed_rate``, ``exchange_rate.solve``, ``forecast``, and the ledger's ``learn``. What a job really
@@ -12,6 +14,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from heapq import heappop, heappush
 from math import exp, log, sqrt
 
@@ -20,7 +23,7 @@ from charterer.domain.ids import ClassId, PoolId
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.steps import CountedJob
-from charterer.domain.time import Instant, after, parse_instant, period_bounds, seconds_between
+from charterer.domain.time import Calendar, Instant, Period, after, parse_instant, seconds_between
 from charterer.ledger.balance import learn
 from charterer.policy.actions.admission.queue import next_in_queue
 from charterer.policy.budgets.assignment import CostFactor, cost_factor, usual_squared_cv
@@ -32,6 +35,7 @@ from tests.bench._years import ASKED_ON, Month, options, print_tables
 
 START = parse_instant("2026-01-01T00:00:00Z")
 MONTHS = 12
+MONTHLY = Calendar("UTC")
 DAY = 86_400.0
 WIDTHS = (1, 2, 4, 8, 16, 24, 32, 48, 64)
 GPU_HOUR = Price.parse("2.00")
@@ -47,8 +51,8 @@ class Case:
     """One world. ``believed``: factor on the exponents of the curves that the planner believes.
 
     ``load`` and ``price`` give the factors by day of the year. ``budget``: the amount as a multiple of what the jobs
-    would cost on the middle of their hulls. ``moves``: running jobs are resized too (``resizePolicy: Restart``), once
-    in six hours at most.
+    would cost on the middle of their hulls in its period. ``moves``: running jobs are resized too (``resizePolicy:
+    Restart``), once in six hours at most.
     """
 
     name: str
@@ -179,10 +183,11 @@ class _Plan:
 
 
 class World:
-    """A year of one case."""
+    """A year of one case, by the periods of a calendar."""
 
-    def __init__(self, case: Case, seed: int) -> None:
+    def __init__(self, case: Case, seed: int, calendar: Calendar = MONTHLY) -> None:
         self.case = case
+        self.calendar = calendar
         self.draw = random.Random(seed)
         self.classes = [
             _Class(
@@ -205,25 +210,34 @@ class World:
             for job_class in self.classes
             for exact in [_Class(job_class.id, job_class.exponent, job_class.exponent, job_class.work, 1.0).menu(1.0)]
         )
-        self.amount = case.budget * middle
+        self.amount = case.budget * middle * calendar.usual_seconds / MONTHLY.usual_seconds
 
     # --- the planner's part ---
 
     def account(self, now: float) -> PacingState:
-        start, end = period_bounds("UTC", after(START, now))
-        began = seconds_between(START, start)
+        began, ends = self.period(now)
         left = 0.0
         for class_ in self.classes:
             factor = cost_factor(class_.experience).value
             left += sum(job.committed(now, factor).left for job in self.running if job.of is class_)
         return PacingState(
-            aim=self.amount,
-            seconds=seconds_between(start, end),
+            aim=self.aim(now),
+            seconds=ends - began,
             elapsed=now - began,
             spent=self.spent(now) - self.month_began,
             rate=sum(job.rate for job in self.running),
             left=left,
         )
+
+    def period(self, now: float) -> tuple[float, float]:
+        """When the period of ``now`` begins and ends; the first one begins with the year."""
+        start, end = self.calendar.bounds(after(START, now))
+        return max(seconds_between(START, start), 0.0), seconds_between(START, end)
+
+    def aim(self, now: float) -> float:
+        """The amount; in the first period its part of it."""
+        began, ends = self.period(now)
+        return self.amount * (ends - began) / seconds_between(*self.calendar.bounds(after(START, now)))
 
     def spent(self, now: float) -> float:
         return self.done + sum(job.spent(now) for job in self.running)
@@ -275,7 +289,7 @@ class World:
             for job_class in self.classes
         }
         cheapest = sum(job_class.share * job_class.menu(job_class.priced).money[0] for job_class in self.classes)
-        return expected_arrivals(self.amount, START, seen, cheapest, at)
+        return expected_arrivals(self.amount, self.calendar.usual_seconds, START, seen, cheapest, at)
 
     def forecast(self, now: float) -> Forecast:
         self.planned = None
@@ -342,18 +356,18 @@ class World:
         heappush(self.ends, (job.ends, id(job), job))
 
     def run(self) -> Iterator[Month]:
-        """The year, month by month."""
+        """The year, period by period."""
         peak = 2.0
         total = sum(self.rate(job_class, 0.0) for job_class in self.classes) / self.case.load(0.0) * peak
         now, month_end = 0.0, 0.0
         upcoming = self.draw.expovariate(total)
-        for _ in range(MONTHS):
-            start, end = period_bounds("UTC", after(START, month_end + 1.0))
-            began, month_end = seconds_between(START, start), seconds_between(START, end)
+        while month_end < 365 * DAY:
+            began, month_end = self.period(month_end + 1.0)
+            aim = self.aim(began + 1.0)
             self.month_began = self.spent(began)
             self.planned = None
             asked: list[tuple[int, Forecast]] = []
-            marks = [began + day * DAY for day in ASKED_ON]
+            marks = [mark for day in ASKED_ON if (mark := began + day * DAY) < month_end]
             while True:
                 mark = marks[0] if marks else month_end
                 now = min(upcoming, mark)
@@ -368,23 +382,25 @@ class World:
                     self._arrive(self.draw.choices(range(len(weights)), weights)[0], now)
                 upcoming = now + self.draw.expovariate(total)
             spend = self.spent(month_end) - self.month_began
-            self.past.append(spend / self.amount)
-            yield Month(spend, tuple(asked), self.amount)
+            self.past.append(spend / aim)
+            yield Month(spend, tuple(asked), aim)
 
 
-def year(case: Case, seed: int) -> list[Month]:
+def year(case: Case, seed: int, period: str = "Month") -> list[Month]:
     """One case with one seed."""
-    return list(World(case, seed).run())
+    return list(World(case, seed, Calendar("UTC", Period(period))).run())
 
 
 def main() -> None:
     """Run every case with every seed in parallel processes, and print the tables."""
-    arguments = options(__doc__, years=12).parse_args()
-    print_tables(arguments, [case.name for case in CASES], _year)
+    parser = options(__doc__, years=12)
+    parser.add_argument("--period", choices=[*Period][:4], default="Month", help="of the budget (Month)")
+    arguments = parser.parse_args()
+    print_tables(arguments, [case.name for case in CASES], partial(_year, period=arguments.period))
 
 
-def _year(number: int, seed: int) -> list[Month]:
-    return year(CASES[number], seed)
+def _year(number: int, seed: int, period: str) -> list[Month]:
+    return year(CASES[number], seed, period)
 
 
 if __name__ == "__main__":

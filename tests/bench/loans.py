@@ -20,7 +20,7 @@ from rich.table import Table
 from charterer.domain.budget import Need, loans, net_loan
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
-from charterer.domain.time import after, moment, period_bounds, seconds_between
+from charterer.domain.time import after, moment, month_bounds, seconds_between
 from charterer.policy.budgets.forecast import PacingState
 from charterer.policy.solve.hull import BudgetFit
 from tests.bench.budgets import DAY, MONTHS, START, Case, World
@@ -74,7 +74,7 @@ def year(swing: str, way: str, seed: int) -> tuple[list[float], float]:
     teams = [Team(case, 2 * seed + number) for number, case in enumerate(_cases(swing, way))]
     names, now, shares = [f"team-{number}" for number in range(len(teams))], 0.0, []
     for _ in range(MONTHS):
-        start, end = period_bounds("UTC", after(START, now + 1.0))
+        start, end = month_bounds("UTC", after(START, now + 1.0))
         now, until = seconds_between(START, start), seconds_between(START, end)
         for team in teams:
             team.month_began, team.planned = team.spent(now), None
@@ -101,7 +101,7 @@ def _cases(swing: str, way: str) -> list[Case]:
 
 def _turns(odd: float, even: float) -> Callable[[float], float]:
     def load(day: float) -> float:
-        start = period_bounds("UTC", after(START, day * DAY + 1.0))[0]
+        start = month_bounds("UTC", after(START, day * DAY + 1.0))[0]
         return odd if moment(start).month % 2 else even
 
     return load

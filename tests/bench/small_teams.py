@@ -30,7 +30,7 @@ from charterer.domain.job import ResizePolicy, Widths
 from charterer.domain.money import Money, Price
 from charterer.domain.plan import Plan
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import period_end, seconds_between
+from charterer.domain.time import Calendar, seconds_between
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
@@ -180,7 +180,7 @@ def simulate(seed: int, given: float, *, monthly: bool) -> Outcome:
 
 def within_month(result: SimulationResult) -> float:
     """Dollars until the end of the month in which the budget was made."""
-    end = seconds_between(START, period_end("UTC", START))
+    end = seconds_between(START, Calendar("UTC").end(START))
     steps = [*result.hourly, (result.ended_at, 0.0)]
     return sum([hourly * (min(later, end) - at) / _HOUR for (at, hourly), (later, _) in pairwise(steps) if at < end])
 

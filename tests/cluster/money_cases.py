@@ -1,9 +1,10 @@
-"""Amounts in another currency, discounts that end, and commitments."""
+"""Amounts in another currency, periods and grants, discounts that end, and commitments."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from charterer.api.models.gpubudget import GRANT_WITH_ITS_PERIOD, NOTHING_AFTER_A_GRANT, PERIOD_ONCE
 from tests.cluster.crd_cases import Case, Json, make
 
 
@@ -11,7 +12,17 @@ def _in_euros(currency: str = "EUR", **rate: Any) -> Json:
     return make("GPUBudget", currency=currency, currencyRate={"perDollar": "0.92", "asOf": "2026-11-01", **rate})
 
 
+def _granted(first: str, last: str, name: str = "x", **changes: Any) -> Json:
+    return make("GPUBudget", name, period="Grant", grant={"from": first, "until": last}, **changes)
+
+
+_YEAR_2027 = _granted("2027-01-01", "2027-12-31", "rule-period", timeZone="Europe/Berlin")
+
+
 MONEY_ACCEPTED: dict[str, Json] = {
+    "a grant of one day": _granted("2028-02-29", "2028-02-29"),
+    "an amount a week": make("GPUBudget", period="Week", carryOverPercent=100),
+    "an amount a year": make("GPUBudget", period="Year"),
     "amounts in euros": _in_euros(),
     "amounts in a currency of which a dollar costs many": _in_euros("IDR", perDollar="16301.123456"),
 }
@@ -32,6 +43,10 @@ MONEY_REFUSED: dict[str, Json] = {
     "a commitment that nobody pays": make(
         "GPUPool", price={"hourly": "9.80", "committed": {"until": "2027-01-01T00:00:00Z"}}
     ),
+    "a period that there is not": make("GPUBudget", period="Decade"),
+    "a grant that begins on a day that there is not": _granted("2027-02-29", "2027-12-31"),
+    "a grant without its last day": make("GPUBudget", period="Grant", grant={"from": "2027-01-01"}),
+    "a grant until an hour": _granted("2027-01-01", "2027-12-31T12:00:00Z"),
     "what a dollar costs in dollars": _in_euros("USD"),
     "a dollar that costs nothing": _in_euros(perDollar="0.00"),
     "a dollar that costs a million": _in_euros(perDollar="1000000"),
@@ -40,6 +55,55 @@ MONEY_REFUSED: dict[str, Json] = {
     "a currency in small letters": _in_euros("eur"),
 }
 MONEY_CASES = (
+    *(
+        Case("GPUBudget", GRANT_WITH_ITS_PERIOD, _granted("2027-01-01", "2027-12-31"), wrong)
+        for wrong in (
+            make("GPUBudget", period="Month", grant={"from": "2027-01-01", "until": "2027-12-31"}),
+            make("GPUBudget", period="Grant"),
+        )
+    ),
+    Case(
+        "GPUBudget",
+        "until must be the day of from or a later one: both days are part of the grant",
+        _granted("2027-01-02", "2027-01-02"),
+        _granted("2027-01-02", "2027-01-01"),
+    ),
+    Case(
+        "GPUBudget",
+        "a grant lasts at most ten years (3653 days): make until earlier, or use period Year",
+        _granted("2027-01-01", "2036-12-31"),
+        _granted("2027-01-01", "2046-12-31"),
+    ),
+    *(
+        Case(
+            "GPUBudget",
+            "from and until must be days of the years 2000 to 2999",
+            _granted("2000-01-01", "2000-01-01"),
+            wrong,
+        )
+        for wrong in (_granted("1999-12-31", "2000-01-01"), _granted("2999-12-31", "3000-01-01"))
+    ),
+    Case(
+        "GPUBudget",
+        NOTHING_AFTER_A_GRANT,
+        _granted("2027-01-01", "2027-12-31", carryOverPercent=0),
+        _granted("2027-01-01", "2027-12-31", carryOverPercent=50),
+    ),
+    *(
+        Case("GPUBudget", PERIOD_ONCE, {**_YEAR_2027, "spec": {**_YEAR_2027["spec"], "amount": "1"}}, wrong, _YEAR_2027)
+        for wrong in (
+            _granted("2027-01-01", "2028-06-30", "rule-period", timeZone="Europe/Berlin"),
+            _granted("2027-01-01", "2027-12-31", "rule-period", timeZone="Asia/Tokyo"),
+            make("GPUBudget", "rule-period", period="Year", timeZone="Europe/Berlin"),
+        )
+    ),
+    Case(
+        "GPUBudget",
+        PERIOD_ONCE,
+        make("GPUBudget", "rule-period", period="Week", timeZone="Asia/Tokyo"),
+        make("GPUBudget", "rule-period", timeZone="Europe/Berlin"),
+        before=make("GPUBudget", "rule-period", period="Week", timeZone="Europe/Berlin"),
+    ),
     Case(
         "GPUBudget",
         "currencyRate says what a dollar costs in another currency: give it if currency is not USD, such as "

@@ -10,7 +10,7 @@ import pytest
 
 from charterer.cluster.paths import GPU_BUDGETS
 from charterer.domain.money import ZERO, Money, total
-from charterer.domain.time import after, format_instant, parse_instant, period_bounds
+from charterer.domain.time import after, format_instant, month_bounds, parse_instant
 from tests.cluster.test_crash import LISTED_SECONDS
 from tests.testbed.bed import Bed, group
 from tests.testbed.call_killer import around
@@ -74,6 +74,6 @@ async def _a_month_passes(bed: Bed) -> None:
     """What was spent in this month was spent in the last one."""
     for name in _OWN:
         start = parse_instant(_status(bed, name)["periodStart"])
-        before, _ = period_bounds("UTC", after(start, -1.0))
+        before, _ = month_bounds("UTC", after(start, -1.0))
         record = {"status": {"periodStart": format_instant(before)}}
         await bed.kube.merge_patch(GPU_BUDGETS.status(name), record)

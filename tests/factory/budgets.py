@@ -7,6 +7,7 @@ from typing import Any
 from charterer.domain.budget import Balance, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money
+from charterer.domain.time import Calendar
 from tests.factory.times import MARCH
 
 TEAM = BudgetId("team")
@@ -33,7 +34,7 @@ def budget(**changes: Any) -> Budget:
         "generation": 1,
         "created": MARCH,
         "amount": Money.parse("1000"),
-        "time_zone": "UTC",
+        "calendar": Calendar("UTC"),
         "selector": Selector((), ()),
         "mode": Mode.ENFORCE,
         "hard_limit": None,

@@ -14,7 +14,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.node_demands import NO_DEMANDS, NodeDemands
 from charterer.domain.pool import CapacityType, Commitment, Offering, Partition, Pool, Quote
 from charterer.domain.profile import Amdahl, Phase, PowerLaw, Profile, SpeedCurve, ThroughputTable
-from charterer.domain.time import Instant, after, parse_instant, period_bounds
+from charterer.domain.time import Calendar, Instant, after, parse_instant
 from tests import factory
 from tests.factory.pools import cooled
 
@@ -23,6 +23,7 @@ NO_LABELS: Mapping[str, str] = {}
 NO_ROOM: Mapping[str, int] = {}
 MID_MONTH = parse_instant("2026-06-16T00:00:00Z")
 """Half of June, a month of 30 days, is over: 360 hours are left."""
+_MONTHS = Calendar("UTC")
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Declared:
         max_hourly: str | None = None,
         ceiling: str | None = None,
         mode: Mode = Mode.ENFORCE,
-        time_zone: str = "UTC",
+        calendar: Calendar = _MONTHS,
         pools: Selector = EVERYTHING,
         parent: str | None = None,
         lends: bool = False,
@@ -55,13 +56,13 @@ class Declared:
 
         ``opening``: what was spent before; None where its owner does not say.
         """
-        start = period_bounds(time_zone, self.now)[0]
+        start = calendar.bounds(self.now)[0]
         made = factory.budget(
             id=BudgetId(name),
             uid=f"uid-{name}",
             created=self.now,
             amount=Money.parse(amount),
-            time_zone=time_zone,
+            calendar=calendar,
             mode=mode,
             hard_limit=None if hard_limit is None else Money.parse(hard_limit),
             max_hourly_rate=None if max_hourly is None else Price.parse(max_hourly),

@@ -33,7 +33,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.plan import Allocate, Plan
 from charterer.domain.pool import Offering, Pool, Quote
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, format_instant, period_bounds
+from charterer.domain.time import Calendar, Instant, after, format_instant
 from charterer.incremental import Memo
 from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.planner import solved_plan
@@ -169,6 +169,12 @@ def budget(draw: Draw) -> Json:
         "carryOverPercent": draw.of(0, 50, 100),
         "explorationPercent": draw.of(2, 0, 100),
     }
+    if draw.random() < 0.4:
+        spec["period"] = draw.choice(["Week", "Quarter", "Year", "Grant"])
+    if spec.get("period") == "Grant":
+        days = ("2026-01-01", "2026-06-15"), ("2026-06-15", "2026-06-15"), ("2000-01-01", "2009-12-31")
+        spec["grant"] = dict(zip(("from", "until"), draw.choice([*days, ("2990-01-01", "2999-12-31")]), strict=True))
+        spec["carryOverPercent"] = 0
     if draw.random() < 0.2:
         rate = {"perDollar": draw.of("0.92", "0.1", "999999.999999"), "asOf": draw.of("2026-11-01", "9999-12-31")}
         spec |= {"currency": "EUR", "currencyRate": rate}
@@ -252,7 +258,9 @@ class AcceptedWorld:
         for number_of in range(draw.randint(1, 2)):
             raw = _object("GPUBudget", f"budget-{number_of}", budget(draw), created)
             for read in _accepted(decode.budget, raw):
-                world.budgets[read.id] = replace(read, balance=_balance(draw, world) if draw.random() < 0.8 else None)
+                world.budgets[read.id] = replace(
+                    read, balance=_balance(draw, world, read.calendar) if draw.random() < 0.8 else None
+                )
         for name in TYPES[: draw.randint(1, 3)]:
             for pool_read in _accepted(decode.pool, _object("GPUPool", name, pool(draw, name), created)):
                 world.pools[pool_read.id] = _offered(draw, pool_read, world.now)
@@ -360,8 +368,8 @@ class AcceptedWorld:
             self.world.profiles[class_id] = read
 
 
-def _balance(draw: Draw, world: World) -> Balance:
-    start = period_bounds("Etc/UTC", world.now)[0]
+def _balance(draw: Draw, world: World, calendar: Calendar) -> Balance:
+    start = calendar.bounds(world.now)[0]
     spent, carried = (Money.parse(draw.of("1", *AMOUNTS)) for _ in range(2))
     return Balance(start, spent, spent, frozenset(), (), carried)
 

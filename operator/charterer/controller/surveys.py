@@ -29,7 +29,7 @@ from charterer.providers.provider import KnownMachines
 
 # The time to plan and account by: the operator's own clock, for as long as other clocks agree with it.
 #
-# A clock that jumps over the end of a month would open the next one and forget what was spent; one that is behind
+# A clock that jumps over the end of a period would open the next one and forget what was spent; one that is behind
 # would not see what runs cost. So the own clock counts only while it is near the median of all clocks: the own one,
 # the API server's, and each cloud's. Between two answers the others are carried on by the monotonic clock, which
 # nobody sets.

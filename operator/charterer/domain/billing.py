@@ -12,7 +12,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental
-from charterer.domain.time import Instant, period_bounds
+from charterer.domain.time import Instant
 
 _MICROS = 1_000_000
 _HOUR = 3_600
@@ -105,10 +105,10 @@ def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
     """Spent in the budget's current period up to ``now``; only those of ``rentals`` count that are the budget's own.
 
     The sum of settled, opening spend and what is not yet folded: a rental is either in the balance (its uid is listed)
-    or counts by its accrual. If the budget's first period is not open yet, the calendar period of ``now`` counts.
+    or counts by its accrual. If the budget's first period is not open yet, that of ``now`` counts.
     """
     balance = budget.balance
-    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start
     settled = ZERO if balance is None else balance.settled
     folded = frozenset() if balance is None else balance.folded
     running = total(

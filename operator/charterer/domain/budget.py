@@ -11,7 +11,7 @@ from typing import Final
 
 from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
 from charterer.domain.money import ZERO, Money, Price, apportion, total
-from charterer.domain.time import Instant, QuietHours, moment, period_bounds, period_end, seconds_between
+from charterer.domain.time import Calendar, Instant, QuietHours, moment, seconds_between
 
 # The currency in which a budget's owner writes amounts, where that is not the dollar of the clouds' bills.
 #
@@ -60,14 +60,14 @@ class Currency:
         return f"{Money(self.per_dollar).decimal()} {self.code} a dollar, as of {self.as_of.isoformat()}"
 
 
-# Loans between budgets of one parent: what some are not forecast to need this month, others may spend (ADR 5).
+# Loans between budgets of one parent: what some are not forecast to need in a period, others may spend (ADR 5).
 #
 # Nothing is recorded of a loan. It follows from what each has spent and is forecast to spend, anew in every plan.
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Dollars by which the lender aims at less in this month, and the borrower at more."""
+    """Dollars by which the lender aims at less in this period, and the borrower at more."""
 
     lender: BudgetId
     borrower: BudgetId
@@ -76,7 +76,7 @@ class Loan:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A budget's month, as it is without loans.
+    """A budget's period, as it is without loans.
 
     ``aim``: what it is to spend; ``spent`` of it is. ``high``: the upper end of the forecast; None if there is none.
     ``short``: more money would make its jobs faster. ``most``: what it may aim at whatever is lent; None for no limit.
@@ -228,11 +228,11 @@ WEEK_SECONDS = 7 * 86_400.0
 """Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and week ends."""
 
 PERIODS_KEPT = 120
-"""Past periods that a balance keeps: ten years of months."""
+"""Past periods that a balance keeps: ten years of months, and two of weeks."""
 LENDERS_KEPT = 10
 """Lenders that a past period keeps, those of most."""
 LENDING_KEPT = 12
-"""Past periods that keep their lenders: a year of months."""
+"""Past periods that keep their lenders."""
 FOLDED_KEPT = 10_000
 """Most rentals whose cost is in a balance and whose uid it keeps, because their objects may still exist: the ledger's
 size is bounded, and none is left out. Further ones are folded as soon as others are gone."""
@@ -476,7 +476,8 @@ OPENING_SECONDS = 3_600.0
 class Budget:
     """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
 
-    ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that its money may rent.
+    ``calendar``: its periods. ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that
+    its money may rent.
     ``opening_spend``: spent by other means in the period in which the budget was created; None where its owner does not
     say, and the amount then counts in proportion (``counted``).
     ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
@@ -488,7 +489,7 @@ class Budget:
     empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
     all amounts here are dollars. ``parent``: the budget whose limits hold for this one too. ``share``: where ``amount``
     comes from, if the budget has a parent or is one. ``lends``: it and those directly below it lend each other what
-    they are not forecast to need. ``loans``: those of this month, while a plan is made.
+    they are not forecast to need. ``loans``: those of this period, while a plan is made.
     """
 
     id: BudgetId
@@ -497,7 +498,7 @@ class Budget:
     generation: int
     created: Instant
     amount: Money
-    time_zone: str
+    calendar: Calendar
     selector: Selector
     mode: Mode
     hard_limit: Money | None
@@ -551,29 +552,48 @@ class Budget:
     def period(self) -> tuple[Instant, Instant]:
         """The begin and end of its period: of the one in which it was created, until its first one is opened."""
         if self.balance is None:
-            return period_bounds(self.time_zone, self.created)
-        return self.balance.period_start, period_end(self.time_zone, self.balance.period_start)
+            return self.calendar.bounds(self.created)
+        return self.balance.period_start, self.calendar.end(self.balance.period_start)
 
     def in_period_of(self, now: Instant) -> Budget:
         """The budget with an empty balance of the present period, if it has none or that of a period that is over.
 
-        That is so for moments, until the new one is opened. Otherwise last month's spend would count against the new
-        month, and jobs would be moved for it.
+        That is so for moments, until the new one is opened. Otherwise what was spent in the last period would count
+        against the new one, and jobs would be moved for it.
         """
         if self.balance is not None and now < self.period[1]:
             return self
-        start = period_bounds(self.time_zone, now)[0]
+        start = self.calendar.bounds(now)[0]
         return replace(self, balance=Balance(start, settled=ZERO, lifetime=ZERO, folded=frozenset(), history=()))
+
+    @property
+    def closed(self) -> bool:
+        """Whether its period lies before its grant or after it, so that it may spend nothing."""
+        return self.calendar.grant is not None and not self.calendar.is_open(self.period[0])
+
+    def closed_at(self, now: Instant) -> bool:
+        """The same of the period that ``now`` is in."""
+        return self.calendar.grant is not None and self.in_period_of(now).closed
+
+    @property
+    def limit(self) -> Money | None:
+        """The hard limit of its period: nothing may be spent outside its grant."""
+        return ZERO if self.closed else self.hard_limit
 
     @property
     def prorated(self) -> bool:
         """Whether only a part of its amount counts: it was created within its period, and nobody says what was spent
         before."""
-        return self.opening_spend is None and self.created > self.period[0]
+        return self.opening_spend is None and self.created > self.period[0] and not self.closed
 
     @property
     def counted(self) -> Money:
-        """The part of the amount that counts in its period: all of it, or what falls on the time after its creation."""
+        """The part of the amount that counts in its period: all of it, or what falls on the time after its creation.
+
+        Nothing counts outside a grant.
+        """
+        if self.closed:
+            return ZERO
         if not self.prorated:
             return self.amount
         start, end = self.period

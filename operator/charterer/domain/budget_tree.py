@@ -10,7 +10,8 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.reasons.fact import Fact
-from charterer.domain.reasons.waits import ParentMissing, ParentsInCircle, RelativeUnreadable
+from charterer.domain.reasons.waits import ParentMissing, ParentsInCircle, PeriodsDiffer, RelativeUnreadable
+from charterer.domain.time import Calendar
 
 # Budgets above budgets: whose limits hold for whom, and which budgets have parents that nobody knows.
 
@@ -65,13 +66,20 @@ def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] 
 
 
 def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], Fact | None]:
-    """A budget's parents, the nearest first, as far as they are known; and what is wrong with them."""
+    """A budget's parents, the nearest first, as far as they are known; and what is wrong with them.
+
+    A parent of another period is none: what a budget spent in a part of its period is in no balance, so that nobody
+    could add it up.
+    """
     line = [name]
     while (parent := budgets[line[-1]].parent) is not None:
         if parent in line:
             return (), ParentsInCircle(tuple(line[line.index(parent) :]))
         if parent not in budgets:
             return tuple(line[1:]), ParentMissing(line[-1], parent)
+        own, above = budgets[line[-1]].calendar, budgets[parent].calendar
+        if (own.period, own.grant) != (above.period, above.grant):
+            return tuple(line[1:]), PeriodsDiffer(line[-1], own, parent, above)
         line.append(parent)
     return tuple(line[1:]), None
 
@@ -79,14 +87,14 @@ def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[
 def lending_families(parent: Budget, budgets: Iterable[Budget]) -> Sequence[Sequence[Budget]]:
     """The budgets that lend each other money under a parent: itself and those directly below it, each in one family.
 
-    A family has one time zone, so that its months are the same, and one percentage of carry-over: what one has lent
+    A family has one calendar, so that its periods are the same, and one percentage of carry-over: what one has lent
     and carries over is then a deficit of the same amount that the other carries over. Budgets that only observe, or
     whose exchange rate is fixed, take no part.
     """
-    alike: dict[tuple[str, int], list[Budget]] = {}
+    alike: dict[tuple[Calendar, int], list[Budget]] = {}
     for each in budgets:
         if parent.id in (each.id, each.parent) and each.mode is Mode.ENFORCE and each.fixed_rate is None:
-            alike.setdefault((each.time_zone, each.carry_over_percent), []).append(each)
+            alike.setdefault((each.calendar, each.carry_over_percent), []).append(each)
     return list(alike.values())
 
 

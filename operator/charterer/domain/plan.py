@@ -223,8 +223,8 @@ class ForecastVerdict:
 class SpendVerdict:
     """A budget and all below it, as ``BudgetVerdict`` says of one.
 
-    ``amount``: what counts of their amounts in their present months. ``spent`` is of one month, as each of them counts
-    it: of the one with more while it has begun for some only.
+    ``amount``: what counts of their amounts in their present periods. ``spent`` is of one period, as each of them
+    counts it: of the one with more while it has begun for some only.
     ``forecast``: of its end, with an interval as if they were independent; None while it is not known of one of them.
     ``hourly``: the sum of the worst prices of their nodes.
     """

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from enum import StrEnum
 from typing import NewType
 from zoneinfo import ZoneInfo
@@ -63,57 +63,175 @@ def after(at: Instant, seconds: float) -> Instant:
     return Instant(min(at + round(min(seconds, _LONGEST_SECONDS) * _MICROS), LAST))
 
 
-# Budget periods, which are calendar months in the budget's own time zone, their days, and quiet hours.
+# Days, calendar months, the periods of budgets, and quiet hours.
 
 
-_FIRST, _LAST = Instant(0), after(LAST, -40 * 86_400.0)
-"""Months are those of instants between these two: calendars of other years may end before their month does."""
+_FIRST, _LAST = Instant(0), after(LAST, -400 * 86_400.0)
+"""Days and periods are those of instants between these two: calendars of other years may end before their year does."""
 
 
-def _month(zone: ZoneInfo, index: int) -> Instant:
-    """The first instant of the month ``index`` (months since year 0), also where a clock change hides midnight."""
-    year, month = divmod(index, 12)
-    return instant(datetime(year, month + 1, 1, tzinfo=zone))
+def _midnight(zone: ZoneInfo, day: date) -> Instant:
+    """The first instant of a day, also where a clock change hides midnight."""
+    return instant(datetime(day.year, day.month, day.day, tzinfo=zone))
 
 
-def period_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The calendar month of ``time_zone`` that holds ``at``: its first instant and the next month's first instant.
-
-    ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
-    """
-    zone = ZoneInfo(time_zone)
+def _day(zone: ZoneInfo, at: Instant) -> date:
+    """The day that holds ``at``."""
     at = min(max(at, _FIRST), _LAST)
-    local = moment(at).astimezone(zone)
-    index = local.year * 12 + local.month - 1
-    if at >= _month(zone, index + 1):
-        index += 1  # clocks set back across midnight repeat the old month's last minutes inside the new one
-    return _month(zone, index), _month(zone, index + 1)
-
-
-def period_end(time_zone: str, start: Instant) -> Instant:
-    """When the period that began at ``start`` ends: the end of the month that most of it lies in.
-
-    That is the month half a month after ``start``, which need not be a month's first instant: the budget's time zone
-    may have changed.
-    """
-    return period_bounds(time_zone, after(start, 15 * 86_400))[1]
+    day = moment(at).astimezone(zone).date()
+    following = day + timedelta(days=1)
+    # Clocks set back across midnight repeat the old day's last minutes inside the new one.
+    return following if at >= _midnight(zone, following) else day
 
 
 def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
     """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
 
-    Where a clock change hides or repeats midnight, days begin as months do, so that each day lies in one month.
+    ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
     """
     zone = ZoneInfo(time_zone)
-    at = min(max(at, _FIRST), _LAST)
-    day = moment(at).astimezone(zone).toordinal()
-    if at >= _midnight(zone, day + 1):
-        day += 1
-    return _midnight(zone, day), _midnight(zone, day + 1)
+    day = _day(zone, at)
+    return _midnight(zone, day), _midnight(zone, day + timedelta(days=1))
 
 
-def _midnight(zone: ZoneInfo, ordinal: int) -> Instant:
-    return instant(datetime.fromordinal(ordinal).replace(tzinfo=zone))
+def month_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
+    """The calendar month of ``time_zone`` that holds ``at``: its first instant and the next month's first instant.
+
+    Clouds bill by it, and so does the record of costs, whatever the period of a budget is.
+    """
+    return Calendar(time_zone).bounds(at)
+
+
+class Period(StrEnum):
+    """The time that a budget's amount is for."""
+
+    WEEK = "Week"
+    MONTH = "Month"
+    QUARTER = "Quarter"
+    YEAR = "Year"
+    GRANT = "Grant"
+
+
+_DAY_SECONDS = 86_400.0
+_USUAL_DAYS: Mapping[Period, int] = {Period.WEEK: 7, Period.MONTH: 30, Period.QUARTER: 91, Period.YEAR: 365}
+_INSIDE_SECONDS: Mapping[Period, float] = {
+    Period.WEEK: 3.5 * _DAY_SECONDS,
+    Period.MONTH: 15 * _DAY_SECONDS,
+    Period.QUARTER: 45 * _DAY_SECONDS,
+    Period.YEAR: 182 * _DAY_SECONDS,
+    Period.GRANT: 0.5 * _DAY_SECONDS,
+}
+"""Seconds after its beginning that lie in a period, even if it began by other clocks: about half of the shortest."""
+_MONTHS: Mapping[Period, int] = {Period.MONTH: 1, Period.QUARTER: 3, Period.YEAR: 12}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """The days for which money is granted, both included."""
+
+    first: date
+    last: date
+
+    @property
+    def days(self) -> int:
+        """How many they are."""
+        return (self.last - self.first).days + 1
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The periods of a budget in its own time zone. ``grant``: with the period GRANT, and only then.
+
+    Weeks begin on Monday. The days before a grant and after it are periods, too, in which nothing may be spent
+    (``is_open``): those of each calendar year. So whatever is billed then is in some period.
+    """
+
+    time_zone: str
+    period: Period = Period.MONTH
+    grant: Grant | None = None
+
+    @property
+    def word(self) -> str:
+        """The period in a sentence: ``month``."""
+        return self.period.lower()
+
+    @property
+    def usual_seconds(self) -> float:
+        """The length of a period, of a month 30 days."""
+        return (_USUAL_DAYS[self.period] if self.grant is None else self.grant.days) * _DAY_SECONDS
+
+    def bounds(self, at: Instant) -> tuple[Instant, Instant]:
+        """The period that holds ``at``: its first instant and the next one's first instant.
+
+        ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
+        """
+        zone = ZoneInfo(self.time_zone)
+        first, following = self._days(_day(zone, at))
+        return _midnight(zone, first), _midnight(zone, following)
+
+    def end(self, start: Instant) -> Instant:
+        """When the period that began at ``start`` ends: the end of the one that most of it lies in.
+
+        ``start`` need not be a period's first instant: the budget's time zone may have changed.
+        """
+        return self.bounds(self._inside(start))[1]
+
+    def number(self, start: Instant) -> int:
+        """The number of the period that began at ``start``: that of the next one is higher by one.
+
+        It is the same in every time zone.
+        """
+        day = _day(ZoneInfo(self.time_zone), self._inside(start))
+        if self.period is Period.WEEK:
+            return (day.toordinal() - 1) // 7
+        if self.grant is None:
+            return (day.year * 12 + day.month - 1) // _MONTHS[self.period]
+        if day < self.grant.first:
+            return day.year - self.grant.first.year - 1
+        return 0 if day <= self.grant.last else day.year - (self.grant.last + timedelta(days=1)).year + 1
+
+    def is_open(self, start: Instant) -> bool:
+        """Whether money may be spent in the period that began at ``start``: it is not before a grant or after it."""
+        if self.grant is None:
+            return True
+        return self.grant.first <= _day(ZoneInfo(self.time_zone), self._inside(start)) <= self.grant.last
+
+    @property
+    def grant_bounds(self) -> tuple[Instant, Instant] | None:
+        """The first instant of its grant and the first one after it; None without a grant."""
+        if self.grant is None:
+            return None
+        zone = ZoneInfo(self.time_zone)
+        return _midnight(zone, self.grant.first), _midnight(zone, self.grant.last + timedelta(days=1))
+
+    def _inside(self, start: Instant) -> Instant:
+        return after(start, _INSIDE_SECONDS[self.period])
+
+    def _days(self, day: date) -> tuple[date, date]:
+        """The first day of the period that holds ``day``, and of the next one."""
+        if self.period is Period.WEEK:
+            first = day - timedelta(days=day.weekday())
+            return first, first + timedelta(days=7)
+        if self.grant is None:
+            months = _MONTHS[self.period]
+            number = (day.year * 12 + day.month - 1) // months
+            return _first_day(number * months), _first_day((number + 1) * months)
+        first, following = _first_day(day.year * 12), _first_day(day.year * 12 + 12)
+        begins, over = self.grant.first, self.grant.last + timedelta(days=1)
+        if day < begins:
+            return first, min(following, begins)
+        return (begins, over) if day < over else (max(first, over), following)
+
+
+def _first_day(month: int) -> date:
+    """The first day of a month, which is counted since year 0."""
+    return date(month // 12, month % 12 + 1, 1)
+
+
+def common_word(calendars: Iterable[Calendar]) -> str:
+    """The period of all of them in a sentence; ``period`` if they have none in common."""
+    words = {calendar.word for calendar in calendars}
+    return words.pop() if len(words) == 1 else "period"
 
 
 class Weekday(StrEnum):

@@ -18,7 +18,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool, PriceSegment
 from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase, incomplete_gangs
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import LAST, Instant, period_bounds
+from charterer.domain.time import LAST, Instant
 
 # A rental's cost shared out by purpose: the runs that held its GPUs, and what it was paid for without a job.
 #
@@ -175,7 +175,7 @@ class SpentByCause:
 def spent_by_cause(budget: Budget, rentals: Iterable[Rental], now: Instant) -> SpentByCause:
     """The amounts of the present period; they add up to ``spent``."""
     balance = budget.balance
-    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start
     causes: Mapping[Cause, Money] = {}
     if balance is not None:
         before = balance.costs.before
@@ -251,7 +251,7 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     Jobs are named ``namespace/name``, the rest as in parentheses above. A job that was deleted keeps what it used.
     """
     now, balance = snapshot.now, budget.balance
-    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     vain = in_vain(rentals, snapshot)
     sums: dict[str, int] = defaultdict(int)
@@ -297,7 +297,7 @@ class CommitmentUse:
 
 def commitment_uses(budget: Budget, snapshot: Snapshot) -> Sequence[CommitmentUse]:
     """The use of each commitment of the budget of which a node was billed in the period."""
-    start = period_bounds(budget.time_zone, snapshot.now)[0]
+    start = budget.calendar.bounds(snapshot.now)[0]
     own = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id and rental.launched]
     found = (_use(pool, own, start, snapshot) for pool in snapshot.committed_to(budget).values())
     return [use for use in found if use.used != ZERO or use.unused != ZERO]

@@ -103,7 +103,7 @@ def _latest(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHi
     return {class_id: classes[class_id] for class_id in sorted(latest)}
 
 
-# A budget's dollars by pool, cause and namespace: sums over all its months, which never fall.
+# A budget's dollars by pool, cause and namespace: sums over all its periods, which never fall.
 #
 # Each step adds what was spent since the last one, apportioned by who held the GPUs meanwhile, and nothing is ever
 # taken back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended
@@ -149,7 +149,7 @@ def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snap
         for kind, known in divided(part, did.get(key, {}), weights[key]).items():
             went_to[namespace, kind] += known
     added = Costs(dict(by_pool), dict(by_namespace), now, balance.lifetime, went_to=dict(went_to))
-    return AddCosts(budget.id, since, added, day_bounds(budget.time_zone, now)[0])
+    return AddCosts(budget.id, since, added, day_bounds(budget.calendar.time_zone, now)[0])
 
 
 def _weights(

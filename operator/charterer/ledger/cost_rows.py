@@ -91,7 +91,7 @@ def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: in
         CostRow(
             budget=budget.id,
             budget_uid=budget.uid,
-            time_zone=budget.time_zone,
+            time_zone=budget.calendar.time_zone,
             rental=rental.id,
             rental_uid=rental.uid,
             pool=rental.pool,

@@ -35,7 +35,7 @@ from charterer.domain.steps import (
     StopOrphan,
     Wait,
 )
-from charterer.domain.time import Instant, after, day_bounds, period_bounds, period_end
+from charterer.domain.time import Instant, after, day_bounds
 from charterer.incremental import Memo
 from charterer.ledger.attribution import gpus_of, in_vain
 from charterer.ledger.balance import apply_entries, next_costs
@@ -160,8 +160,8 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
     budget = view.snapshot.budgets[budget_id]
     now = view.snapshot.now
     if budget.balance is None:
-        return OpenPeriod(budget.id, period_bounds(budget.time_zone, now)[0], None, None)
-    end = period_end(budget.time_zone, budget.balance.period_start)
+        return OpenPeriod(budget.id, budget.calendar.bounds(now)[0], None, None)
+    end = budget.calendar.end(budget.balance.period_start)
     if now >= end:
         return _next_period(budget, budget.balance, end, view)
     entries = _due_entries(budget, budget.balance, view)
@@ -198,7 +198,7 @@ def _folds(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[Fo
 
 
 def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> BudgetStep | Wait:
-    """Close the period that is over: one month at a time, however many have passed.
+    """Close the period that is over: one at a time, however many have passed.
 
     What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
     ended after the boundary is folded by the next period (see ``lifecycle.rental``), so neither waits for the other.
@@ -285,7 +285,7 @@ def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | 
     recording, rentals = snapshot.cost_recording, view.rentals_of_budget.get(budget_id, ())
     if not recording.place:
         return None
-    today = day_bounds(budget.time_zone, snapshot.now)[0]
+    today = day_bounds(budget.calendar.time_zone, snapshot.now)[0]
     due = [(rental, part) for rental in rentals if (part := _due(rental, budget, today, view)) is not None][:_PARTS]
     if not due:
         return None
@@ -311,7 +311,7 @@ def _due(rental: Rental, budget: Budget, today: Instant, view: LifecycleView) ->
     through = rental.launched if rental.recorded is None else rental.recorded.through
     if rental.ended is None and (through is None or through >= today):
         return None
-    part, now = next_part(rental, budget.time_zone), view.snapshot.now
+    part, now = next_part(rental, budget.calendar.time_zone), view.snapshot.now
     if part is None or now < part.end or payer_of(rental, view) is not budget:
         return None
     if rental.phase is not RentalPhase.ENDED:

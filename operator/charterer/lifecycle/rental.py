@@ -40,7 +40,7 @@ from charterer.domain.steps import (
     Uncordon,
     Wait,
 )
-from charterer.domain.time import Instant, after, period_end, seconds_between
+from charterer.domain.time import Instant, after, seconds_between
 from charterer.ledger.cost_rows import next_part
 from charterer.lifecycle.view import (
     COUNTED_STATES,
@@ -157,7 +157,7 @@ def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
         return Wait(f"the first period of GPUBudget {budget.id} to be opened")
     if rental.uid in balance.folded:
         return None
-    end = period_end(budget.time_zone, balance.period_start)
+    end = budget.calendar.end(balance.period_start)
     if rental.ended is not None and rental.ended > end:
         return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
     whole = ZERO if rental.cost is None else rental.cost
@@ -176,7 +176,9 @@ def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
 def on_record(rental: Rental, view: LifecycleView) -> bool:
     """Whether the record of costs needs an ended rental no more: it has all, there is none, or nobody pays."""
     budget = payer_of(rental, view)
-    return not view.snapshot.cost_recording.place or budget is None or next_part(rental, budget.time_zone) is None
+    return (
+        not view.snapshot.cost_recording.place or budget is None or next_part(rental, budget.calendar.time_zone) is None
+    )
 
 
 def forget_with_budget(rental: Rental, view: LifecycleView) -> Forget | None:

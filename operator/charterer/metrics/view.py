@@ -159,8 +159,8 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         collected[catalogue.BUDGET_RENTED_RATE.name].add(rented[name] / 1_000_000, budget=name)
         collected[catalogue.LONGEST_WAIT.name].add(waits.get(name, 0.0), budget=name)
         _costs(budget, collected)
-        if budget.hard_limit is not None:
-            collected[catalogue.BUDGET_HARD_LIMIT.name].add(budget.hard_limit.dollars, budget=name)
+        if budget.limit is not None:
+            collected[catalogue.BUDGET_HARD_LIMIT.name].add(budget.limit.dollars, budget=name)
         verdict = view.plan.budgets.get(name)
         loans = () if verdict is None else verdict.loans
         collected[catalogue.BUDGET_AIM.name].add(replace(budget, loans=loans).aim.dollars, budget=name)

@@ -128,7 +128,7 @@ def decide_budget(plan: BudgetPlan) -> None:
     decided.again_at += [*jobs.again_at, *plan.gate.again_at, *plan.outlook.waits.again_at]
     needs = solution.deadline_needs.values()
     decided.again_at += [after(now, max(need.spare, _OFTEN)) for need in needs if need.spare]
-    release_at = plan.placer.purse.release_at(now)
+    release_at = plan.placer.release_at(now)
     if release_at is not None and not plan.ending:
         decided.again_at.append(release_at)
     if jobs.running or jobs.waiting:
@@ -282,7 +282,7 @@ def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
 
 
 def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
-    """A budget's month with the loans that are made already. One that pays for nothing itself needs nothing more."""
+    """A budget's period with the loans that are made already. One that pays for nothing itself needs nothing more."""
     budget = solution.budget
     idle = budget.selector.nothing
     high = None if solution.arrivals_verdict().assumed else solution.forecast_verdict().high
@@ -395,7 +395,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
 
 
 def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
-    """What a parent and all below it may aim at together, without the parts that do not count in their first months."""
+    """What a parent and all below it may aim at together, without what does not count in their present periods."""
     budgets = inputs.snapshot.known_budgets
     family = [budgets[each] for each in (name, *inputs.tree.below[name])]
     left_out = total(each.amount - each.counted for each in family)

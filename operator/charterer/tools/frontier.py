@@ -17,7 +17,7 @@ from charterer.domain.ids import PoolId, Rate
 from charterer.domain.money import ZERO, Money
 from charterer.domain.plan import BudgetVerdict
 from charterer.domain.pool import CapacityType, Offering, Pool
-from charterer.domain.time import after, period_bounds, seconds_between
+from charterer.domain.time import after, seconds_between
 from charterer.gpu_types import is_shared, slice_profile
 from charterer.policy.budgets.demand import GroupDemand, budget_load
 from charterer.policy.budgets.solution import BudgetSolution
@@ -83,11 +83,11 @@ def expected_use(uses: Iterable[tuple[float, Mapping[PoolId, float]]], load: flo
     return total
 
 
-# What a month's dollars are made of: dollars spent, of jobs in sight, and of jobs that are expected to come.
+# What a period's dollars are made of: dollars spent, of jobs in sight, and of jobs that are expected to come.
 
 
 @dataclass(frozen=True, slots=True)
-class MonthSums:
+class PeriodSums:
     """They add up to the forecast, if there is one. ``in_sight``: what the nodes of running and waiting
     jobs still cost, until they can be given back.
 
@@ -104,14 +104,14 @@ class MonthSums:
 
     @property
     def without_more_jobs(self) -> Money:
-        """The month's dollars if no other job comes."""
+        """The period's dollars if no other job comes."""
         return self.spent + self.in_sight + self.commitments
 
 
-def month_sums(verdict: BudgetVerdict) -> MonthSums:
+def period_sums(verdict: BudgetVerdict) -> PeriodSums:
     """The sums of a budget."""
     arrivals = verdict.arrivals
-    return MonthSums(
+    return PeriodSums(
         spent=verdict.spent,
         in_sight=verdict.in_sight,
         to_come=verdict.to_come,
@@ -170,6 +170,7 @@ class Frontier:
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
         self.period_seconds = period_seconds(solution)
+        self.a_period = f"a {solution.budget.calendar.word}"
         self._demands = _demands(solution)
         self._most = sum(demand.load * demand.spends[-1] for demand in self._demands)
         self._arrivals = sum(assignment.arrivals for assignment in solution.assignments.values())
@@ -259,8 +260,11 @@ def _demands(solution: BudgetSolution) -> list[Demand]:
 
 
 def period_seconds(solution: BudgetSolution) -> float:
-    """Seconds of the budget's present period."""
-    return seconds_between(*period_bounds(solution.budget.time_zone, after(solution.period_end, -1.0)))
+    """Seconds of the budget's present period; of its grant, also before and after it."""
+    calendar = solution.budget.calendar
+    if calendar.grant is not None:
+        return calendar.usual_seconds
+    return seconds_between(*calendar.bounds(after(solution.period_end, -1.0)))
 
 
 def seconds_at(found: Solution, at: int, group: GroupDemand) -> float:

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple, NewType
 
 from charterer.domain.cost_row import BilledMachine, CostRow
 from charterer.domain.money import ZERO, Money, apportion, total
-from charterer.domain.time import Instant, moment, period_bounds
+from charterer.domain.time import Instant, moment, month_bounds
 
 # Lines of a cloud's bill, as far as the comparison needs them. Whatever vendor wrote them, they mean the same here.
 
@@ -137,7 +137,7 @@ class CalendarMonths:
         for month in known:
             if month.start <= at < month.end:
                 return month
-        start, end = period_bounds(time_zone, at)
+        start, end = month_bounds(time_zone, at)
         middle = moment(Instant((start + end) // 2))
         month = CalendarMonth(f"{middle.year:04}-{middle.month:02}", start, end)
         if month.start <= at < month.end:

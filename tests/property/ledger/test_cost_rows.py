@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from zoneinfo import ZoneInfo
 
 from hypothesis import example, given
@@ -17,7 +17,7 @@ from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.steps import Fold, OpenPeriod
-from charterer.domain.time import Instant, day_bounds, instant, moment, period_bounds
+from charterer.domain.time import Calendar, Grant, Instant, Period, day_bounds, instant, moment, month_bounds
 from charterer.ledger.balance import apply_fold, apply_open_period
 from charterer.ledger.cost_rows import next_part, rows
 from charterer.tools.commands.shared.lost import Losses
@@ -89,7 +89,7 @@ def recorded(rented: Rental, zone: str) -> tuple[Rental, list[CostRow]]:
     part = next_part(rented, zone)
     if part is None:
         return rented, []
-    made = rows(part, rented, budget(time_zone=zone), pool(), 4, in_vain=False)
+    made = rows(part, rented, budget(calendar=Calendar(zone)), pool(), 4, in_vain=False)
     assert total(row.cost for row in made) == part.after.cost - (
         ZERO if rented.recorded is None else rented.recorded.cost
     )
@@ -97,7 +97,7 @@ def recorded(rented: Rental, zone: str) -> tuple[Rental, list[CostRow]]:
 
 
 def _month(row: CostRow, zone: str) -> Instant:
-    return period_bounds(zone, row.start)[0]
+    return month_bounds(zone, row.start)[0]
 
 
 @given(histories())
@@ -118,7 +118,7 @@ def test_rows_add_up_to_the_rentals_cost_and_each_lies_in_one_day(history: tuple
         assert all(part > ZERO for part in row.went_to.values())
         assert total(row.went_to.values()) <= max(row.cost, ZERO), "no micro-dollar is in two causes"
         assert row.cause is Cause.JOB or not row.went_to
-        assert period_bounds(zone, first)[0] == _month(row, zone), "a day lies in one month"
+        assert month_bounds(zone, first)[0] == _month(row, zone), "a day lies in one month"
 
 
 @given(histories())
@@ -133,28 +133,40 @@ def test_useful_lost_and_not_known_add_up_to_what_the_rental_cost(history: tuple
     assert losses.lost == total(amount for _, amount in losses.causes)
 
 
-@given(histories())
-def test_the_rows_of_each_month_are_the_budgets_history_of_that_month(history: tuple[Rental, str]) -> None:
+@st.composite
+def calendars(draw: st.DrawFn, zone: str) -> Calendar:
+    """Of any period; a grant begins and ends while rentals of ``zone`` live, or about then."""
+    period = draw(st.sampled_from(Period))
+    first = BEGINNINGS[zone].date() + timedelta(days=draw(st.integers(-3, 9)))
+    grant = Grant(first, first + timedelta(days=draw(st.integers(0, 4))))
+    return Calendar(zone, period, grant if period is Period.GRANT else None)
+
+
+@given(histories(), st.data())
+def test_the_rows_of_each_period_are_the_budgets_history_of_that_period(
+    history: tuple[Rental, str], data: st.DataObject
+) -> None:
     rented, zone = history
+    calendar = data.draw(calendars(zone))
     assert rented.launched is not None
     assert rented.ended is not None
     assert rented.cost is not None
-    start = period_bounds(zone, rented.launched)[0]
+    start = calendar.bounds(rented.launched)[0]
     books = Balance(start, ZERO, ZERO, frozenset(), ())
-    while (end := period_bounds(zone, Instant(books.period_start + 15 * DAY))[1]) < rented.ended:
+    while (end := calendar.end(books.period_start)) < rented.ended:
         spent = accrued_in(rented, books.period_start, end)
         books = apply_open_period(books, OpenPeriod(TEAM, end, spent, books.period_start))
     in_period = accrued_in(rented, books.period_start, rented.ended)
     books = apply_fold(books, Fold(rented.id, rented.uid, TEAM, in_period, rented.cost, books.period_start))
-    months: dict[Instant, Money] = defaultdict(lambda: ZERO)
+    periods: dict[Instant, Money] = defaultdict(lambda: ZERO)
     while next_part(rented, zone) is not None:
         rented, made = recorded(rented, zone)
         for row in made:
-            months[_month(row, zone)] += row.cost
+            periods[calendar.bounds(row.start)[0]] += row.cost
     history_of = {past.start: past.spent for past in books.history} | {books.period_start: books.settled}
-    paid = {start: amount for start, amount in months.items() if amount != ZERO}
+    paid = {start: amount for start, amount in periods.items() if amount != ZERO}
     assert paid == {start: amount for start, amount in history_of.items() if amount != ZERO}
-    assert total(months.values()) == books.lifetime
+    assert total(periods.values()) == total(history_of.values()) == books.lifetime
 
 
 @given(histories(), st.integers(0, 6), st.integers(0, 3 * DAY), st.integers(0, 10_000_000))

@@ -18,7 +18,7 @@ from charterer.domain.cost_row import CostRow
 from charterer.domain.money import Price, total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.time import Instant, instant
+from charterer.domain.time import Calendar, Instant, instant
 from charterer.ledger.cost_rows import correction_begun, next_part, rows
 from tests import lanes
 from tests.factory import budget, pool, rental
@@ -103,7 +103,9 @@ def test_each_part_counts_once(launched: Instant, turns: list[Turn]) -> None:
                 version += dies != 0
                 known = known if dies == 0 else replace(known, recorded=begun, resource_version=str(version))
                 continue
-            made = rows(part, known, budget(time_zone=zones[0], generation=generation), pool(), 4, in_vain=False)
+            made = rows(
+                part, known, budget(calendar=Calendar(zones[0]), generation=generation), pool(), 4, in_vain=False
+            )
             with suppress(Died):
                 asyncio.run(DyingRecord(place, 9 if dies == -1 else dies).write(made))
             if dies == -1:

@@ -13,7 +13,7 @@ from charterer.domain.cost_row import CostRow
 from charterer.domain.money import total
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.time import Instant, period_bounds
+from charterer.domain.time import Calendar, Instant, month_bounds
 from charterer.ledger.cost_rows import next_part
 from charterer.tools.commands.costs.answer import ledger_month, month_rows, open_rows
 from charterer.tools.commands.shared.options import bounds
@@ -55,8 +55,8 @@ def test_rows_on_record_and_open_ones_are_what_the_ledger_says_by_month(
         written += made
         if number < parts:
             marked = rented
-    opened = period_bounds(zone, now)[0]
-    team = budget(time_zone=zone, balance=balance(period_start=opened))
+    opened = month_bounds(zone, now)[0]
+    team = budget(calendar=Calendar(zone), balance=balance(period_start=opened))
     still_open = open_rows(snapshot(team, marked, now=now), team)
     months = {month_of(row) for row in [*written, *still_open]}
     by_month = {

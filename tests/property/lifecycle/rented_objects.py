@@ -189,6 +189,7 @@ class Objects:
         """Another one of the same name."""
         self.created += 1
         about: dict[str, Any] = {"uid": f"uid-{self.created}", "created": self.cloud.now}
+        about["calendar"] = self.budget.calendar
         self.budget, self.budget_gone = make.budget(balance=None, guarded=False, **about), False
 
     def start_pod(self, name: RentalId) -> None:

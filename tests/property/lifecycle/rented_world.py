@@ -283,7 +283,7 @@ class World(Objects):
             assert self.budget_gone or self.budget.created > rental.created, "forgotten before it was paid for"
             self.waived.add(rental.instance)
         elif not self.budget_gone and rental.uid in self.folded and self.budget.created <= rental.created:
-            assert next_part(rental, self.budget.time_zone) is None, "forgotten before its cost was on record"
+            assert next_part(rental, self.budget.calendar.time_zone) is None, "forgotten before its cost was on record"
         del self.rentals[rental.id]
 
     def _named(self, machine: InstanceId, pool: PoolId, known: Snapshot) -> set[RentalId]:

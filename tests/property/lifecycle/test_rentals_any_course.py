@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import date
+
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from charterer.domain.ids import PoolId
 from charterer.domain.rental import Gang, Rental, RentalPhase, by_gang
+from charterer.domain.time import Calendar, Grant, Period
 from tests import factory as make
 from tests import lanes
 from tests.property.lifecycle.rented_cloud import LAG
 from tests.property.lifecycle.rented_course import Course
 from tests.property.lifecycle.rented_objects import RENAMED
+
+CALENDARS = (
+    *(Calendar("UTC", period) for period in (Period.WEEK, Period.MONTH, Period.QUARTER, Period.YEAR)),
+    Calendar("UTC", Period.GRANT, Grant(date(2026, 1, 1), date(2026, 1, 1))),
+    Calendar("UTC", Period.GRANT, Grant(date(2025, 12, 1), date(2025, 12, 31))),
+)
+"""Courses begin on New Year's Eve: most have a period that ends then, or a grant that begins or ends."""
 
 
 class RentalsOnAnyCourse(RuleBasedStateMachine):
@@ -25,6 +36,10 @@ class RentalsOnAnyCourse(RuleBasedStateMachine):
         self.course = Course(self.traits)
         self.world = self.course.world
         self.gangs = 0
+
+    @initialize(calendar=st.sampled_from(CALENDARS))
+    def the_budget_has_a_period(self, calendar: Calendar) -> None:
+        self.world.budget = replace(self.world.budget, calendar=calendar)
 
     # --- the operator ----
 

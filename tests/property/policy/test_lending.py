@@ -11,6 +11,7 @@ from charterer.domain.budget import NOTHING, net_loan
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, total
 from charterer.domain.profile import PowerLaw
+from charterer.domain.time import Calendar
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.planner import solve_budgets
@@ -37,7 +38,12 @@ def tree(teams: list[tuple[str, str, str | None, float | None, str]], parents: t
     for name, parent, (amount, spent, hard, jobs, zone) in zip(NAMES, parents, teams, strict=True):
         money = replace(
             world.budget(
-                name, amount=amount, spent=spent, hard_limit=hard, time_zone=zone, opening=None if name < "c" else "0"
+                name,
+                amount=amount,
+                spent=spent,
+                hard_limit=hard,
+                calendar=Calendar(zone),
+                opening=None if name < "c" else "0",
             ),
             lends=True,
         )
@@ -58,7 +64,7 @@ def test_loans_move_money_and_make_none(
     snapshot = world.snapshot()
     solved = [each.budget for each in solve_budgets(snapshot)]
     assert total(each.aim for each in solved) == total(each.own_aim for each in solved)
-    zones = {each.id: each.time_zone for each in solved}
+    zones = {each.id: each.calendar.time_zone for each in solved}
     for each in solved:
         loan = net_loan(each.id, each.loans)
         spent = ZERO if each.balance is None else each.balance.settled

@@ -13,7 +13,7 @@ from charterer.domain.job import ResizePolicy
 from charterer.domain.plan import ReasonCode, Rent
 from charterer.domain.pool import Notice
 from charterer.domain.profile import Amdahl, PowerLaw
-from charterer.domain.time import after, period_bounds
+from charterer.domain.time import after, month_bounds
 from charterer.policy import plan
 from tests.lanes import repeats
 from tests.scenarios.policy.stories import placed, releases, rents, simple, why
@@ -36,7 +36,7 @@ def test_a_budget_too_small_for_all_runs_the_cheapest_jobs_first_and_the_others_
 
 def test_a_hard_limit_holds_as_it_is_written_in_the_month_in_which_a_budget_is_made() -> None:
     """An hour before the month's end $2 of $1,500 count: enough for a job of the next days if no limit is met."""
-    world = World(now=after(period_bounds("UTC", World().now)[1], -3_600.0))
+    world = World(now=after(month_bounds("UTC", World().now)[1], -3_600.0))
     budget = world.budget(amount="1500", hard_limit="1500", opening=None)
     world.pool(gpus=8, price="16")
     world.job("one", gpus=8, hours_left=3.0)

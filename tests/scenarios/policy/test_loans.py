@@ -11,6 +11,7 @@ from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.plan import Plan
 from charterer.domain.profile import PowerLaw
+from charterer.domain.time import Calendar, Period
 from charterer.policy import plan
 from charterer.policy.planner import solve_budgets
 from charterer.policy.set_aside import PlannedKind, PlannedObject, without
@@ -64,9 +65,21 @@ def test_money_that_one_team_is_not_forecast_to_need_makes_the_jobs_of_the_other
     assert Money.parse("30000") < speech.expected <= Money.parse("60000")
 
 
-@pytest.mark.parametrize("differs", [{"time_zone": "Asia/Tokyo"}, {"carry_over_percent": 50}, {"mode": Mode.OBSERVE}])
-def test_budgets_lend_only_to_those_with_the_same_months_and_carry_over(differs: dict[str, object]) -> None:
+@pytest.mark.parametrize(
+    "differs",
+    [
+        {"calendar": Calendar("Asia/Tokyo")},
+        {"carry_over_percent": 50},
+        {"mode": Mode.OBSERVE},
+    ],
+)
+def test_budgets_lend_only_to_those_with_the_same_periods_and_carry_over(differs: dict[str, object]) -> None:
     assert lent(plan(teams(**differs).snapshot())) == {}
+
+
+def test_a_budget_of_another_period_neither_lends_nor_borrows() -> None:
+    made = plan(teams(calendar=Calendar("UTC", Period.WEEK)).snapshot())
+    assert made.budgets[BudgetId("vision")].loans == ()
 
 
 def test_nothing_is_lent_while_nobody_knows_what_all_below_a_parent_spent() -> None:

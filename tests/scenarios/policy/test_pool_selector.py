@@ -12,7 +12,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, RentalId
 from charterer.domain.job import ResizePolicy, RunOutcome, RunRecord
 from charterer.domain.plan import Allocate, Limit, ReasonCode
 from charterer.domain.profile import SpeedCurve
-from charterer.domain.time import Instant, after, period_bounds
+from charterer.domain.time import Instant, after, month_bounds
 from charterer.incremental import Memo
 from charterer.policy import plan
 from charterer.policy.planner import solve_budgets
@@ -38,7 +38,7 @@ def two_pools(pools: Selector = EVERYTHING, **budget: Any) -> World:
 
 
 def period(world: World) -> Instant:
-    return period_bounds("UTC", world.now)[0]
+    return month_bounds("UTC", world.now)[0]
 
 
 def test_a_job_gets_options_only_in_pools_that_its_budget_selects() -> None:

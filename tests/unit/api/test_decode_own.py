@@ -235,7 +235,7 @@ class TestSpeedupProfile:
 class TestGPUBudget:
     def test_a_smallest_budget_has_the_documented_defaults(self) -> None:
         budget = decode.budget(values.raw_budget())
-        assert (budget.id, budget.amount, budget.time_zone) == ("sft", Money(60_000_000_000), "Etc/UTC")
+        assert (budget.id, budget.amount, budget.calendar.time_zone) == ("sft", Money(60_000_000_000), "Etc/UTC")
         assert (budget.mode, budget.hard_limit, budget.max_hourly_rate) == (Mode.ENFORCE, None, None)
         assert (budget.opening_spend, budget.weights, budget.balance) == (None, (), None)
         assert (budget.selector, budget.deleting, budget.guarded) == (Selector((), ()), False, False)

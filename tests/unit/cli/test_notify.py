@@ -21,7 +21,7 @@ from charterer.cost_record import CostRecord
 from charterer.domain.budget import Cause, JobTime, PastPeriod
 from charterer.domain.money import Money
 from charterer.domain.plan import ForecastVerdict
-from charterer.domain.time import Instant, instant, period_bounds
+from charterer.domain.time import Calendar, Instant, instant, month_bounds
 from charterer.tools.commands.notify import (
     BudgetNotice,
     NotDelivered,
@@ -299,13 +299,15 @@ def world() -> World:
     world = World()
     world.now = when("2026-12-07T12:00:00+00:00")
     world.budget("research", amount="6000")
-    start = period_bounds("UTC", world.now)[0]
+    start = month_bounds("UTC", world.now)[0]
     past = PastPeriod(when("2026-11-01T00:00:00+00:00"), Money.parse("47"), Money.parse("100"))
     books = factory.balance(
         period_start=start, settled=Money.parse("4800"), lifetime=Money.parse("4847"), history=(past,)
     )
     (name, budget), *_ = world.budgets.items()
-    world.budgets[name] = replace(budget, balance=books, created=Instant(0), time_zone="UTC", opening_spend=Money(0))
+    world.budgets[name] = replace(
+        budget, balance=books, created=Instant(0), calendar=Calendar("UTC"), opening_spend=Money(0)
+    )
     return world
 
 

@@ -13,7 +13,7 @@ from charterer.domain.billing import abridged, accrued, accrued_in, cost, spent
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.pool import PriceSegment
 from charterer.domain.rental import RentalPhase
-from charterer.domain.time import Instant, after, instant, period_bounds, period_end
+from charterer.domain.time import Calendar, Instant, after, instant, month_bounds
 from tests.factory import MARCH, PRICE, T0, at, balance, budget, instance, rental
 
 DOLLAR_A_SECOND = Price.parse("3600")
@@ -110,26 +110,26 @@ def moment(*when: int) -> Instant:
 
 
 def test_months_begin_at_local_midnight_whatever_the_clocks_do() -> None:
-    start, end = period_bounds("Europe/Berlin", moment(2026, 3, 15))
+    start, end = month_bounds("Europe/Berlin", moment(2026, 3, 15))
     assert (start, end) == (moment(2026, 2, 28, 23), moment(2026, 3, 31, 22))
-    assert period_bounds("Europe/Berlin", Instant(start - 1))[1] == start
-    assert period_bounds("Europe/Berlin", end)[0] == end
+    assert month_bounds("Europe/Berlin", Instant(start - 1))[1] == start
+    assert month_bounds("Europe/Berlin", end)[0] == end
 
 
 def test_december_is_followed_by_january() -> None:
-    assert period_bounds("UTC", moment(2026, 12, 31, 23)) == (moment(2026, 12, 1), moment(2027, 1, 1))
+    assert month_bounds("UTC", moment(2026, 12, 31, 23)) == (moment(2026, 12, 1), moment(2027, 1, 1))
 
 
 def test_minutes_that_come_twice_across_a_months_midnight_are_in_the_month_that_had_begun() -> None:
     # Newfoundland set its clocks back from 00:01 to 23:01 on 1 November 2009: the month had begun a minute before.
     midnight = moment(2009, 11, 1, 2, 30)
-    assert period_bounds("America/St_Johns", after(midnight, 600))[0] == midnight
+    assert month_bounds("America/St_Johns", after(midnight, 600))[0] == midnight
 
 
 def test_a_period_keeps_its_length_when_the_time_zone_is_changed() -> None:
-    tokyo = period_bounds("Asia/Tokyo", moment(2026, 3, 10))[0]
-    assert period_end("UTC", tokyo) == moment(2026, 4, 1)
-    assert period_end("Asia/Tokyo", tokyo) == moment(2026, 3, 31, 15)
+    tokyo = month_bounds("Asia/Tokyo", moment(2026, 3, 10))[0]
+    assert Calendar("UTC").end(tokyo) == moment(2026, 4, 1)
+    assert Calendar("Asia/Tokyo").end(tokyo) == moment(2026, 3, 31, 15)
 
 
 @given(

@@ -9,7 +9,7 @@ import pytest
 from charterer.domain.billing import opening_in
 from charterer.domain.budget import Budget
 from charterer.domain.money import ZERO, Money
-from charterer.domain.time import Instant, after, parse_instant
+from charterer.domain.time import Calendar, Instant, after, parse_instant
 from tests import factory
 
 HALF = parse_instant("2026-06-16T00:00:00Z")
@@ -65,7 +65,7 @@ def test_a_budget_whose_first_month_is_opened_late_is_as_old_as_it_is() -> None:
 
 def test_the_month_is_that_of_the_budgets_time_zone() -> None:
     start = parse_instant("2026-10-31T23:00:00Z")
-    berlin = replace(made(), time_zone="Europe/Berlin", balance=factory.balance(period_start=start))
+    berlin = replace(made(), calendar=Calendar("Europe/Berlin"), balance=factory.balance(period_start=start))
     assert replace(berlin, created=start).own_aim == Money.parse("60000")
     assert replace(berlin, created=parse_instant("2026-11-27T23:00:00Z")).own_aim == Money.parse("6000")
 

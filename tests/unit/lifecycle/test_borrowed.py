@@ -11,7 +11,7 @@ from charterer.domain.budget import Balance, Budget, Mode
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money, total
 from charterer.domain.steps import OpenPeriod
-from charterer.domain.time import after, period_end
+from charterer.domain.time import Calendar, after
 from charterer.ledger.balance import apply_open_period
 from charterer.lifecycle.next_steps import budget_step
 from charterer.lifecycle.view import LifecycleView
@@ -46,7 +46,7 @@ def close(world: World, name: str) -> Balance:
 
 def closed(world: World, *order: str) -> dict[str, dict[str, str]]:
     """What each borrowed, by its record, when the month was closed in this order."""
-    world.now = max(period_end(each.time_zone, balance_of(each).period_start) for each in world.budgets.values())
+    world.now = max(each.calendar.end(balance_of(each).period_start) for each in world.budgets.values())
     found = {}
     for name in order:
         past = close(world, name).history[-1]
@@ -74,7 +74,7 @@ def test_what_nobody_has_left_is_not_lent() -> None:
 def test_a_month_of_another_time_zone_lends_nothing(zone: str) -> None:
     world = organisation(speech="130")
     world.budget("org", amount="100", lends=True)
-    world.budget("abroad", amount="100", parent="org", time_zone=zone)
+    world.budget("abroad", amount="100", parent="org", calendar=Calendar(zone))
     assert closed(world, "abroad", "speech", "org") == {}
 
 
@@ -88,7 +88,7 @@ def test_without_leave_or_while_it_only_observes_nothing_is_borrowed() -> None:
 def test_a_month_that_was_closed_long_ago_still_counts_for_one_that_was_not() -> None:
     world = organisation(vision="40", speech="130")
     world.budget("org", amount="200", lends=True)
-    world.now = after(period_end("UTC", balance_of(world.budgets[BudgetId("org")]).period_start), 70 * 86_400)
+    world.now = after(Calendar("UTC").end(balance_of(world.budgets[BudgetId("org")]).period_start), 70 * 86_400)
     for _ in range(2):
         close(world, "vision")
     assert {lender: amount.decimal() for lender, amount in close(world, "speech").history[-1].borrowed.items()} == {

@@ -26,7 +26,7 @@ from charterer.domain.steps import (
     SetFinalizer,
     Wait,
 )
-from charterer.domain.time import Instant, after, moment
+from charterer.domain.time import Calendar, Instant, after, moment
 from charterer.ledger.balance import apply_entries
 from charterer.lifecycle.next_steps import budget_guard, budget_step, pool_guard
 from charterer.lifecycle.rental import rental_step
@@ -154,7 +154,7 @@ def test_months_that_nobody_saw_are_closed_one_by_one() -> None:
 
 
 def test_a_changed_time_zone_ends_the_period_with_the_new_zones_month() -> None:
-    moved: Budget = budget(time_zone="Asia/Tokyo")
+    moved: Budget = budget(calendar=Calendar("Asia/Tokyo"))
     assert step(snapshot(moved, now=after(APRIL, -10 * 3600))) is None
     done = step(snapshot(moved, now=after(APRIL, -9 * 3600)))
     assert done == OpenPeriod(TEAM, after(APRIL, -9 * 3600), Money(0), MARCH, last_aim=AIM)

@@ -11,6 +11,7 @@ from charterer.domain.job import Job
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Node, Orphan
 from charterer.domain.steps import CreateService, LabelNode, MarkReady, StopOrphan, Wait
+from charterer.domain.time import Calendar
 from charterer.lifecycle import next_steps
 from tests.factory import (
     T0,
@@ -63,7 +64,7 @@ def test_a_run_of_a_budget_that_only_observes_is_left_alone() -> None:
 
 def test_an_object_whose_step_cannot_be_found_stops_no_other() -> None:
     starting = replace(rental(machine=instance()), phase=RentalPhase.STARTING)
-    nowhere = budget(balance=balance(), time_zone="Nowhere/Here")
+    nowhere = budget(balance=balance(), calendar=Calendar("Nowhere/Here"))
     steps, waits = next_steps(snapshot(starting, nowhere, survey(instance()), node()))
     assert isinstance(steps[StepKey(StepKind.RENTAL, "a100-1")], MarkReady)
     failed = waits[StepKey(StepKind.BUDGET, nowhere.id)]

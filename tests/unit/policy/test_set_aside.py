@@ -10,7 +10,7 @@ from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.plan import Allocate, ReasonCode, Release, Rent
 from charterer.domain.profile import Amdahl, PowerLaw
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Calendar, Instant
 from charterer.incremental import Memo
 from charterer.policy import plan, set_aside
 from charterer.policy.planner import solved_plan
@@ -49,7 +49,9 @@ def with_faulty_job(world: World) -> PlannedObject:
 
 
 def with_faulty_budget(world: World) -> PlannedObject:
-    world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], time_zone="Nowhere/Here")
+    world.budgets[BudgetId("research")] = replace(
+        world.budgets[BudgetId("research")], calendar=Calendar("Nowhere/Here")
+    )
     return PlannedObject(PlannedKind.BUDGET, BudgetId("research"))
 
 

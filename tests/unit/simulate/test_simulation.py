@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import replace
+from datetime import date
 from math import log
 from typing import Any
 
@@ -17,7 +18,7 @@ from charterer.domain.plan import Plan, Reason, ReasonCode, Rent
 from charterer.domain.pool import CapacityType
 from charterer.domain.reasons.nodes import AnyDemand
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import after
+from charterer.domain.time import Calendar, Grant, Period, after
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
 from charterer.tools.simulator.engine.world import Policy
@@ -172,6 +173,30 @@ def test_months_are_closed_and_their_spend_is_the_bill() -> None:
     result = run(scenario(month - 1800.0, month + 86_400.0, month * 2, application=slow, terms=whole_node))
     assert [spent for _, spent in result.periods] == [Money.parse("7200")]
     assert result.spent == Money.parse("43200")
+
+
+def test_weeks_are_closed_as_months_are() -> None:
+    """Simulations begin on a Monday."""
+    week = 7 * 86_400.0
+    slow = application_from_speeds("slow", {4: 3600.0})
+    given = scenario(week - 1800.0, week + 86_400.0, week * 2, application=slow, terms=whole_node)
+    result = run(replace(given, budget=replace(given.budget, calendar=Calendar("UTC", Period.WEEK))))
+    assert [spent for _, spent in result.periods] == [Money.parse("7200"), Money.parse("21600")]
+    assert result.spent == Money.parse("43200")
+
+
+def test_jobs_run_only_while_a_grant_lasts() -> None:
+    day = 86_400.0
+    slow = application_from_speeds("slow", {4: 3600.0})
+    given = scenario(0.0, 3 * day - 3600.0, application=slow, terms=whole_node, until=5 * day)
+    grant = Calendar("UTC", Period.GRANT, Grant(date(2026, 6, 2), date(2026, 6, 3)))
+    result = run(replace(given, budget=replace(given.budget, calendar=grant)))
+    first, late = result.jobs
+    assert first.completion_seconds == pytest.approx(day + 3600.0)
+    assert late.completion_seconds is None
+    (_, before), (_, granted) = result.periods
+    assert (before, granted) == (Money(0), result.spent)
+    assert Money.parse("14400") < granted < Money.parse("28800")
 
 
 def test_a_price_that_changes_is_paid_from_then_on_by_running_and_by_new_nodes() -> None:

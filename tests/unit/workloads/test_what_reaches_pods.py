@@ -45,6 +45,12 @@ CHANGES: dict[str, Any] = {
     "ttlSecondsAfterFinished": [7],
     "maxCost": ["7.77"],
     "targetCompletionTime": ["2027-07-07T07:07:07Z"],
+    "quote": [
+        {
+            **{"at": "2026-07-07T07:07:07Z", "costLow": "7.77", "costHigh": "77.7"},
+            **{"endLow": "2026-07-07T08:07:07Z", "endHigh": "2026-07-07T09:07:07Z"},
+        }
+    ],
     "interactive": [{"asks": 7, "hourly": "7.77", "idleSeconds": 7.0}],
     "variants": [
         [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated, Literal, Self
+from typing import Annotated, Final, Literal, Self
 from zoneinfo import ZoneInfo
 
 from pydantic import ConfigDict, Field, model_validator
@@ -30,12 +30,12 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.models.gpubudget_status import CurrencyRate, GPUBudgetRecord, GPUBudgetStatus
+from charterer.api.models.gpubudget_status import CurrencyRate, Day, GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.names import FINALIZER_IN_USE
 from charterer.domain.budget import EVERYTHING, NOTHING, Budget, Currency, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.time import QuietHours, Weekday
+from charterer.domain.time import Calendar, Grant, Period, QuietHours, Weekday
 
 
 class MatchExpression(ApiModel):
@@ -136,13 +136,64 @@ class Loans(StrEnum):
     ALLOWED = "Allowed"
 
 
+GRANT_WITH_ITS_PERIOD: Final = (
+    "grant says from which day to which day the amount is for: give it with period Grant, such as "
+    '{from: "2027-01-01", until: "2027-09-30"}, and leave it out with any other period'
+)
+NOTHING_AFTER_A_GRANT: Final = "carryOverPercent must be 0 with period Grant: no period comes after it"
+PERIOD_ONCE: Final = (
+    "period, grant and the timeZone of a grant cannot be changed, because the ledger counts by them: delete the "
+    "GPUBudget and create it anew, with what it has spent in the new period as openingSpend"
+)
+_GRANT_DAYS = 3_653
+"""Most days of a grant: ten years."""
+_IN_ORDER: Final = "until must be the day of from or a later one: both days are part of the grant"
+_NOT_LONGER: Final = "a grant lasts at most ten years (3653 days): make until earlier, or use period Year"
+_YEARS: Final = "from and until must be days of the years 2000 to 2999"
+
+
+class GrantSpec(Mirror[Grant]):
+    """The days for which money is granted, in timeZone."""
+
+    model_config = ruled(
+        Rule("self.from <= self.until", _IN_ORDER, ".until"),
+        Rule(
+            "self.from > self.until || self.until - self.from < duration('87672h') || "
+            "self.until >= timestamp('3000-01-01T00:00:00Z') || self.from < timestamp('2000-01-01T00:00:00Z')",
+            _NOT_LONGER,
+            ".until",
+        ),
+        Rule(
+            "self.from > self.until || (self.from >= timestamp('2000-01-01T00:00:00Z') && "
+            "self.until < timestamp('3000-01-01T00:00:00Z'))",
+            _YEARS,
+        ),
+    )
+
+    first: Annotated[Day, Field(alias="from")]
+    """The first day, such as "2027-01-01"."""
+    last: Annotated[Day, Field(alias="until")]
+    """The last day, such as "2027-09-30": money may be spent until it is over."""
+
+    @model_validator(mode="after")
+    def _lasts(self) -> Self:
+        said = f"from is {self.first.isoformat()} and until is {self.last.isoformat()}"
+        if self.last < self.first:
+            raise ValueError(f"{said}: {_IN_ORDER}")
+        if not 2000 <= self.first.year <= self.last.year < 3000:
+            raise ValueError(f"{said}: {_YEARS}")
+        if self.to_domain().days > _GRANT_DAYS:
+            raise ValueError(f"{said}: {_NOT_LONGER}")
+        return self
+
+
 class GPUBudgetSpec(PartOf[Budget]):
     """The amount that may be spent, and the namespaces that it is for."""
 
     APART = frozenset(
         (
             *("amount", "hard_limit", "opening_spend", "max_hourly_rate", "max_pays_per_hour_saved"),
-            *("currency", "currency_rate", "period", "loans", "weights"),
+            *("currency", "currency_rate", "period", "time_zone", "grant", "loans", "weights"),
         )
     )
 
@@ -160,18 +211,33 @@ class GPUBudgetSpec(PartOf[Budget]):
             "hardLimit must be at least amount: a budget cannot aim at more than it may ever spend",
             ".hardLimit",
         ),
+        Rule("has(self.grant) == (self.period == 'Grant')", GRANT_WITH_ITS_PERIOD, ".grant"),
+        Rule(
+            "self.period != 'Grant' || self.carryOverPercent == 0",
+            NOTHING_AFTER_A_GRANT,
+            ".carryOverPercent",
+        ),
+        Rule(
+            "self.period == oldSelf.period && (self.period != 'Grant' || "
+            "(self.grant == oldSelf.grant && self.timeZone == oldSelf.timeZone))",
+            PERIOD_ONCE,
+        ),
     )
 
     amount: SpecAmount
-    """Dollars to spend in each period, as a decimal string such as "60000". Charterer makes jobs as fast as this amount
-    allows. It leaves the rest unspent if no faster option can be bought."""
+    """Dollars to spend in each period, or in the whole of a grant, as a decimal string such as "60000". Charterer makes
+    jobs as fast as this amount allows. It leaves the rest unspent if no faster option can be bought."""
     currency: Annotated[str, Field(pattern=r"^[A-Z]{3}$", max_length=3)] = "USD"
     """The currency of the amounts in this spec, by ISO 4217, such as EUR. The ledger stays in dollars, as the clouds
     bill."""
     currency_rate: CurrencyRate | None = None
     """What a dollar costs, if currency is not USD. All amounts of this spec are then divided by it."""
-    period: Literal["Month"] = "Month"
-    """The period of the amount: a calendar month in timeZone."""
+    period: Period = Period.MONTH
+    """The period of the amount: a week (from Monday on), month, quarter or year of the calendar in timeZone, or Grant
+    (from a day to a day, once)."""
+    grant: GrantSpec | None = None
+    """The days of period Grant. Before and after them nothing is rented, and all nodes are ended before the last day is
+    over."""
     time_zone: Annotated[
         str,
         Field(
@@ -185,7 +251,7 @@ class GPUBudgetSpec(PartOf[Budget]):
             ),
         ),
     ] = "Etc/UTC"
-    """The IANA time zone in which months begin and end, such as Europe/Berlin."""
+    """The IANA time zone in which days and periods begin and end, such as Europe/Berlin."""
     namespace_selector: Annotated[LabelSelector | None, Named("selector"), Absent(NOTHING)] = None
     """The namespaces whose training jobs this budget pays for; {} selects all namespaces. Absent: none, for a budget
     that is only the parent of others. A namespace that a budget and its parent select is paid by the one below. If
@@ -195,10 +261,10 @@ class GPUBudgetSpec(PartOf[Budget]):
     runs in a GPUPool that is no longer selected runs on there until it ends or moves."""
     parent: ObjectName | None = None
     """Another GPUBudget whose hardLimit, maxHourlyRate and amount hold for this one too, together with all others below
-    it. While it does not exist, nothing new is rented."""
+    it. It must have the same period, and the same grant. While it has not, or does not exist, nothing new is rented."""
     loans: Loans = Loans.NEVER
     """Allowed: this budget and those directly below it lend each other what they are not forecast to need in this
-    month. Limits stay as they are. Only budgets with the same timeZone and carryOverPercent take part."""
+    period. Limits stay as they are. Only budgets with the same period, timeZone and carryOverPercent take part."""
     mode: Mode = Mode.ENFORCE
     """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
     hard_limit: SpecAmount | None = None
@@ -211,8 +277,8 @@ class GPUBudgetSpec(PartOf[Budget]):
     job costs at its preferred number of GPUs in the dearest GPUPool that it may use, of those that ever gave a node if
     there are any. Money that buys nothing below this price stays unspent."""
     opening_spend: SpecAmount | None = None
-    """Dollars that were already spent in the month in which this budget is created. "0": the whole amount is for the
-    rest of that month. Absent: the amount counts for what is left of that month, as if it had been spent evenly
+    """Dollars that were already spent in the period in which this budget is created. "0": the whole amount is for the
+    rest of that period. Absent: the amount counts for what is left of that period, as if it had been spent evenly
     before."""
     weights: Annotated[
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))
@@ -220,7 +286,7 @@ class GPUBudgetSpec(PartOf[Budget]):
     """Weights of jobs by priority class. Jobs with another priority class, or with none, have weight 1."""
     carry_over_percent: Annotated[int, Field(ge=0, le=100)] = 0
     """Percent of a period's surplus or deficit that is carried over into the next period. Spending stays within
-    hardLimit whatever is carried over."""
+    hardLimit whatever is carried over. With period Grant 0, because no period comes after it."""
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""
@@ -253,6 +319,7 @@ class GPUBudgetSpec(PartOf[Budget]):
             self,
             id=BudgetId(meta.name),
             amount=dollars(self.amount) or ZERO,
+            calendar=Calendar(self.time_zone, self.period, None if self.grant is None else self.grant.to_domain()),
             hard_limit=dollars(self.hard_limit),
             max_hourly_rate=hourly(self.max_hourly_rate),
             opening_spend=dollars(self.opening_spend),
@@ -271,6 +338,14 @@ class GPUBudgetSpec(PartOf[Budget]):
         return None if rate is None else Currency(self.currency, rate.per_dollar, rate.as_of)
 
     @model_validator(mode="after")
+    def _has_a_grant_if_that_is_its_period(self) -> Self:
+        if (self.grant is not None) != (self.period is Period.GRANT):
+            raise ValueError(f"period is {self.period}: {GRANT_WITH_ITS_PERIOD}")
+        if self.grant is not None and self.carry_over_percent:
+            raise ValueError(f"carryOverPercent is {self.carry_over_percent}: {NOTHING_AFTER_A_GRANT}")
+        return self
+
+    @model_validator(mode="after")
     def _says_what_a_dollar_costs(self) -> Self:
         if (self.currency_rate is None) != (self.currency == "USD"):
             raise ValueError(
@@ -285,12 +360,13 @@ GPU_BUDGET = ResourceKind(
     plural="gpubudgets",
     short="gbud",
     namespaced=False,
-    description="A monthly budget in dollars for the training jobs of the selected namespaces.",
+    description="A budget in dollars a month, or another period, for the training jobs of the selected namespaces.",
     spec=GPUBudgetSpec,
     status=GPUBudgetStatus,
     columns=(
         PrinterColumn("Mode", ".spec.mode"),
-        PrinterColumn("Amount", ".spec.amount", description="What may be spent in a month"),
+        PrinterColumn("Amount", ".spec.amount", description="What may be spent in a period"),
+        PrinterColumn("Period", ".spec.period", wide=True),
         PrinterColumn("Currency", ".spec.currency", description="Of the amount"),
         PrinterColumn("Spent($)", ".status.spent"),
         PrinterColumn("Committed($)", ".status.committed"),

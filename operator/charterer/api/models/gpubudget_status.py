@@ -235,7 +235,7 @@ def _of_jobs(namespaces: Iterable[NamespaceCosts]) -> Mapping[str, Money]:
 
 
 class BudgetCosts(ApiModel):
-    """The dollars of a budget by cause, over all its months. No amount ever falls."""
+    """The dollars of a budget by cause, over all its periods. No amount ever falls."""
 
     through: Time
     """When the last amounts were added: about once a minute."""
@@ -292,10 +292,10 @@ class BudgetCosts(ApiModel):
 
 
 class DescendantsStatus(ApiModel):
-    """The dollars of a budget and all budgets below it, in the current month of each."""
+    """The dollars of a budget and all budgets below it, in the current period of each."""
 
     spent: Cents
-    """Dollars spent, running nodes included. While the month has begun for some of them only: those of the month in
+    """Dollars spent, running nodes included. While the period has begun for some of them only: those of the period in
     which they spent more."""
     committed: Cents
     """Dollars that the period will cost at most if nothing more is rented."""
@@ -327,7 +327,7 @@ LOANS_SHOWN = 10
 
 
 class LoanStatus(Mirror[Loan]):
-    """A budget aims at less in this month, and another one at more."""
+    """A budget aims at less in this period, and another one at more."""
 
     lender: ObjectName
     """The GPUBudget that is not forecast to need it."""
@@ -362,7 +362,7 @@ class PeriodSpent(Mirror[PastPeriod]):
     aim: Amount | None = None
     """Dollars that were to be spent in the period: the amount and what was carried over."""
     borrowed: Annotated[tuple[BorrowedStatus, ...], Field(max_length=LENDERS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """What was spent beyond aim and lent by other budgets, which spent less than their aims. Kept for 12 months."""
+    """What was spent beyond aim and lent by other budgets, which spent less than their aims. Kept for 12 periods."""
 
     @classmethod
     def from_domain(cls, period: PastPeriod) -> Self:
@@ -520,6 +520,7 @@ class BudgetState(StrEnum):
     TOO_SMALL = "TooSmall"
     OVERSPENT = "Overspent"
     CLOCK_BEHIND = "ClockBehind"
+    CLOSED = "Closed"
     NO_POOL = "NoPool"
     NO_NAMESPACE = "NoNamespace"
     INVALID = "Invalid"
@@ -552,8 +553,8 @@ class GPUBudgetView(ApiModel):
     state: BudgetState | None = None
     """Ready, Observing (mode Observe), Limited (jobs wait for money), TooSmall (even the cheapest options of the jobs
     cost more), Overspent, ClockBehind (the period has not begun by the operator's clock: nothing new is started),
-    NoPool (spec.poolSelector selects no GPUPool), NoNamespace (it pays for no namespace), Invalid, Stopped (a person
-    has stopped the operator) or Deleting."""
+    Closed (its grant has not begun or is over), NoPool (spec.poolSelector selects no GPUPool), NoNamespace (it pays for
+    no namespace), Invalid, Stopped (a person has stopped the operator) or Deleting."""
     spent: Cents | None = None
     """Dollars spent in the current period, running nodes included."""
     committed: Cents | None = None
@@ -578,7 +579,7 @@ class GPUBudgetView(ApiModel):
     remaining: SignedCents | None = None
     """Dollars of the amount, of what was carried over and of loans, that are not spent; negative if overspent."""
     loans: Annotated[tuple[LoanStatus, ...], Field(max_length=LOANS_SHOWN, json_schema_extra=ATOMIC)] = ()
-    """Loans of this month between this budget and others, largest first. Each plan decides them anew."""
+    """Loans of this period between this budget and others, largest first. Each plan decides them anew."""
     with_descendants: DescendantsStatus | None = None
     """The same of this budget and all below it. Absent where no budget names this one as its parent."""
     hourly: Hourly | None = None

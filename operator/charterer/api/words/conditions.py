@@ -305,6 +305,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Not one node of the budget's pools fits under `spec.maxHourlyRate`, its own or that of a budget above it.",
         "Raise the one that is named, or add a cheaper pool.",
     ),
+    "OutsideGrant": Meaning(
+        "The budget's grant (`spec.grant`) has not begun or is over, so nothing is rented.",
+        "Create another GPUBudget for the same namespaces, or wait until the grant begins.",
+    ),
     "ParentUnknown": Meaning(
         "The limits of the budgets above this one are not known, so nothing new is rented.",
         "Correct `spec.parent`, or the GPUBudget that the condition `Ready` names.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 from typing import Final, NamedTuple
 
 from charterer.api.words.conditions import CLOUD_REASONS, CONDITION_REASONS, CONDITION_TYPES
@@ -28,7 +29,7 @@ from charterer.domain.pool import ExpectedWait
 from charterer.domain.reasons import jobs, nodes, options, waits
 from charterer.domain.reasons.fact import Both, Fact, OnlyObserved, RunsOn, Wanted
 from charterer.domain.target import TargetRef
-from charterer.domain.time import parse_instant
+from charterer.domain.time import Calendar, Grant, Period, parse_instant
 
 # One example of each sentence that tells a reason, by the word of the reason.
 
@@ -39,6 +40,8 @@ _EIGHT = Option(_POOL, 8, 1.8, Price.parse("16"))
 _AT, _LATER = parse_instant("2026-05-04T10:00:00Z"), parse_instant("2026-05-04T18:30:00Z")
 _BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-7")
 _PARENT = BudgetId("company")
+_GRANT = Grant(date(2027, 1, 1), date(2027, 9, 30))
+_BEGINS, _ENDS = parse_instant("2027-01-01T00:00:00Z"), parse_instant("2027-10-01T00:00:00Z")
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
 _ASKED = options.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, False, 12)
@@ -121,6 +124,9 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ReasonCode.HARD_LIMIT: (
         Wanted(_EIGHT, waits.HardLimitUsed(Money.of(20.0), Money.of(5.0), Money.of(500.0))),
         nodes.HardLimitNear(Money.of(480.0), Money.of(15.0), Money.of(500.0)),
+        Wanted(_EIGHT, waits.GrantAhead(_GRANT, _BEGINS)),
+        Wanted(_EIGHT, waits.GrantEndsSoon(_GRANT, _ENDS)),
+        Wanted(_EIGHT, waits.GrantOver(_GRANT, _ENDS)),
     ),
     ReasonCode.MAX_COST: (
         jobs.TooDear(_dollars("20"), ZERO, _EIGHT, 31.5, None),
@@ -214,6 +220,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ReasonCode.PARENT_UNKNOWN: (
         Wanted(_EIGHT, waits.ParentMissing(_BUDGET, _PARENT)),
         Wanted(_EIGHT, waits.ParentsInCircle((_BUDGET, _PARENT))),
+        Wanted(_EIGHT, waits.PeriodsDiffer(_BUDGET, Calendar("UTC", Period.WEEK), _PARENT, Calendar("UTC"))),
         Wanted(_EIGHT, waits.RelativeUnreadable(_PARENT)),
     ),
     ReasonCode.POOL_DELETED: (Wanted(_EIGHT, waits.PoolEnds()), nodes.PoolClosed("(why the pool is closed)")),

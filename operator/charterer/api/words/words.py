@@ -54,6 +54,10 @@ BUDGET_STATES: Final[Mapping[str, Meaning]] = {
         "The period has not begun by the operator's clock, so nothing new is started.",
         "Set the clock of the operator's machine right.",
     ),
+    BudgetState.CLOSED: Meaning(
+        "The budget's grant has not begun or is over, so nothing is rented.",
+        "Create another GPUBudget for the same namespaces, or wait until the grant begins.",
+    ),
     BudgetState.NO_POOL: Meaning(
         "`spec.poolSelector` selects no GPUPool, so nothing can be rented.",
         "Label a GPUPool as the condition `Ready` says, or change `spec.poolSelector`.",
@@ -181,13 +185,13 @@ EVENT_REASONS: Final[Mapping[str, Meaning]] = {
     "Releasing": Meaning("A rental is given back; the message says why."),
     "Renting": Meaning("A node is rented; the message says for which jobs."),
     "AmountProrated": Meaning(
-        "The budget was made within a month, so that only a part of its amount counts for the rest of it.",
-        'If the whole amount is for the rest of that month: set `spec.openingSpend` to "0".',
+        "The budget was made within a period, so that only a part of its amount counts for the rest of it.",
+        'If the whole amount is for the rest of that period: set `spec.openingSpend` to "0".',
     ),
     "SpentBefore": Meaning("The budget's period began with money that was spent before, as the message says."),
     "SpentUntilDeletion": Meaning(
         "The budget is gone; the message says what it had spent of its period.",
-        "If it is created again in the same month: set `spec.openingSpend` to that.",
+        "If it is created again in the same period: set `spec.openingSpend` to that.",
     ),
     "UnknownInstance": Meaning(
         "A machine runs in the group that nobody asked for. It is billed, so it gets a rental.",

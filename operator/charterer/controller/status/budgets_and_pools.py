@@ -47,12 +47,13 @@ from charterer.incremental import Memo
 from charterer.ledger.attribution import attribute
 from charterer.ledger.balance import current_rate
 from charterer.policy.budgets.solution import ends_at_least, no_history, of_share
+from charterer.policy.nodes.limits import GrantWindow
 from charterer.policy.options.market import no_pool
 from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, did_you_mean, names
 
-# What the view of a GPUBudget says of its amount: whether there is any, and whether the month ends within it.
+# What the view of a GPUBudget says of its amount: whether there is any, and whether the period ends within it.
 
 
 _CENT = Money(10_000)
@@ -70,7 +71,7 @@ def why_penniless(budget: Budget) -> str:
     """Why it has no amount, and what to do."""
     share = budget.share
     if share is None or not share.declared.micros:
-        return 'spec.amount is "0": nothing can be rented; set the dollars to spend in a month'
+        return 'spec.amount is "0": nothing can be rented; set the dollars to spend in each period'
     if share.below.micros:
         return (
             f"the budgets below it have {share.below} together, and it has {share.in_all}: nothing is left for the "
@@ -82,30 +83,33 @@ def why_penniless(budget: Budget) -> str:
 def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
     """Whether the period can end within the amount, the reason and the message."""
     if verdict.with_descendants is not None:
-        return _together(verdict.with_descendants)
+        return _together(verdict.with_descendants, budget.calendar.word)
     if verdict.forecast is None:
-        message = f"{no_history(verdict)} of {budget.aim}"
+        message = f"{no_history(verdict, budget.calendar.word)} of {budget.aim}"
         if ends_at_least(verdict) > budget.aim:
             return False, "ForecastExceedsAmount", message
         return None, "NoHistory", message
     forecast = verdict.forecast
-    message = f"forecast {forecast.expected} of {budget.aim}{_interval(forecast)}"
+    message = f"forecast {forecast.expected} of {budget.aim}{_interval(forecast, budget.calendar.word)}"
     return (True, "OnCourse", message) if forecast.low <= budget.aim else (False, "ForecastExceedsAmount", message)
 
 
-def _together(family: SpendVerdict) -> tuple[bool | None, str, str]:
+def _together(family: SpendVerdict, word: str) -> tuple[bool | None, str, str]:
     """The same of a budget with all below it."""
     amount = family.amount
     if family.forecast is None:
-        message = f"{family.spent} of {amount} are spent with all budgets below it; how the month ends is not known yet"
+        message = (
+            f"{family.spent} of {amount} are spent with all budgets below it; how the {word} ends is not known yet"
+        )
         return (False, "ForecastExceedsAmount", message) if family.spent > amount else (None, "NoHistory", message)
-    message = f"forecast {family.forecast.expected} of {amount} with all budgets below it{_interval(family.forecast)}"
+    interval = _interval(family.forecast, word)
+    message = f"forecast {family.forecast.expected} of {amount} with all budgets below it{interval}"
     return (True, "OnCourse", message) if family.forecast.low <= amount else (False, "ForecastExceedsAmount", message)
 
 
-def _interval(forecast: ForecastVerdict) -> str:
+def _interval(forecast: ForecastVerdict, word: str) -> str:
     low, high = forecast.low, forecast.high
-    return "" if low == high else f"; nine months in ten like this one end between {low} and {high}"
+    return "" if low == high else f"; nine {word}s in ten like this one end between {low} and {high}"
 
 
 def shown_loans(loans: Sequence[Loan]) -> tuple[LoanStatus, ...]:
@@ -184,8 +188,8 @@ def budget_commitments(budget: Budget, verdict: BudgetVerdict | None, snapshot: 
 def _covered(budget: Budget, verdict: BudgetVerdict) -> tuple[bool, str, str]:
     still = f"nodes that are paid for whether they are used or not cost {verdict.commitments} until the period's end"
     whole = verdict.spent + verdict.commitments
-    if budget.hard_limit is not None and whole > budget.hard_limit:
-        left = budget.hard_limit - verdict.spent
+    if budget.limit is not None and whole > budget.limit:
+        left = budget.limit - verdict.spent
         return False, "LimitBelowCommitments", f"{still}, and the hard limit leaves {left}: all nodes end before"
     if whole > budget.aim:
         return False, "AmountBelowCommitments", f"{still}, and the amount leaves {budget.aim - verdict.spent}"
@@ -344,6 +348,8 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.CLOCK_BEHIND
     if verdict is not None and verdict.parent_fault is not None:
         return BudgetState.INVALID
+    if verdict is not None and budget.closed_at(snapshot.now):
+        return BudgetState.CLOSED
     if no_pool(budget, snapshot.pools):
         return BudgetState.NO_POOL
     if budget.id in snapshot.pays_nowhere:
@@ -401,8 +407,8 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         return False, "ClockBehind", message
     if (fault := _fault("GPUBudget", budget.id, plan)) is not None:
         return False, fault.reason, fault.message
-    if verdict is not None and verdict.parent_fault is not None:
-        return False, "ParentUnknown", f"{verdict.parent_fault.sentence()}; what runs goes on"
+    if (forbidden := _may_not_spend(budget, snapshot, verdict)) is not None:
+        return False, *forbidden
     if (lacking := no_pool(budget, snapshot.pools)) is not None:
         return False, "NoPool", lacking.sentence()
     if nowhere := snapshot.pays_nowhere.get(budget.id):
@@ -424,6 +430,16 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         message = f"costs of classes are learned anew, because what was learned cannot be read: {budget.unreadable}"
         return True, "StatisticsUnreadable", message
     return True, "Enforcing", of_share(budget)
+
+
+def _may_not_spend(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | None) -> tuple[str, str] | None:
+    """The reason and the message where nothing new may be spent: by its parents, or outside its grant."""
+    if verdict is None:
+        return None
+    if verdict.parent_fault is not None:
+        return "ParentUnknown", f"{verdict.parent_fault.sentence()}; what runs goes on"
+    closed = GrantWindow(budget, 0, 0.0, snapshot.now).closed
+    return None if closed is None else ("OutsideGrant", closed.sentence())
 
 
 def _waits_for_rentals(rentals: int) -> str:

@@ -43,7 +43,7 @@ from charterer.domain.steps import (
 from charterer.domain.target import TargetRef
 from charterer.domain.time import Instant
 from charterer.lifecycle.adopted import not_adopted_because
-from charterer.policy.budgets.solution import of_first_month
+from charterer.policy.budgets.solution import of_first_period
 from charterer.sentences import count
 
 # The objects on which Events about one of Charterer's are recorded.
@@ -348,7 +348,7 @@ class Events:
         if action.last_start is not None:
             return
         budget = snapshot.budgets.get(action.budget)
-        if budget is not None and (told := of_first_month(budget, action.start)):
+        if budget is not None and (told := of_first_period(budget, action.start)):
             self._say(_budget(action.budget, snapshot), "AmountProrated", told, "OpenPeriod")
         deleted, spent_then = self._deleted.pop(action.budget, (None, ZERO))
         if deleted is not None and deleted >= action.start and spent_then > ZERO:

@@ -12,7 +12,7 @@ from charterer.domain.order import CoolDown
 from charterer.domain.pool import ExpectedWait
 from charterer.domain.reasons.fact import Fact
 from charterer.domain.reasons.phrases import all_nodes, format_duration, name, of_parent
-from charterer.domain.time import Instant, format_minute, format_second
+from charterer.domain.time import Calendar, Grant, Instant, format_minute, format_second
 from charterer.sentences import count, is_or_are, names
 
 # What is known of a budget whose parents are not all known.
@@ -31,6 +31,31 @@ class ParentMissing(Fact):
             "cannot be read, so that its "
             "limits are not known: nothing new is rented"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class PeriodsDiffer(Fact):
+    """``budget`` has another period than the ``parent`` that it names, so that its spending cannot count there."""
+
+    budget: BudgetId
+    own: Calendar
+    parent: BudgetId
+    above: Calendar
+
+    def sentence(self) -> str:
+        return (
+            f"spec.period of GPUBudget {self.budget} is {_period(self.own)}, and that of its parent {self.parent} is "
+            f"{_period(self.above)}, so that what it spends cannot be counted against the parent's limits: nothing "
+            "new is rented; name a parent of the same period in spec.parent, or create the budget anew with that period"
+        )
+
+
+def _period(calendar: Calendar) -> str:
+    return calendar.period if calendar.grant is None else f"{calendar.period} ({_days(calendar.grant)})"
+
+
+def _days(grant: Grant) -> str:
+    return f"{grant.first.isoformat()} to {grant.last.isoformat()}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +271,51 @@ class HardLimitUsed(Fact):
         return (
             f"a node may cost {self.needed} until it can be given back, and only {self.left} of "
             f"spec.hardLimit{of_parent(self.parent)} ({self.limit}) is not committed yet"
+        )
+
+
+_ANOTHER = "create another GPUBudget for the same namespaces"
+
+
+@dataclass(frozen=True, slots=True)
+class GrantAhead(Fact):
+    """Its budget is for a grant that begins at ``begins``."""
+
+    grant: Grant
+    begins: Instant
+
+    def sentence(self) -> str:
+        return (
+            f"the grant of its budget (spec.grant: {_days(self.grant)}) begins at {format_minute(self.begins)}: "
+            f"nothing is rented or started before; if it begins too late, {_ANOTHER}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GrantOver(Fact):
+    """Its budget is for a grant that was over at ``ended``."""
+
+    grant: Grant
+    ended: Instant
+
+    def sentence(self) -> str:
+        return (
+            f"the grant of its budget (spec.grant: {_days(self.grant)}) ended at {format_minute(self.ended)}: nothing "
+            f"more is spent; {_ANOTHER}, or let another one pay for them"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GrantEndsSoon(Fact):
+    """Its budget's grant ends at ``ends``: too soon for one more node, or for the job to end in order."""
+
+    grant: Grant
+    ends: Instant
+
+    def sentence(self) -> str:
+        return (
+            f"the grant of its budget (spec.grant: {_days(self.grant)}) ends at {format_minute(self.ends)}, and all "
+            f"nodes are ended before: {_ANOTHER}, to go on afterwards"
         )
 
 

@@ -126,12 +126,15 @@ class ForcedReleases:
         ]
 
     def _draining_too_long(self) -> dict[RentalId, Reason]:
-        """Near the hard limit: rentals released for another reason, which pods of others may keep for an hour."""
-        purse = self.placer.purse.must_release
-        if purse is None:
+        """Near the hard limit or the end of a grant: rentals released for another reason.
+
+        Pods of others may keep them for an hour.
+        """
+        why = self.placer.must_release
+        if why is None:
             return {}
         return {
-            rental.id: _hard_limit(purse)
+            rental.id: reason(ReasonCode.HARD_LIMIT, why)
             for nodes in self.solution.nodes.values()
             for rental in nodes.rentals.live
             if rental.phase is RentalPhase.DRAINING and rental.released_because != ReasonCode.HARD_LIMIT
@@ -174,8 +177,8 @@ class ForcedReleases:
             return reason(ReasonCode.STOPPED, of.NodesDrained())
         if budget.deleting:
             return reason(ReasonCode.BUDGET_DELETED, of.BudgetGoes(budget.id))
-        purse = self.placer.purse.must_release
-        return None if purse is None else _hard_limit(purse)
+        why = self.placer.must_release
+        return None if why is None else reason(ReasonCode.HARD_LIMIT, why)
 
     def _by_pool(self) -> dict[RentalId, Reason]:
         """The rentals of pools that are deleted, and those whose Nodes are lost or never came."""
@@ -221,11 +224,6 @@ def end_over_parents_hourly_limits(
         over = _over_hourly_limit(purses[name], staying, leaving, family[0].placer.capacity.used) if family else {}
         for each in acting:
             each.ending |= {rental.id: over[rental.id] for rental in each.staying if rental.id in over}
-
-
-def _hard_limit(purse: Purse) -> Reason:
-    facts = of.HardLimitNear(purse.spent, purse.committed, purse.hard_limit, purse.parent)
-    return reason(ReasonCode.HARD_LIMIT, facts)
 
 
 def _over_hourly_limit(

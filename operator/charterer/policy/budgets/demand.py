@@ -42,7 +42,7 @@ from charterer.policy.solve.hull import Demand, Hull
 # updating: Harvey and Fernandes 1989). The prior is what the owner's amount was made for. A weight that halves in a
 # month tells what is usual, and that in turn is the prior of the count whose weights halve in a week:
 #
-# λ₀ = max(amount / (R₀·m) − opening, a quarter of that) / 30 days m: mean dollars of a job λ_m = (a₀·s + S_m) /
+# λ₀ = max(amount / (R₀·m) − opening, a quarter of that) / the period m: mean dollars of a job λ_m = (a₀·s + S_m) /
 # (a₀·s / λ₀ + E_m) λ = (n₀·s + S_w) / (n₀·s / λ_m + E_w) after the first day, λ_m before
 #
 # m is at the cheapest width and, as what a job's time is worth, in no cheaper a pool than usual
@@ -65,7 +65,6 @@ BATCH_SECONDS = 3_600.0
 HISTORY_BATCHES = 10
 """Batches from which on, after a day, a rate counts as counted."""
 _DAY = 86_400.0
-_MONTH = 30 * _DAY
 _LEAST_PART = 0.25
 """Part of λ₀ that an opening, however large, leaves."""
 
@@ -156,15 +155,17 @@ class SeenLately:
 
 def expected_arrivals(
     amount: float,
+    period_seconds: float,
     opened: Instant,
     seen: Mapping[ClassId, SeenJobs],
     usual: float,
     now: Instant,
     remember: Remember = directly,
 ) -> Arrivals:
-    """The arrivals of a budget's classes. ``amount``: dollars a month, 0 where it says nothing of the load.
+    """The arrivals of a budget's classes.
 
-    ``opened``: when the budget was made. ``usual``: m, dollars.
+    ``amount``: dollars for ``period_seconds``, 0 where it says nothing of the load. ``opened``: when the budget was
+    made. ``usual``: m, dollars.
     """
     age = max(seconds_between(opened, now), 1.0)
     came = remember(Came.of, opened, tuple(seen.values()))
@@ -177,7 +178,7 @@ def expected_arrivals(
     size = came.jobs / came.batches if came.jobs else 1.0
     batches = max(float(came.batches), month / size)
     prior = PRIOR_BATCHES * size
-    owner = _owners_rate(amount, usual, came.opening)
+    owner = _owners_rate(amount, period_seconds, usual, came.opening)
     monthly = _posterior(prior, owner, month, _exposure(age, HISTORY_HALF_LIFE_SECONDS))
     rate = monthly if age < _DAY else _posterior(prior, monthly, week, _exposure(age, WEEK_SECONDS))
     counts = {class_id: jobs.count(now) for class_id, jobs in seen.items()}
@@ -211,12 +212,12 @@ def _batches(ages: Sequence[float]) -> int:
     return number
 
 
-def _owners_rate(amount: float, usual: float, opening: int) -> float:
+def _owners_rate(amount: float, period_seconds: float, usual: float, opening: int) -> float:
     """λ₀."""
     if usual <= 0.0:
         return 0.0
     meant = max(amount, 0.0) / (AMOUNT_FACTOR * usual)
-    return max(meant - opening, _LEAST_PART * meant) / _MONTH
+    return max(meant - opening, _LEAST_PART * meant) / period_seconds
 
 
 def _posterior(prior_jobs: float, prior_rate: float, jobs: float, seconds: float) -> float:
@@ -507,7 +508,7 @@ def budget_load(
     that can be served. So is a group without active jobs of which none is expected, or whose jobs have no profile and
     too little in common. The budget's
     balance remembers the jobs that are gone. Classes of which no job exists count by what their profile declares or the
-    balance remembers; otherwise the first jobs of a month would be given all of its money.
+    balance remembers; otherwise the first jobs of a period would be given all of its money.
     """
     groups = {key: group for key, group in groups.items() if menus.menu(key[1]).options}
     balance = budget.balance
@@ -538,7 +539,7 @@ def budget_load(
     seen |= {class_id: load.seen for class_id, load in loads.items()}
     amount = budget.amount.dollars if budget.fixed_rate is None else 0.0
     usual = _usual_dollars(demands, loads, fractions, now) if amount > 0.0 else 0.0
-    came = expected_arrivals(amount, budget.created, seen, usual, now, remember)
+    came = expected_arrivals(amount, budget.calendar.usual_seconds, budget.created, seen, usual, now, remember)
     found = {key: loads[key[0]].with_arrivals(demand, key[0], came, fractions[key]) for key, demand in demands.items()}
     return BudgetLoad(
         {key: group for key, group in found.items() if group.active or (group.arrivals and key[0] in profiles)}, came

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from math import exp, inf, log, sqrt
+from math import ceil, exp, inf, log, sqrt
 from statistics import NormalDist
 
 from charterer.domain.billing import opening_in
 from charterer.domain.budget import Budget, ClassHistory
 from charterer.domain.money import Money
 from charterer.domain.pool import Pool
-from charterer.domain.time import Instant, seconds_between
+from charterer.domain.time import Calendar, Instant, seconds_between
 
 # How many dollars a second a budget may plan with from now on (docs/theory/budgets.md has the reasoning).
 #
@@ -28,8 +28,6 @@ from charterer.domain.time import Instant, seconds_between
 
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
 """Seconds below which the horizon does not shrink: the last jobs of a period would bear all of the correction."""
-CARRIED_HORIZON_SECONDS = 30 * 86_400.0
-"""The horizon of money that is carried over: no period's end is ahead of it."""
 COMMITTED_AHEAD_SECONDS = 10 * 86_400.0
 """Seconds ahead whose money may be committed to jobs where it is too little for all of them."""
 
@@ -43,6 +41,8 @@ class PacingState:
     that is not lost at the end. ``opening``: dollars spent in the period before the budget existed, which
     are in neither ``aim`` nor ``spent``. ``unavoidable``: dollars of ``left`` that will be spent in the period whatever
     is planned. ``commitments``: each with its dollars a second, and for how many seconds it still goes on.
+    ``carried_horizon``: seconds for which money that is carried over has to last: a whole period, because no period's
+    end is ahead of it.
     """
 
     aim: float
@@ -55,6 +55,7 @@ class PacingState:
     opening: float = 0.0
     unavoidable: float = 0.0
     commitments: tuple[tuple[float, float], ...] = ()
+    carried_horizon: float = Calendar("UTC").usual_seconds
 
     def committed(self, seconds: float) -> float:
         """Dollars that commitments cost within so many seconds."""
@@ -77,7 +78,17 @@ class PacingState:
     @property
     def horizon(self) -> float:
         """h, now."""
-        return horizon(self.seconds - self.elapsed, self.carried_fraction)
+        return self.horizon_at(self.seconds - self.elapsed)
+
+    def horizon_at(self, time_left: float) -> float:
+        """h, when so many seconds of the period are left.
+
+        What will be carried over lasts longer than to the end of the period; what is lost there does not.
+        """
+        until_the_end = max(time_left, LEAST_HORIZON_SECONDS)
+        if not self.carried_fraction:
+            return until_the_end
+        return 1.0 / (self.carried_fraction / self.carried_horizon + (1.0 - self.carried_fraction) / until_the_end)
 
     @property
     def balance(self) -> float:
@@ -112,6 +123,7 @@ def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], 
         spent=spent.dollars - before,
         carried_fraction=budget.carry_over_percent / 100,
         opening=before,
+        carried_horizon=max(budget.calendar.usual_seconds, LEAST_HORIZON_SECONDS),
     )
 
 
@@ -124,17 +136,6 @@ def commitments_of(pools: Iterable[Pool], now: Instant) -> tuple[tuple[float, fl
             if pool.committed is not None and pool.price_override is not None
         ]
     )
-
-
-def horizon(time_left: float, carried_fraction: float = 0.0) -> float:
-    """h: seconds for which the money that is left has to last.
-
-    What will be carried over lasts longer than to the end of the period; what is lost there does not.
-    """
-    until_the_end = max(time_left, LEAST_HORIZON_SECONDS)
-    if not carried_fraction:
-        return until_the_end
-    return 1.0 / (carried_fraction / CARRIED_HORIZON_SECONDS + (1.0 - carried_fraction) / until_the_end)
 
 
 def allowed_rate(pacing: PacingState) -> float:
@@ -176,8 +177,9 @@ HOLDS = 0.9
 _NORMAL = NormalDist()
 _Z = _NORMAL.inv_cdf((1.0 + HOLDS) / 2.0)
 """The normal distribution's quantile at the interval's upper end."""
-_STEPS = 48
-"""Steps that the time left is divided into: fifteen hours each at the beginning of a month; the horizon is ten days."""
+_LEAST_STEPS = 48
+"""Steps that the time left is divided into at least: fifteen hours each at the beginning of a month. None is longer
+than the shortest horizon, so that no step pays more back than a deviation is."""
 PRIOR_PERIODS = 4.0
 """Periods that the modelled variance is worth before any is over: it is believed to within a factor of about two."""
 _ALIKE = 1e-9
@@ -297,7 +299,7 @@ def forecast(
 
 def _variance(path: Sequence[tuple[float, float]], left: float, coming: CompoundPoisson, spread: float) -> float:
     """The variance of the spend at the period's end."""
-    step, life = left / _STEPS, coming.life
+    step, life = left / len(path), coming.life
     uncorrected, square, line = 1.0, 0.0, 0.0
     for number, (_, gain) in enumerate(reversed(path)):
         slow = gain / (1.0 + gain * max(life - 0.5 / gain, 0.0)) if gain else 0.0
@@ -319,7 +321,7 @@ def _by_past_periods(
     more could have been spent.
     """
     if not past:
-        return 1.0, _student(PRIOR_PERIODS)
+        return 1.0, student(PRIOR_PERIODS)
     whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0, unavoidable=0.0)
     path = _path(whole, pacing.seconds, bounds)
     variance = _variance(path, pacing.seconds, coming, 0.0)
@@ -337,10 +339,11 @@ def student(degrees: float) -> float:
 
 def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
     """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
-    step, balance, target = left / _STEPS, pacing.balance, pacing.target_rate
+    steps = max(ceil(left / LEAST_HORIZON_SECONDS), _LEAST_STEPS)
+    step, balance, target = left / steps, pacing.balance, pacing.target_rate
     path = []
-    for number in range(_STEPS):
-        pays_back = horizon(left - (number + 0.5) * step, pacing.carried_fraction)
+    for number in range(steps):
+        pays_back = pacing.horizon_at(left - (number + 0.5) * step)
         wanted = target + balance / pays_back
         commits = max(min(wanted, bounds.most), bounds.least)
         path.append((commits, 1.0 / pays_back if commits == wanted else 0.0))
@@ -350,7 +353,7 @@ def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[f
 
 def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
     """Dollars spent from now on: all that is planned with on the path."""
-    return sum(commits for commits, _ in path) * left / _STEPS
+    return sum(commits for commits, _ in path) * left / len(path)
 
 
 def _of_running(pacing: PacingState, left: float) -> float:

@@ -12,7 +12,6 @@ from charterer.domain.node_demands import NodeOffers, node_offers
 from charterer.domain.offered_node import offered_node
 from charterer.domain.plan import Reason
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.time import period_bounds
 from charterer.incremental import Memo
 from charterer.policy.jobs.groups import JobGroup, JobGroups, job_group, job_groups, may_explore, stop_some, trying_jobs
 from charterer.policy.jobs.job_facts import GroupKey, JobFacts, job_facts, job_position
@@ -171,7 +170,7 @@ def _exploring(snapshot: Snapshot, groups: JobGroups) -> frozenset[ClassId]:
     for name in set(learned.values()) & snapshot.budgets.keys():
         budget = snapshot.budgets[name]
         tried = [facts for group in groups.get(name, {}).values() for facts in group.tried]
-        begin = period_bounds(budget.time_zone, snapshot.now)[0]
+        begin = budget.calendar.bounds(snapshot.now)[0]
         if may_explore(budget, tried, begin, snapshot.now):
             paying.add(name)
     return frozenset(class_id for class_id, name in learned.items() if name in paying)

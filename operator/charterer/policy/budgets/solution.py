@@ -26,7 +26,7 @@ from charterer.domain.plan import (
 from charterer.domain.reasons import options as of
 from charterer.domain.reasons.fact import Fact, Wanted
 from charterer.domain.reasons.waits import LateNodes
-from charterer.domain.time import Instant, period_bounds, seconds_between
+from charterer.domain.time import Instant, seconds_between
 from charterer.policy.budgets.assignment import (
     CostCalibration,
     GroupAssignment,
@@ -62,7 +62,7 @@ from charterer.sentences import count
 
 
 _PERIODS = 12
-"""Past months that are compared with their aim: a year. Older ones say little of how jobs come now."""
+"""Past periods that are compared with their aim: of months a year. Older ones say little of how jobs come now."""
 
 
 def forecast_budget(
@@ -183,20 +183,23 @@ def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
     return LateNodes(pool, wait.expected, wait.probation)
 
 
-def no_history(verdict: BudgetVerdict) -> str:
-    """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``."""
+def no_history(verdict: BudgetVerdict, word: str) -> str:
+    """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``.
+
+    ``word``: for the budget's period.
+    """
     came = verdict.arrivals
     if not came.jobs and not came.batches:
-        return f"no jobs yet. If none comes, the month ends at {ends_at_least(verdict)}"
+        return f"no jobs yet. If none comes, the {word} ends at {ends_at_least(verdict)}"
     batches = f"{came.batches} batch{'' if came.batches == 1 else 'es'}"
     return (
-        f"assumed: {count(came.jobs, 'job')} in sight, {batches}; no history. If nothing else comes, the month ends at "
-        f"{ends_at_least(verdict)}"
+        f"assumed: {count(came.jobs, 'job')} in sight, {batches}; no history. If nothing else comes, the {word} ends "
+        f"at {ends_at_least(verdict)}"
     )
 
 
 def ends_at_least(verdict: BudgetVerdict) -> Money:
-    """The dollars at the month's end, if nothing comes beside the jobs in sight."""
+    """The dollars at the period's end, if nothing comes beside the jobs in sight."""
     return verdict.spent + verdict.in_sight + verdict.commitments
 
 
@@ -211,17 +214,17 @@ def of_share(budget: Budget) -> str:
     )
 
 
-def of_first_month(budget: Budget, now: Instant) -> str:
+def of_first_period(budget: Budget, now: Instant) -> str:
     """``$4,600.00 of its $60,000.00 count for the rest of its first month ($83.33/h); ...``; empty later, and where it
     says what was spent before."""
     budget = budget.in_period_of(now)
     if not budget.prorated or budget.penniless:
         return ""
-    seconds = max(seconds_between(budget.created, budget.period[1]), 1.0)
+    seconds, word = max(seconds_between(budget.created, budget.period[1]), 1.0), budget.calendar.word
     part, whole = (Price.per_second(amount.dollars / seconds) for amount in (budget.counted, budget.amount))
     return (
-        f"{budget.counted} of its {budget.amount} count for the rest of its first month ({part}); if all of it is for "
-        f'that time ({whole}), set spec.openingSpend to "0", and otherwise to what was spent before in that month'
+        f"{budget.counted} of its {budget.amount} count for the rest of its first {word} ({part}); if all of it is for "
+        f'that time ({whole}), set spec.openingSpend to "0", and otherwise to what was spent before in that {word}'
     )
 
 
@@ -401,7 +404,7 @@ class BudgetSolution:
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         most = self._most_rate()
         arrivals, forecast = self.arrivals_verdict(), None
-        to_come = self._to_come()
+        to_come = ZERO if self.budget.closed_at(self.now) else self._to_come()
         commitments = Money.of(self.pacing.still_committed)
         in_sight = max(self._at_most(self.spent + commitments + nodes.dollars) - self.spent - commitments, ZERO)
         if arrivals.basis is not ArrivalsBasis.ASSUMED:
@@ -468,7 +471,8 @@ class BudgetSolution:
 
     def _at_most(self, end: Money) -> Money:
         """The period's dollars, as far as hard limits let them be spent."""
-        limits = [limit for each in self._with_parents if (limit := each.hard_limit) is not None]
+        present = [each.in_period_of(self.now) for each in self._with_parents]
+        limits = [limit for each in present if (limit := each.limit) is not None]
         return min(end, max(min(limits), self.spent)) if limits else end
 
     def _with_standing(self, forecast: ForecastVerdict, standing: Money) -> ForecastVerdict:
@@ -548,7 +552,7 @@ def _pacing_and_calibration(
     now = snapshot.now
     current = budget.in_period_of(now)
     in_period, ever = spent(current, [here.rentals for here in nodes.values()], now, inputs.memo)
-    idle = pacing_state(current, in_period, period_bounds(budget.time_zone, now), now)
+    idle = pacing_state(current, in_period, budget.calendar.bounds(now), now)
     node_prices = [pool.quote.price for pool in snapshot.pools_of(budget).values() if pool.quote is not None]
     steady = max([Price.per_second(idle.target_rate), *node_prices])
     others = [here.rentals for pool, here in nodes.items() if pool not in snapshot.committed_pools]
@@ -602,7 +606,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         nodes=nodes,
         now=now,
         spent=in_period,
-        period_end=period_bounds(budget.time_zone, now)[1],
+        period_end=budget.calendar.bounds(now)[1],
         allowed=allowed,
         planned=planned,
         rate=rate,

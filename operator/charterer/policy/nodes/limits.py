@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from charterer.domain.billing import accrued
+from charterer.domain.budget import Budget
 from charterer.domain.ids import BudgetId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.job_records import job_cost
@@ -14,8 +15,16 @@ from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode
 from charterer.domain.pool import InstanceState, Pool, acting_pool
+from charterer.domain.reasons.fact import Fact
 from charterer.domain.reasons.jobs import TooDear
-from charterer.domain.reasons.waits import OperatorFact, OperatorHourlyUsed, OperatorNodesUsed
+from charterer.domain.reasons.waits import (
+    GrantAhead,
+    GrantEndsSoon,
+    GrantOver,
+    OperatorFact,
+    OperatorHourlyUsed,
+    OperatorNodesUsed,
+)
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Snapshot
 from charterer.domain.time import Instant, after
@@ -200,6 +209,61 @@ class Purse:
         for name, exposed in raised:
             self.hold(name, self._worst[name], exposed)
         return True
+
+
+# A grant: nothing is spent before its first day and after its last one, also if everything takes as long as it can.
+#
+# All nodes are released so early that an orderly end (grace of the jobs on them, and the same margins as above) is
+# over when the grant is. So the hard limit of the time after it, zero, holds as any other does.
+
+
+class GrantWindow:
+    """The time that is left of a budget's grant while a plan is being made; a budget without one has all time.
+
+    ``closed``: why nothing may be spent now; None while the grant lasts.
+    """
+
+    def __init__(self, budget: Budget, grace_seconds: int, lag_seconds: float, now: Instant) -> None:
+        """``grace_seconds``: the longest of the jobs on its nodes. ``lag_seconds``: that clouds' lists lag behind."""
+        self._grant, self._now = budget.calendar.grant, now
+        self._leaving = MARGIN_SECONDS + LOOK_AHEAD_SECONDS + ceil(lag_seconds)
+        self._grace = grace_seconds
+        self._end: Instant | None = None
+        self.closed: Fact | None = None
+        bounds = budget.calendar.grant_bounds
+        if self._grant is None or bounds is None:
+            return
+        begins, self._end = bounds
+        present = budget.in_period_of(now)
+        if present.closed:
+            over = present.calendar.number(present.period[0]) > 0
+            self.closed = GrantOver(self._grant, self._end) if over else GrantAhead(self._grant, begins)
+
+    def refuses(self, seconds: float) -> Fact | None:
+        """Why nothing that takes ``seconds`` before it can be told to end may begin; None where it may."""
+        if self.closed is not None or self._grant is None or self._end is None:
+            return self.closed
+        return GrantEndsSoon(self._grant, self._end) if after(self._now, seconds + self._leaving) > self._end else None
+
+    def refuses_node(self, pool: Pool, grace_seconds: int) -> Fact | None:
+        """Why no node of the pool may be rented for jobs with that grace."""
+        return self.refuses(START_BOUND_FACTOR * ceil(pool.start_seconds) + USEFUL_SECONDS + grace_seconds)
+
+    def refuses_job(self, grace_seconds: int) -> Fact | None:
+        """Why no job with that grace may begin on a ready node."""
+        return self.refuses(USEFUL_SECONDS + grace_seconds)
+
+    @property
+    def must_release(self) -> Fact | None:
+        """Why everything has to be released now; None where nothing has."""
+        return self.refuses(self._grace)
+
+    @property
+    def release_at(self) -> Instant | None:
+        """When that will be; None without a grant, and where it is so already."""
+        if self._end is None or self.must_release is not None:
+            return None
+        return max(after(self._end, -float(self._grace + self._leaving)), after(self._now, 1.0))
 
 
 # The most that a job may cost (spec.maxCost): options that would cost more are not taken.

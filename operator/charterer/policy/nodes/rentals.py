@@ -18,7 +18,7 @@ from charterer.domain.option import GPU
 from charterer.domain.pool import Survey
 from charterer.domain.rental import Rental, RentalPhase, by_gang
 from charterer.domain.snapshot import Node, Snapshot
-from charterer.domain.time import Instant, period_bounds, seconds_between
+from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo, Remember
 from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
@@ -465,7 +465,7 @@ def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: 
     ``pools``: the budget's rentals by pool.
     """
     balance = budget.balance
-    start = period_bounds(budget.time_zone, now)[0] if balance is None else balance.period_start
+    start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start
     folded: frozenset[str] = frozenset() if balance is None else balance.folded
     paid = [remember(rental_meter, pool, _folded_of(pool, folded), start).paid(now) for pool in pools]
     in_period = opening_in(budget, start) + total(since for since, _ in paid)

@@ -86,7 +86,7 @@ class MoveGate:
         self._now = solution.now
         self._turns = budget.fixed_rate is None
         self._most = budget.moves.per_job_and_day
-        self._quiet = quiet_until(budget.moves.quiet_hours, budget.time_zone, self._now)
+        self._quiet = quiet_until(budget.moves.quiet_hours, budget.calendar.time_zone, self._now)
 
     def allows(self, holds: Iterable[Hold | None]) -> bool:
         """Whether nothing holds any of the jobs that move together; else the plan is made again when a hold ends."""

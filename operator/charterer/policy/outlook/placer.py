@@ -16,15 +16,16 @@ from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
-from charterer.domain.reasons.nodes import GangGone, JobDemand, PaidForAnyway
+from charterer.domain.reasons.fact import Fact
+from charterer.domain.reasons.nodes import GangGone, HardLimitNear, JobDemand, PaidForAnyway
 from charterer.domain.reasons.waits import OperatorFact
 from charterer.domain.rental import Gang, Rental, gang_pending, has_machine
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import after, moment, period_bounds, period_end
+from charterer.domain.time import Instant
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import reason
-from charterer.policy.nodes.limits import Purse, exposure, reserve
+from charterer.policy.nodes.limits import GrantWindow, Purse, exposure, reserve
 from charterer.policy.nodes.placement import Capacity, FreeNodes, GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_room import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.nodes.rentals import HeldGpus, PoolNodes, PoolRentals, by_rental, spent
@@ -98,9 +99,10 @@ class GangMarks:
 
 # The limits of budgets that are above others: one purse each, of all that it and the budgets below it have rented.
 #
-# Each dollar counts in the month of the budget that paid it, in that budget's time zone. While the month has begun
-# for some of them only, the sum of either month counts, whichever is more; and what all rentals can still cost
-# counts in both. So no month exceeds the limit, as those who pay count it (docs/development/adr/0005).
+# All of them have one period (``budget_tree``). Each dollar counts in the period of the budget that paid it, in that
+# budget's time zone. While the period has begun for some of them only, the sum of either period counts, whichever is
+# more; and what all rentals can still cost counts in both. So no period exceeds the limit, as those who pay count it
+# (docs/development/adr/0005).
 
 
 def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, Purse]:
@@ -118,7 +120,7 @@ def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, P
     purses = {}
     for name, below in tree.below.items():
         parent, family = budgets[name], (name, *below)
-        spent_together = most_of_a_month([paid[each] for each in family])
+        spent_together = most_of_a_period([paid[each] for each in family])
         purse = purses[name] = Purse(parent.hard_limit, parent.max_hourly_rate, spent_together, name)
         for each in family:
             hold_rentals(purse, nodes.get(each, ()), capacity, snapshot)
@@ -140,42 +142,47 @@ def rental_exposure(rental: Rental, grace_seconds: int, snapshot: Snapshot) -> M
     return exposure(rental, grace_seconds, lag_seconds, snapshot.now)
 
 
-class MonthPaid(NamedTuple):
-    """What a budget spent in the ``month`` (counted since year 0) in which it is now, and in the month ``before``."""
+class PeriodPaid(NamedTuple):
+    """What a budget spent in the period in which it is now, by its number, and in the one ``before``."""
 
-    month: int
+    number: int
     spent: Money
     before: Money
 
 
-def most_of_a_month(paid: Sequence[MonthPaid]) -> Money:
-    """The most that the budgets spent together in one of the months in which some of them are now."""
+def most_of_a_period(paid: Sequence[PeriodPaid]) -> Money:
+    """The most that the budgets spent together in one of the periods in which some of them are now."""
     return max(
         total(
-            budget.spent if budget.month == month else budget.before
+            budget.spent if budget.number == number else budget.before
             for budget in paid
-            if budget.month in (month, month + 1)
+            if budget.number in (number, number + 1)
         )
-        for month in {budget.month for budget in paid}
+        for number in {budget.number for budget in paid}
     )
 
 
-def _paid(budget: Budget, rentals: Sequence[PoolRentals], inputs: PlanInputs) -> MonthPaid:
+def _paid(budget: Budget, rentals: Sequence[PoolRentals], inputs: PlanInputs) -> PeriodPaid:
     now, memo, balance = inputs.snapshot.now, inputs.memo, budget.balance
-    start = period_bounds(budget.time_zone, now)[0]
-    over = balance is not None and period_end(budget.time_zone, balance.period_start) <= now
-    in_month, _ = spent(replace(budget, balance=None) if over else budget, rentals, now, memo)
+    calendar = budget.calendar
+    start = calendar.bounds(now)[0]
+    number = calendar.number(start)
+    over = balance is not None and calendar.end(balance.period_start) <= now
+    in_period, _ = spent(replace(budget, balance=None) if over else budget, rentals, now, memo)
     before = ZERO
     if balance is not None and over:
         before, _ = spent(budget, rentals, start, memo)
-    elif balance is not None and balance.history and balance.history[-1].start >= after(start, -_MONTH_SECONDS):
+    elif balance is not None and balance.history and calendar.number(balance.history[-1].start) == number - 1:
         before = balance.history[-1].spent
-    middle = moment(after(start, _MONTH_SECONDS / 2))
-    return MonthPaid(middle.year * 12 + middle.month, in_month, before)
+    return PeriodPaid(number, in_period, before)
 
 
-_MONTH_SECONDS = 32 * 86_400.0
-"""Longer than a month, and shorter than two."""
+def _grant_window(solution: BudgetSolution, capacity: Capacity) -> GrantWindow:
+    """The time that is left of the budget's grant, for the jobs and the clouds of the nodes that it has."""
+    surveys = solution.inputs.snapshot.surveys
+    graces = [capacity.grace.get(rental.id, 0) for here in solution.nodes.values() for rental in here.rentals.live]
+    lags = [survey.traits.lag_seconds for survey in surveys.values()]
+    return GrantWindow(solution.budget, max(graces, default=0), max(lags, default=0.0), solution.now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +231,8 @@ class Placer:
         self._behind = budget.begins_after(snapshot.now)
         tree = solution.inputs.tree
         self._parent_unknown = budget.id in tree.faults
-        self.purse = Purse(budget.hard_limit, budget.max_hourly_rate, solution.spent)
+        self.window = _grant_window(solution, self.capacity)
+        self.purse = Purse(budget.in_period_of(snapshot.now).limit, budget.max_hourly_rate, solution.spent)
         hold_rentals(self.purse, solution.nodes.values(), self.capacity, snapshot)
         self.purse.draws_on([shared.purses[name] for name in tree.with_parents(budget.id) if name in shared.purses])
 
@@ -238,8 +246,8 @@ class Placer:
         ``fewest``: the pods without which the job cannot begin in that pool. ``without``: a node that it has and that
         is not to be one of them.
         """
-        if self._behind:
-            return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
+        if (blocked := self._nothing_begins) is not None:
+            return GpuClaim(None, blocked=blocked)
         own = self._own(job, without)
         place = (option.pool, option.takes)
         choice = self.partners.choice(job, option)
@@ -262,8 +270,8 @@ class Placer:
 
     def claim_more(self, job: Job, option: Option) -> GpuClaim:
         """GPUs beside those that a job keeps, for a run that grows in place and goes on as well without them."""
-        if self._behind:
-            return GpuClaim(None, blocked=ReasonCode.CLOCK_BEHIND)
+        if (blocked := self._nothing_begins) is not None:
+            return GpuClaim(None, blocked=blocked)
         self._client = _Client(job, option, 0)
         return self._allocator(option.pool).claim(
             option, {}, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds))
@@ -281,12 +289,38 @@ class Placer:
 
     def hosts(self, graces: Mapping[RentalId, int]) -> bool:
         """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
-        if self._behind:
+        if self._behind or self.window.refuses_job(max(graces.values(), default=0)) is not None:
             return False
         rentals = self._snapshot.rentals
         return self.purse.host(
             [(name, rental_exposure(rentals[name], grace, self._snapshot)) for name, grace in graces.items()]
         )
+
+    @property
+    def _nothing_begins(self) -> ReasonCode | None:
+        """Why no job begins anywhere: the period has not begun, or nothing may be spent in it."""
+        if self._behind:
+            return ReasonCode.CLOCK_BEHIND
+        return None if self.window.closed is None else ReasonCode.HARD_LIMIT
+
+    def grant_ends(self, job: Job, option: Option) -> Fact | None:
+        """That the budget's grant ends too soon for the job, or for nodes that would be rented; None if it does not."""
+        fact = self.window.refuses_job(job.grace_seconds)
+        if fact is not None or not self.must_rent(job, option):
+            return fact
+        return self.window.refuses_node(self._snapshot.pools[option.pool], self._grace)
+
+    @property
+    def must_release(self) -> Fact | None:
+        """Why everything has to be released now: for the end of the grant, or for a hard limit; None if nothing has."""
+        if (ends := self.window.must_release) is not None:
+            return ends
+        purse = self.purse.must_release
+        return None if purse is None else HardLimitNear(purse.spent, purse.committed, purse.hard_limit, purse.parent)
+
+    def release_at(self, now: Instant) -> Instant | None:
+        """When that will be at the earliest, if nothing else changes; None if never."""
+        return min([at for at in (self.purse.release_at(now), self.window.release_at) if at is not None], default=None)
 
     # --- what there is ------------------------------------------------------------------------------------------------
 
@@ -436,6 +470,8 @@ class Placer:
                     return ReasonCode.CLOCK_BEHIND
                 if self._parent_unknown:
                     return ReasonCode.PARENT_UNKNOWN
+                if self.window.refuses_node(pool, self._grace) is not None:
+                    return ReasonCode.HARD_LIMIT
                 return self._quota.refusal(pool, nodes) or self.purse.refusal(worst, reserved, nodes)
 
             def rent(nodes: int, there: int) -> list[RentalId]:

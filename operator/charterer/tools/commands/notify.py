@@ -24,7 +24,7 @@ from charterer.domain.cost_row import CostRow
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.plan import ForecastVerdict
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant, after, day_bounds, format_instant, instant, moment, seconds_between
+from charterer.domain.time import Instant, Period, after, day_bounds, format_instant, instant, moment, seconds_between
 from charterer.policy.planner import plan
 from charterer.sentences import visible
 from charterer.tools.commands.costs.answer import month_rows, open_rows
@@ -127,43 +127,48 @@ def money_notices(
     thresholds: Sequence[int],
     told: Callable[[str], bool],
 ) -> Iterator[BudgetNotice]:
-    """The highest threshold that was passed in the budget's present month, and a forecast above the amount.
+    """The highest threshold that was passed in the budget's present period, and a forecast above the amount.
 
     ``told``: whether a notice of that name was told. Below a threshold that was told none is told any more.
     """
     aim, (start, end) = budget.own_aim, budget.period
     if aim <= ZERO:
         return
-    month = f"{moment(start).astimezone(ZoneInfo(budget.time_zone)):%Y-%m}"
+    first, monthly = (
+        moment(start).astimezone(ZoneInfo(budget.calendar.time_zone)),
+        budget.calendar.period is Period.MONTH,
+    )
+    name = f"{first:%Y-%m}" if monthly else f"{first:%Y-%m-%d}"
+    period = name if monthly else f"its {budget.calendar.word} from {name}"
     facts: dict[str, JsonValue] = {
-        "month": month,
+        "period": name,
         "spent": used.decimal(),
         "amount": aim.decimal(),
         "forecast": None if forecast is None else forecast.expected.decimal(),
-        "monthEndsAt": format_instant(end),
+        "periodEndsAt": format_instant(end),
     }
     left = f"{max(seconds_between(now, end), 0.0) / _DAY:.1f} days to go"
     passed = [each for each in sorted(set(thresholds)) if used.micros * 100 >= aim.micros * each]
-    above = [each for each in thresholds if passed and each > passed[-1] and told(f"{month}-{each}")]
+    above = [each for each in thresholds if passed and each > passed[-1] and told(f"{name}-{each}")]
     if passed and not above:
         expected = "" if forecast is None else f" By its forecast it ends at {whole(forecast.expected)}."
         text = (
-            f"{budget.id} has spent {used} of {aim} ({percent(used.micros / aim.micros)}) in {month}, with {left}."
+            f"{budget.id} has spent {used} of {aim} ({percent(used.micros / aim.micros)}) in {period}, with {left}."
             f"{expected}"
         )
-        yield BudgetNotice(budget.id, "threshold", f"{month}-{passed[-1]}", text, {**facts, "threshold": passed[-1]})
+        yield BudgetNotice(budget.id, "threshold", f"{name}-{passed[-1]}", text, {**facts, "threshold": passed[-1]})
     if forecast is not None and forecast.expected > aim:
         text = (
-            f"{budget.id} is forecast to spend {whole(forecast.expected)} in {month}, above its {aim}; 9 times in 10 "
+            f"{budget.id} is forecast to spend {whole(forecast.expected)} in {period}, above its {aim}; 9 times in 10 "
             f"{whole(forecast.low)} to {whole(forecast.high)}. {used} is spent, with {left}."
         )
-        yield BudgetNotice(budget.id, "forecast", f"{month}-forecast", text, facts)
+        yield BudgetNotice(budget.id, "forecast", f"{name}-forecast", text, facts)
 
 
 def due_periods(budget: Budget, now: Instant, *, weekly: bool, monthly: bool) -> Iterator[tuple[str, PagePeriod]]:
     """The kinds and periods of pages that are due."""
-    found = [("week", past_week(budget.time_zone, now))] if weekly else []
-    found += [("month", past_month(budget.time_zone, now))] if monthly else []
+    found = [("week", past_week(budget.calendar.time_zone, now))] if weekly else []
+    found += [("month", past_month(budget.calendar.time_zone, now))] if monthly else []
     for kind, period in found:
         settled = after(period.end, _SETTLED_SECONDS)
         if budget.created < period.end and settled <= now < after(period.end, _LATE_SECONDS):
@@ -173,7 +178,7 @@ def due_periods(budget: Budget, now: Instant, *, weekly: bool, monthly: bool) ->
 def period_rows(record: CostRecord, budget: Budget, period: PagePeriod, snapshot: Snapshot) -> Iterator[CostRow]:
     """What is on record of the period, and what of it the cluster still has. RecordUnavailable."""
     still_open = open_rows(snapshot, budget)
-    for month in _months(period, budget.time_zone):
+    for month in _months(period, budget.calendar.time_zone):
         for found, _ in month_rows(month, record.read([month], [budget.id]), still_open):
             if period.start <= found.start < period.end:
                 yield found
@@ -181,19 +186,19 @@ def period_rows(record: CostRecord, budget: Budget, period: PagePeriod, snapshot
 
 def page_notice(kind: str, budget: Budget, period: PagePeriod, rows: Sequence[CostRow]) -> BudgetNotice:
     """The page of a week or month."""
-    losses, days = Losses(), {day: Losses() for day in _days(period, budget.time_zone)}
+    losses, days = Losses(), {day: Losses() for day in _days(period, budget.calendar.time_zone)}
     for found in rows:
         losses.add_row(found)
-        days[day_bounds(budget.time_zone, found.start)[0]].add_row(found)
+        days[day_bounds(budget.calendar.time_zone, found.start)[0]].add_row(found)
     text = _told_of(kind, budget, period, losses)
-    document = _page(f"{budget.id}, {kind} {period.name}", text, losses, days, budget.time_zone)
+    document = _page(f"{budget.id}, {kind} {period.name}", text, losses, days, budget.calendar.time_zone)
     facts: dict[str, JsonValue] = {
         "period": period.name,
         "from": format_instant(period.start),
         "to": format_instant(period.end),
         "losses": losses_json(losses),
     }
-    made = f"by charterer {__version__}, from the record of costs; US dollars, days of {budget.time_zone}"
+    made = f"by charterer {__version__}, from the record of costs; US dollars, days of {budget.calendar.time_zone}"
     return BudgetNotice(budget.id, kind, period.name, text, facts, page(document, made).encode())
 
 
@@ -206,7 +211,7 @@ def _days(period: PagePeriod, time_zone: str) -> Iterator[Instant]:
 
 def _told_of(kind: str, budget: Budget, period: PagePeriod, losses: Losses) -> str:
     of = ""
-    if kind == "month" and budget.balance is not None:
+    if kind == "month" and budget.calendar.period is Period.MONTH and budget.balance is not None:
         aims = [past.aim for past in budget.balance.history if period.start <= past.start < period.end and past.aim]
         of = f" of {aims[0]} ({percent(losses.spent.micros / aims[0].micros)})" if aims and aims[0] > ZERO else ""
     said = f"{budget.id} spent {losses.spent}{of} in {kind} {period.name}"

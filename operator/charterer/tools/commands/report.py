@@ -256,8 +256,8 @@ def _sooner(saved: float) -> str:
 
 
 def _brings(more: MoreMoney, estimate: MonthEstimate) -> str:
-    a_month = estimate.budget.amount.dollars * (more.factor - 1.0)
-    of_amount = f", which is {output.whole(Money.of(abs(a_month)))} of the amount," if a_month else ""
+    changed = estimate.budget.amount.dollars * (more.factor - 1.0)
+    of_amount = f", which is {output.whole(Money.of(abs(changed)))} of the amount," if changed else ""
     if abs(more.sooner.value) < _NOTHING:
         return f"With {_factor(more.factor)}{of_amount} they would end at the same time: nothing faster is for sale."
     changes = f"With {_factor(more.factor)}{of_amount} they would end {_part(more.sooner.value)} on average"

@@ -23,7 +23,7 @@ from charterer.domain.budget import Budget
 from charterer.domain.money import Money, Price, total
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Phase, SpeedCurve, ThroughputTable
-from charterer.domain.time import after, parse_instant
+from charterer.domain.time import Calendar, after, parse_instant
 from charterer.sentences import count
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, read_others
 from charterer.tools.commands.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
@@ -374,7 +374,12 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
 def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Money:
     """Dollars a month of the budgets that pay for these jobs of a cluster; ``payers``: the budget of each namespace."""
     namespaces = {job.name.partition("/")[0] for job in jobs}
-    paying = {budget.id: budget.amount for name, budget in payers.items() if name in namespaces}
+    month = Calendar("UTC").usual_seconds
+    paying = {
+        budget.id: Money(round(budget.amount.micros * month / budget.calendar.usual_seconds))
+        for name, budget in payers.items()
+        if name in namespaces
+    }
     return total(paying.values())
 
 

@@ -125,8 +125,9 @@ def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
 def caption(curve: FrontierCurve) -> str:
     """The diagrams of a budget, in words."""
     return (
-        f"Budget {curve.name}: mean time from submitting a job to its completion against dollars a month (left), and "
-        f"the minutes of jobs' lives that one more dollar saves (right), from a quarter to four times the amount."
+        f"Budget {curve.name}: mean time from submitting a job to its completion against dollars {curve.of.a_period} "
+        "(left), and the minutes of jobs' lives that one more dollar saves (right), from a quarter to four times the "
+        "amount."
     )
 
 
@@ -243,7 +244,7 @@ def _amounts(axes: Axes, curve: FrontierCurve) -> None:
     axes.set_xticks(ticks, [_thousands(tick) for tick in ticks])
     axes.set_xticks([], minor=True)
     times = "twice" if every == 1 else f"{2**every} times"
-    axes.set_xlabel(f"budget (US dollars a month; each tick is {times} the one before)")
+    axes.set_xlabel(f"budget (US dollars {frontier.a_period}; each tick is {times} the one before)")
     if cheapest > low:
         axes.axvspan(low, min(cheapest, high), color=GREY, alpha=0.18, lw=0, label="too small: jobs queue")
     if fastest < high:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from datetime import date
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -17,7 +18,7 @@ from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import PriceSegment
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import Rental, RentalPhase
-from charterer.domain.time import Instant, after, seconds_between
+from charterer.domain.time import Calendar, Grant, Instant, Period, after, seconds_between
 from charterer.policy import plan
 from charterer.policy.nodes.limits import MARGIN_SECONDS
 from tests import lanes
@@ -172,6 +173,35 @@ def test_a_clock_that_jumps_does_not_lift_the_hard_limit(seed: int, limit: str, 
         slow.wrong_by = wrong[turn // 7 % len(wrong)]
         slow.turn()
         assert total(accrued(rental, world.now) for rental in world.rentals.values()) <= Money.parse(limit)
+
+
+@settings(max_examples=lanes.examples(14))
+@given(
+    seed=st.integers(0, 10**6),
+    hours=st.sampled_from([0.2, 1.0, 2.5]),
+    minimum=st.sampled_from([0, 600]),
+    graces=st.lists(st.sampled_from([0, 60, 900]), min_size=1, max_size=4),
+    zone=st.sampled_from(["UTC", "America/New_York"]),
+)
+def test_nothing_is_spent_when_a_grant_is_over(
+    seed: int, hours: float, minimum: int, graces: list[int], zone: str
+) -> None:
+    grant = Grant(date(2026, 6, 1), date(2026, 6, 15))
+    calendar = Calendar(zone, Period.GRANT, grant)
+    bounds = calendar.grant_bounds
+    assert bounds is not None
+    world = World(now=after(bounds[1], -hours * 3_600.0))
+    world.budget(amount="90000", calendar=calendar)
+    world.pool("a100", price="20", worst="50", billing_minimum=minimum, start_seconds=200)
+    slow = Slow(world, seed)
+    for number, grace in enumerate(graces):
+        world.job(f"j{number}", gpus=8, grace_seconds=grace)
+    for turn in range(round((hours + 1.0) * 3_600.0 / 23.0)):
+        slow.turn()
+        late = [rental for rental in world.rentals.values() if accrued(rental, world.now) > accrued(rental, bounds[1])]
+        assert not late or world.now < bounds[1], turn
+    assert world.now > bounds[1]
+    assert hours < 1.0 or any(rental.launched for rental in world.rentals.values()), "a grant is used"
 
 
 def test_a_limit_that_leaves_room_is_used() -> None:

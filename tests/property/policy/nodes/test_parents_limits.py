@@ -15,7 +15,7 @@ from charterer.domain.ids import BudgetId
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
-from charterer.domain.time import parse_instant, period_bounds, period_end
+from charterer.domain.time import Calendar, Period, after, parse_instant
 from charterer.policy import plan
 from tests import lanes
 from tests.property.policy.nodes.test_hard_limit import Slow
@@ -85,53 +85,67 @@ def test_no_tree_of_budgets_breaks_a_limit_at_any_depth(
 
 
 def open_periods(world: World) -> None:
-    """Close the month of each budget that is over, as its life cycle does."""
+    """Close the period of each budget that is over, as its life cycle does."""
     for name, budget in world.budgets.items():
         balance = budget.balance
         assert balance is not None
-        end = period_end(budget.time_zone, balance.period_start)
+        end = budget.calendar.end(balance.period_start)
         if world.now >= end:
             past = PastPeriod(balance.period_start, spent(budget, world.rentals.values(), end))
             opened = replace(balance, period_start=end, settled=ZERO, history=(*balance.history, past))
             world.budgets[name] = replace(budget, balance=opened)
 
 
+TURNS = st.sampled_from(
+    [
+        (Period.WEEK, "2026-06-29"),
+        (Period.MONTH, "2026-07-01"),
+        (Period.QUARTER, "2026-07-01"),
+        (Period.YEAR, "2027-01-01"),
+    ]
+)
+"""Periods, and the first day of one of them."""
+
+
 @settings(max_examples=lanes.examples(10))
 @given(
     seed=st.integers(0, 10**6),
-    begins=st.sampled_from(["2026-06-30T14:52:00Z", "2026-06-30T23:52:00Z", "2026-07-01T03:52:00Z"]),
+    turn_of=TURNS,
+    earlier_hours=st.sampled_from([9.13, 0.13, -3.87]),
     zones=st.lists(st.sampled_from(["UTC", "Asia/Tokyo", "America/New_York"]), min_size=3, max_size=3),
     settled=st.lists(st.sampled_from(["0", "80"]), min_size=3, max_size=3),
     late=st.booleans(),
 )
-def test_no_month_breaks_a_parents_limit_when_it_begins_at_different_times_for_those_below(
-    seed: int, begins: str, zones: list[str], settled: list[str], late: bool
+def test_no_period_breaks_a_parents_limit_when_it_begins_at_different_times_for_those_below(
+    seed: int, turn_of: tuple[Period, str], earlier_hours: float, zones: list[str], settled: list[str], late: bool
 ) -> None:
-    world = World(now=parse_instant(begins))
+    period, first_day = turn_of
+    turns = parse_instant(f"{first_day}T00:00:00Z")
+    world = World(now=after(turns, -earlier_hours * 3_600.0))
     for name, zone, before, parent in zip(("org", "x", "y"), zones, settled, (None, "org", "org"), strict=True):
         limit = "400" if parent is None else None
-        world.budget(name, spent=before, hard_limit=limit, parent=parent, time_zone=zone)
+        world.budget(name, spent=before, hard_limit=limit, parent=parent, calendar=Calendar(zone, period))
     world.pool("a100", price="300", worst="400", start_seconds=60)
     slow = Slow(world, seed)
     for number, payer in enumerate(("x", "y", "x", "y")):
         world.job(f"j{number}", gpus=8, budget=payer, grace_seconds=60)
     first = {name: budget.balance.period_start for name, budget in world.budgets.items() if budget.balance is not None}
-    june = parse_instant("2026-06-15T00:00:00Z")
+    before_turns = after(turns, -2 * 86_400.0)
     for turn in range(60):
         slow.turn()
         if not late or turn % 20 == 19:
             open_periods(world)
-        of_june = of_july = ZERO
+        of_old = of_new = ZERO
         for (name, budget), before in zip(world.budgets.items(), settled, strict=True):
-            turned = period_bounds(budget.time_zone, june)[1]
+            turned = budget.calendar.bounds(before_turns)[1]
             mine = [rental for rental in world.rentals.values() if rental.budget == name]
-            costs_of_june = total(accrued(rental, min(world.now, turned)) for rental in mine)
-            costs_of_july = total(accrued_in(rental, turned, world.now) for rental in mine if world.now >= turned)
-            was_june = first[name] < turned
-            of_june += costs_of_june + (Money.parse(before) if was_june else ZERO)
-            of_july += costs_of_july + (ZERO if was_june else Money.parse(before))
-        assert of_june <= Money.parse("400")
-        assert of_july <= Money.parse("400")
+            costs_of_old = total(accrued(rental, min(world.now, turned)) for rental in mine)
+            costs_of_new = total(accrued_in(rental, turned, world.now) for rental in mine if world.now >= turned)
+            was_old = first[name] < turned
+            of_old += costs_of_old + (Money.parse(before) if was_old else ZERO)
+            of_new += costs_of_new + (ZERO if was_old else Money.parse(before))
+        assert of_old <= Money.parse("400")
+        assert of_new <= Money.parse("400")
 
 
 @settings(max_examples=lanes.examples(20))
@@ -174,11 +188,11 @@ def test_months_of_different_zones_do_not_lend_each_other_money() -> None:
     """While one has begun its month, the other may not spend again what both spent in the old one."""
     world = World(now=parse_instant("2026-06-30T15:30:00Z"))
     world.budget("org", hard_limit="100")
-    world.budget("tokyo", parent="org", time_zone="Asia/Tokyo")
+    world.budget("tokyo", parent="org", calendar=Calendar("Asia/Tokyo"))
     world.budget("london", parent="org", spent="55")
     tokyo = world.budgets[BudgetId("tokyo")]
     assert tokyo.balance is not None
-    june = PastPeriod(period_bounds("Asia/Tokyo", parse_instant("2026-06-15T00:00:00Z"))[0], Money.parse("40"))
+    june = PastPeriod(Calendar("Asia/Tokyo").bounds(parse_instant("2026-06-15T00:00:00Z"))[0], Money.parse("40"))
     world.budgets[tokyo.id] = replace(tokyo, balance=replace(tokyo.balance, history=(june,)))
     world.pool("a100", price="60")
     world.job("train", gpus=8, budget="london")

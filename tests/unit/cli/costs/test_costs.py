@@ -22,7 +22,7 @@ from charterer.domain.budget import NOTHING, Cause, Costs, DayCosts, JobTime, Pa
 from charterer.domain.cost_row import CostRow
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money, total
-from charterer.domain.time import Instant, after, parse_instant, period_bounds, seconds_between
+from charterer.domain.time import Calendar, Instant, Period, after, month_bounds, parse_instant, seconds_between
 from tests import factory
 from tests.factory.cost_rows import cost_row, payer
 from tests.unit.cli.worlds import charterer_over
@@ -154,7 +154,7 @@ def test_a_table_says_what_is_open_and_what_the_ledger_has(costs: Command, world
 
 def test_what_the_ledger_has_and_no_row_has_is_said(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
-    start = period_bounds("UTC", world.now)[0]
+    start = month_bounds("UTC", world.now)[0]
     books = factory.balance(period_start=start, settled=Money.parse("5"), lifetime=Money.parse("5"))
     world.budgets[name] = replace(budget, balance=books, opening_spend=Money.parse("3"), created=start)
     [month] = answer(costs("--budget", name, "-o", "json"))["budgets"]
@@ -166,7 +166,7 @@ def test_what_the_ledger_has_and_no_row_has_is_said(costs: Command, world: World
 
 def test_a_first_month_is_compared_with_what_counts_of_the_amount(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
-    start, end = period_bounds("UTC", world.now)
+    start, end = month_bounds("UTC", world.now)
     books = factory.balance(period_start=start, settled=Money.parse("5"), lifetime=Money.parse("5"))
     late = after(end, -seconds_between(start, end) / 10)
     world.budgets[name] = replace(budget, balance=books, opening_spend=None, created=late)
@@ -187,7 +187,7 @@ def test_a_budget_above_others_says_what_it_keeps_and_all_of_them_have_a_sum(cos
 def test_a_past_month_is_compared_with_the_ledgers_history(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
     past = PastPeriod(parse_instant("2026-05-01T00:00:00Z"), Money.parse("7"), Money.parse("28"))
-    start = period_bounds("UTC", world.now)[0]
+    start = month_bounds("UTC", world.now)[0]
     world.budgets[name] = replace(budget, balance=factory.balance(period_start=start, history=(past,)))
     text = costs("--budget", name, "--month", "2026-05").stdout
     assert f"{name}, 2026-05\n" in text
@@ -261,6 +261,16 @@ def test_the_three_largest_causes_say_where_most_of_it_is_and_what_to_do(costs: 
     assert "Lost" not in costs("--budget", "archive", "--month", "2026-07").stdout
 
 
+def test_a_month_of_a_weekly_budget_is_compared_with_nothing(costs: Command, world: World) -> None:
+    (name, budget), *_ = world.budgets.items()
+    world.budgets[name] = replace(budget, calendar=Calendar("UTC", Period.WEEK))
+    text = costs("--budget", name).stdout
+    assert "the ledger counts by the budget's period (Week), not by months" in text
+    assert str(budget.amount) not in text
+    [month] = answer(costs("--budget", name, "-o", "json"))["budgets"]
+    assert month["notOnRecord"] is None
+
+
 def test_only_what_is_on_record_needs_no_cluster(record: Path) -> None:
     result = CliRunner().invoke(
         main, ["costs", "--record", str(record), "--recorded-only", "--month", "2026-06", "-o", "json"]
@@ -319,7 +329,7 @@ def test_a_month_in_which_nothing_was_spent_says_so(costs: Command) -> None:
 
 def test_without_a_record_the_budgets_status_has_namespaces_and_purposes(costs: Command, world: World) -> None:
     (name, budget), *_ = world.budgets.items()
-    start = period_bounds("UTC", world.now)[0]
+    start = month_bounds("UTC", world.now)[0]
     amounts = {Cause.JOB: Money.parse("3"), Cause.IDLE: Money.parse("2")}
     days = (
         DayCosts(Instant(start - 1), {Cause.JOB: Money.parse("50")}, {"team": Money.parse("50")}),

@@ -11,7 +11,7 @@ import yaml
 from charterer.api import decode
 from charterer.domain.ids import BudgetId, JobId
 from charterer.domain.job import Finish, FinishKind
-from charterer.domain.time import parse_instant, seconds_between
+from charterer.domain.time import Calendar, parse_instant, seconds_between
 from charterer.policy.planner import plan
 from tests.unit.api import values
 from tests.unit.cli.plan.test_plan import JOB, busy, steady
@@ -131,7 +131,7 @@ def test_a_weekday_means_its_end_in_the_budgets_time_zone(
     monkeypatch: pytest.MonkeyPatch, zone: str, day: str, end: str
 ) -> None:
     world = steady()
-    world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], time_zone=zone)
+    world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], calendar=Calendar(zone))
     said = json.loads(
         charterer_over(world, monkeypatch)("quote", "-f", "-", "--by", day, "-o", "json", stdin=JOB).stdout
     )

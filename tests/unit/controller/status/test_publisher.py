@@ -15,7 +15,7 @@ from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
 from charterer.domain.job import Finish, FinishKind
 from charterer.domain.profile import Amdahl
-from charterer.domain.time import Instant
+from charterer.domain.time import Calendar, Instant
 from charterer.incremental import Memo
 from charterer.policy.set_aside import plan_around
 from tests.worlds import NAMESPACE, World
@@ -51,7 +51,9 @@ def spoiled(kind: str) -> World:
             world.profiles[SFT] = replace(world.profiles[SFT], arrivals_per_hour=None)
             world.job("another", gpus=8, profile="sft")
         case "GPUBudget":
-            world.budgets[BudgetId("research")] = replace(world.budgets[BudgetId("research")], time_zone="No/Where")
+            world.budgets[BudgetId("research")] = replace(
+                world.budgets[BudgetId("research")], calendar=Calendar("No/Where")
+            )
         case "GPUPool":
             world.pools[PoolId("a100")] = replace(world.pools[PoolId("a100")], start_seconds=nan)
     return world

@@ -48,10 +48,12 @@ def expected(
     known: ClassHistory | None = None,
     amount: float = 0.0,
     cheapest: float = 100.0,
+    days: float = 30.0,
     now: Instant = MID_MONTH,
 ) -> Arrivals:
     """The arrivals of a budget of that age whose jobs are all of one class."""
-    return expected_arrivals(amount, after(now, -age_days * DAY), {SFT: SeenJobs(known, created)}, cheapest, now)
+    opened = after(now, -age_days * DAY)
+    return expected_arrivals(amount, days * DAY, opened, {SFT: SeenJobs(known, created)}, cheapest, now)
 
 
 @given(st.floats(0.5, 30.0), st.floats(2.0, 90.0), st.floats(0.0, 1.0), st.floats(0.0, 100.0), st.integers(0, 99))
@@ -125,10 +127,15 @@ def test_a_rate_counts_as_counted_from_ten_batches_and_a_day_on() -> None:
     assert not expected(young, 0.9).counted
 
 
+def test_the_owners_amount_is_for_a_period() -> None:
+    a_month, a_week = expected([], 0.1, amount=3_000.0), expected([], 0.1, amount=700.0, days=7.0)
+    assert a_month.rate == pytest.approx(a_week.rate)
+
+
 def test_each_class_has_its_part_of_the_jobs_that_were_seen() -> None:
     often, seldom = came(3.0, 30.0), came(1.0, 30.0, seed=2)
     seen = {SFT: SeenJobs(None, often), RL: SeenJobs(counted(seldom), ())}
-    found = expected_arrivals(0.0, after(MID_MONTH, -30 * DAY), seen, 0.0, MID_MONTH)
+    found = expected_arrivals(0.0, 30 * DAY, after(MID_MONTH, -30 * DAY), seen, 0.0, MID_MONTH)
     assert found.of(SFT) + found.of(RL) == pytest.approx(found.rate)
     assert found.of(SFT) / found.of(RL) == pytest.approx(len(often) / len(seldom), rel=0.3)
     assert found.of(ClassId("team", "another")) == 0.0

@@ -11,11 +11,9 @@ from hypothesis import strategies as st
 from charterer.domain.money import Money
 from charterer.domain.time import after, parse_instant
 from charterer.policy.budgets.forecast import (
-    CARRIED_HORIZON_SECONDS,
     LEAST_HORIZON_SECONDS,
     PacingState,
     allowed_rate,
-    horizon,
     pacing_state,
 )
 from tests.worlds import World
@@ -86,9 +84,10 @@ def test_who_spent_more_may_spend_no_more(spent: float, more: float, elapsed: fl
     assert allowed_rate(replace(less, spent=spent + more)) <= allowed_rate(less) + 1e-12
 
 
-@given(st.floats(0.0, 40 * DAY), st.floats(0.0, 1.0))
-def test_the_horizon_lies_between_two_days_and_what_is_left_or_a_month(left: float, carries: float) -> None:
-    assert LEAST_HORIZON_SECONDS - 1 <= horizon(left, carries) <= max(left, CARRIED_HORIZON_SECONDS) + 1
+@given(st.floats(0.0, 400 * DAY), st.floats(0.0, 1.0), st.sampled_from([7, 30, 91, 365]))
+def test_the_horizon_lies_between_two_days_and_what_is_left_or_a_period(left: float, carries: float, days: int) -> None:
+    money = replace(JUNE_OF_3000, carried_fraction=carries, carried_horizon=days * DAY)
+    assert LEAST_HORIZON_SECONDS - 1 <= money.horizon_at(left) <= max(left, days * DAY) + 1
 
 
 def test_a_budget_made_in_mid_month_spreads_its_amount_over_the_rest() -> None:

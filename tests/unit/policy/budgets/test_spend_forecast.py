@@ -16,7 +16,7 @@ from charterer.domain.money import Money
 from charterer.domain.plan import ForecastVerdict
 from charterer.domain.profile import Amdahl
 from charterer.domain.reports import Progress
-from charterer.domain.time import after, period_bounds, seconds_between
+from charterer.domain.time import after, month_bounds, seconds_between
 from charterer.policy import plan
 from charterer.policy.budgets.forecast import CompoundPoisson, JobStream, PacingState, SpendBounds, forecast, remembered
 from charterer.policy.planner import solve_budgets
@@ -34,6 +34,15 @@ def test_what_can_be_spent_is_expected_to_meet_the_aim() -> None:
     assert forecast(ON_COURSE, [HOURLY], AMPLE).expected == pytest.approx(3_000.0)
     behind = replace(ON_COURSE, spent=700.0)
     assert 2_960.0 < forecast(behind, [HOURLY], AMPLE).expected < 3_000.0
+
+
+@pytest.mark.parametrize("days", [1.0, 7.0, 91.0, 365.0, 3_653.0])
+@pytest.mark.parametrize("spent", [0.8, 1.2])
+def test_a_deviation_is_paid_back_by_the_end_of_a_period_of_any_length(days: float, spent: float) -> None:
+    seconds = days * DAY
+    off = PacingState(aim=100.0 * days, seconds=seconds, elapsed=seconds / 3, spent=spent * 100.0 * days / 3)
+    left = abs(forecast(off, [HOURLY], AMPLE).expected - off.aim)
+    assert left <= 0.03 * off.aim + (0.1 * off.aim if days < 3.0 else 0.0)
 
 
 def test_a_surplus_that_nothing_can_be_bought_for_is_expected_to_stay() -> None:
@@ -242,7 +251,7 @@ def test_no_forecast_is_above_what_the_nodes_that_there_may_be_can_cost(nodes: i
     for number in range(60):
         world.job(f"train{number}", gpus=(1, 8, 64), profile="sft")
     snapshot = world.snapshot()
-    left = seconds_between(snapshot.now, period_bounds("UTC", snapshot.now)[1]) / 3600.0
+    left = seconds_between(snapshot.now, month_bounds("UTC", snapshot.now)[1]) / 3600.0
     verdict = plan(snapshot).budgets[BudgetId("research")]
     told = solve_budgets(snapshot)[0].forecast_verdict()
     assert told.low <= told.expected <= told.high <= Money.of(32.0 * left)

@@ -297,6 +297,8 @@ class Refusals:
             if worst > limit:
                 return of.AboveHourlyLimit(worst, limit, least.parent)
             return of.HourlyLimitUsed(worst, least.hourly, limit, least.parent)
+        if block is ReasonCode.HARD_LIMIT and (soon := self._plan.placer.grant_ends(job, option)) is not None:
+            return soon
         if block is ReasonCode.HARD_LIMIT and (tightest := purse.tightest) is not None:
             needed = reserve(pool, job.grace_seconds) if pool.quote is not None else ZERO
             left = max(tightest.slack or ZERO, ZERO)
@@ -439,6 +441,10 @@ class Admission:
         Where there is too little room it is allotted first.
         """
         ranked = self._ranked
+        closed = self._plan.placer.window.closed
+        if closed is not None:
+            self._refuse_all(closed)
+            return
         for job in self._waiting:
             why = self._displaced.get(job.id)
             if why is not None and job.id in ranked and why.code not in _LIMITS and self._moves_later(job):
@@ -460,6 +466,17 @@ class Admission:
             assignment = self._solution.assignment(job)
             if assignment is not None:
                 self._admit(job, ranked[job.id], assignment)
+        self._stop_displaced()
+
+    def _refuse_all(self, why: Fact) -> None:
+        """Let all jobs wait, whatever they cost: nothing may be spent now."""
+        for job in self._waiting:
+            if job.id in self._ranked:
+                best = self._ranked[job.id][0].option
+                self._plan.decided.judge(job, best, solution.waiting(ReasonCode.HARD_LIMIT, best, why))
+        self._stop_displaced()
+
+    def _stop_displaced(self) -> None:
         for job in self._waiting:
             if job.id in self._displaced and job.id not in self._placed:
                 self._plan.decided.stop(job, self._displaced[job.id])

@@ -16,7 +16,7 @@ from charterer.domain.cost_row import CostRow, Payer, RecordedCost
 from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Snapshot
-from charterer.domain.time import Instant
+from charterer.domain.time import Instant, Period
 from charterer.ledger.attribution import gpus_of, in_vain
 from charterer.ledger.cost_rows import Part, next_part, rows
 from charterer.sentences import similar_names
@@ -225,6 +225,7 @@ class LedgerMonth:
 
     ``spent`` includes ``opening``; None if the ledger does not know the month. ``amount``: what the budget had to
     spend, None if that is not known. ``with_below``: what it and the budgets below it have in all; None without any.
+    ``period``: the budget's, by which its ledger counts: it knows no month if that is another one.
     """
 
     start: Instant
@@ -234,6 +235,7 @@ class LedgerMonth:
     opening: Money = ZERO
     amount: Money | None = None
     with_below: Money | None = None
+    period: Period = Period.MONTH
 
 
 def ledger_month(
@@ -241,7 +243,9 @@ def ledger_month(
 ) -> LedgerMonth:
     """The ledger of the month that lies in ``bounds``."""
     start, end = bounds
-    balance = budget.balance
+    balance, period = budget.balance, budget.calendar.period
+    if period is not Period.MONTH:
+        return LedgerMonth(start, end, now < end, None, period=period)
     if balance is not None and start <= balance.period_start < end:
         opening = opening_in(budget, balance.period_start)
         share = budget.share
@@ -275,7 +279,7 @@ def open_rows(snapshot: Snapshot, budget: Budget) -> list[CostRow]:
 
 def _open_parts(rental: Rental, budget: Budget, now: Instant) -> Iterator[tuple[Part, Rental]]:
     """The parts that are not on record, the last one up to now; each with the rental as it is when that is recorded."""
-    while (part := next_part(rental, budget.time_zone)) is not None and part.start <= now:
+    while (part := next_part(rental, budget.calendar.time_zone)) is not None and part.start <= now:
         if part.end > now:
             part = replace(part, end=now, after=RecordedCost(now, accrued(rental, now), part.after.parts))
         yield part, rental

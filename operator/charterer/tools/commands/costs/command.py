@@ -196,7 +196,7 @@ def _asked(
 ) -> tuple[list[str], Mapping[str, str], str]:
     """The budgets, their time zones and the month."""
     budgets = _budgets(question, snapshot, {} if record is None else record.months())
-    zones = {} if snapshot is None else {str(name): each.time_zone for name, each in snapshot.budgets.items()}
+    zones = {} if snapshot is None else {str(name): each.calendar.time_zone for name, each in snapshot.budgets.items()}
     return budgets, zones, question.month or _this_month(zones.values(), now)
 
 
@@ -219,7 +219,7 @@ def _add_days(
     """Add the days of the month that the budgets' statuses have."""
     for name, budget in ({} if snapshot is None else snapshot.budgets).items():
         if name in budgets and budget.balance is not None:
-            start, end = bounds(month, budget.time_zone)
+            start, end = bounds(month, budget.calendar.time_zone)
             days = [day for day in budget.balance.costs.days if start <= day.start < end]
             sums.add_days(name, days)
             if losses is not None:
@@ -239,7 +239,7 @@ def _ledger(name: str, month: str, snapshot: Snapshot | None) -> LedgerMonth | N
     if snapshot is None or budget is None:
         return None
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
-    return ledger_month(budget, rentals, bounds(month, budget.time_zone), snapshot.now)
+    return ledger_month(budget, rentals, bounds(month, budget.calendar.time_zone), snapshot.now)
 
 
 def _budgets(question: CostQuestion, snapshot: Snapshot | None, on_record: Mapping[str, object]) -> list[str]:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from charterer.domain.cost_row import BilledMachine, CostRow
 from charterer.domain.money import ZERO, Money, total
 from charterer.domain.pool import CapacityType
-from charterer.domain.time import Instant, after, format_instant, format_second, moment
+from charterer.domain.time import Instant, Period, after, format_instant, format_second, moment
 from charterer.sentences import visible
 from charterer.tools.commands.costs.answer import (
     LABEL,
@@ -136,6 +136,8 @@ def _totals(answer: CostsAnswer, found: BudgetMonth) -> Sequence[tuple[TableCell
 def _spent(ledger: LedgerMonth | None, cost: Money) -> tuple[Money, str]:
     if ledger is None:
         return cost, "as far as it is on record; the ledger was not asked, or has no such budget"
+    if ledger.period is not Period.MONTH:
+        return cost, f"as far as it is known; the ledger counts by the budget's period ({ledger.period}), not by months"
     if ledger.spent is None:
         return cost, "as far as it is known; the ledger does not know this month"
     if ledger.amount is None or ledger.amount <= ZERO:

@@ -374,7 +374,7 @@ page_options = option_group(
 def dashboard(options: PageOptions, cluster: ClusterOptions) -> None:
     """Show budgets, jobs, decisions and costs on a page in your browser that keeps itself up to date.
 
-    The page shows what each budget has spent against its month and its forecast, the GPUs of every job over time, what
+    The page shows what each budget has spent against its amount and its forecast, the GPUs of every job over time, what
     was decided and why, what more or less money would buy, and who spent what. It is read with your own kubeconfig,
     and changes nothing. Ctrl-C ends it.
 

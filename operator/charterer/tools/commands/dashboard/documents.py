@@ -411,7 +411,8 @@ def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
     start, end = budget.period
     return {
         "name": budget.id,
-        "timeZone": budget.time_zone,
+        "timeZone": budget.calendar.time_zone,
+        "period": budget.calendar.period.value,
         "start": format_instant(start),
         "end": format_instant(end),
         "since": format_instant(max(start, budget.created)),

@@ -466,7 +466,7 @@ def _parent(budget: Budget, tree: BudgetTree) -> Finding:
     below, share = tree.below[budget.id], budget.share
     text = f"is above {count(len(below), 'GPUBudget')} ({names(below, _NAMED)})"
     if share is not None:
-        text += f": {share.in_all} a month for all of them"
+        text += f": {share.in_all} a {budget.calendar.word} for all of them"
         if share.below > share.in_all:
             text += f", who ask for {share.below}: each has its part"
         if budget.lends:
@@ -508,13 +508,13 @@ def _budget(
         yield Finding("budgets", subject, text, remedy_of("" if known is None else known.remedy, "gpubudgets"))
     elif paid:
         mode = "observes only (spec.mode)" if budget.mode is Mode.OBSERVE else "pays"
-        amount = str(budget.amount)
+        amount, word = str(budget.amount), budget.calendar.word
         if budget.currency is not None:
             amount += f" ({budget.currency.amount(budget.amount)})"
-        part = f" (of which {budget.counted} count in its first month)" if budget.prorated else ""
+        part = f" (of which {budget.counted} count in its first {word})" if budget.prorated else ""
         part += f" ({why})" if (why := of_share(budget)) else ""
         part += "".join(_loan(budget, loan) for loan in (item.get("status") or {}).get("loans") or ())
-        yield Finding("budgets", subject, f"{mode}, {amount} a month{part}, for {_namespaces(paid)}")
+        yield Finding("budgets", subject, f"{mode}, {amount} a {word}{part}, for {_namespaces(paid)}")
     rate = condition_of(item, "CurrencyRateCurrent")
     if rate is not None and rate.get("status") == "False":
         known = CONDITION_REASONS.get(str(rate.get("reason")))

@@ -605,7 +605,9 @@ def change_sentence(change: WinningChange, explanation: Explanation, options: Al
         of_job = output.rate(Rate(change.rate * job.weight))
         need = f"for this job the budget pays {of_job} per job-hour saved instead of {paid}"
     elif change.rate > rate and frontier.told:
-        need += f" (in the long run that takes about {output.whole(frontier.amount_for(change.rate))} a month)"
+        need += (
+            f" (in the long run that takes about {output.whole(frontier.amount_for(change.rate))} {frontier.a_period})"
+        )
     ways = [need]
     if change.node_price is not None:
         quote = report.snapshot.pools[change.to.pool].quote

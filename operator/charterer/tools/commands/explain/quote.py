@@ -146,7 +146,7 @@ def quote_job(snapshot: Snapshot, without: Snapshot, job_id: JobId, by: Instant 
     answer = QuoteAnswer(explanation, found, _delays(report, before, job.id) if found else (), known)
     if by is None or not found or explanation.solution is None:
         return answer
-    target = _instant(by, explanation.solution.budget.time_zone, snapshot.now)
+    target = _instant(by, explanation.solution.budget.calendar.time_zone, snapshot.now)
     return replace(answer, by=_by(snapshot, job, target))
 
 

@@ -14,14 +14,17 @@ from charterer.tools.frontier import mean_seconds
 
 @dataclass(frozen=True, slots=True)
 class AmountEffect:
-    """The effect of another amount on the rest of this month. ``part``: of its own that the budget has more or less.
+    """The effect of another amount on the rest of this period. ``part``: of its own that the budget has more or less.
+
+    ``word``: for its period.
 
     ``seconds`` and ``seconds_before``: mean completion time of its jobs; None while they queue. ``more_spent``: dollars
-    of the month's forecast. Without a history these three are None, and only the jobs in sight are compared:
+    of the period's forecast. Without a history these three are None, and only the jobs in sight are compared:
     ``changed`` of the ``jobs`` would have other GPUs.
     """
 
     budget: BudgetId
+    word: str
     part: float
     seconds_before: float | None
     seconds: float | None
@@ -74,6 +77,7 @@ class PlanAnswer:
             jobs = [job.id for job in self.report.snapshot.jobs.values() if job.budget == name and job.finish is None]
             yield AmountEffect(
                 budget=name,
+                word=solution.budget.calendar.word,
                 part=asked.micros / real.micros - 1.0,
                 seconds_before=mean_seconds(own) if frontier.told else None,
                 seconds=mean_seconds(solution) if frontier.told else None,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
+from charterer.domain.time import common_word
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.solve.hull import BudgetFit
 from charterer.sentences import count, is_or_are
@@ -90,14 +91,17 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
     ]
     if not frontiers:
         return [heading, *unknown] if unknown else []
+    word = common_word(report.snapshot.budgets[budget].calendar for budget in frontiers)
     blocks: list[Block] = [
         heading,
-        Paragraph("A row is an amount for every month from now on, whatever was spent of this one so far.", Tone.FAINT),
+        Paragraph(
+            f"A row is an amount for every {word} from now on, whatever was spent of this one so far.", Tone.FAINT
+        ),
     ]
     columns = (
         TableColumn("BUDGET"),
         TableColumn("TIMES", right=True),
-        TableColumn("A MONTH", right=True),
+        TableColumn(f"A {word.upper()}", right=True),
         TableColumn("SPENDS", right=True),
         TableColumn("MEAN JOB", right=True),
         TableColumn("PAYS/H-SAVED", right=True),
@@ -108,7 +112,8 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
     blocks.append(DocumentTable(columns, tuple(rows)))
     for budget, frontier in frontiers.items():
         ends = (
-            f"they queue below {frontier.cheapest} a month; above {frontier.fastest} nothing faster is worth it"
+            f"they queue below {frontier.cheapest} {frontier.a_period}; above {frontier.fastest} nothing faster is "
+            "worth it"
             if frontier.at(frontier.cheapest).room
             else "pools have no room for all of them on their cheapest options, whatever the amount"
         )
@@ -213,7 +218,7 @@ def _in_words(effect: AmountEffect) -> str:
         more = effect.more_spent.micros > 0
         amount = output.whole(effect.more_spent if more else -effect.more_spent)
         spent = f"{amount} {'more' if more else 'less'} is spent"
-    return f"{money}: {_sooner(effect)} for the rest of this month, and {spent} by its end."
+    return f"{money}: {_sooner(effect)} for the rest of this {effect.word}, and {spent} by its end."
 
 
 def _sooner(effect: AmountEffect) -> str:
@@ -240,7 +245,10 @@ def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, st
         ("pays per job-hour saved, at most", output.rate(verdict.rate)),
         ("mean completion time of a job", _mean_time(solution, told=told)),
         ("spends per hour in the long run", output.hourly(verdict.planned) if told else _NO_HISTORY),
-        ("forecast for the month", _NO_HISTORY if verdict.forecast is None else str(verdict.forecast.expected)),
+        (
+            f"forecast for the {solution.budget.calendar.word}",
+            _NO_HISTORY if verdict.forecast is None else str(verdict.forecast.expected),
+        ),
         ("smallest budget that suffices", "-" if frontier.empty else str(frontier.cheapest) if told else _NO_HISTORY),
         ("nodes to rent now", str(_rented(report, solution.budget.id))),
     ]
@@ -281,7 +289,7 @@ def _budget_sentence(solution: BudgetSolution, report: PlanReport) -> str:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
     aim = budget.in_period_of(solution.now).aim
     part = f" ({output.percent(verdict.spent.micros / aim.micros)})" if aim.micros else ""
-    spent = f"{budget.id} has spent {verdict.spent} of {aim}{part} this month"
+    spent = f"{budget.id} has spent {verdict.spent} of {aim}{part} this {budget.calendar.word}"
     frontier = report.frontiers[budget.id]
     if frontier.empty or not budget.amount.micros:
         return f"{spent}."

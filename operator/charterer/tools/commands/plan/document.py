@@ -15,8 +15,8 @@ from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.ledger.attribution import CommitmentUse, SpentByCause, commitment_uses, spent_by_cause
 from charterer.ledger.balance import current_rate
-from charterer.policy.budgets.solution import BudgetSolution, late, of_first_month, of_share
-from charterer.policy.nodes.limits import OperatorRoom, in_words
+from charterer.policy.budgets.solution import BudgetSolution, late, of_first_period, of_share
+from charterer.policy.nodes.limits import GrantWindow, OperatorRoom, in_words
 from charterer.policy.options.market import MenuKey, no_pool
 from charterer.sentences import count
 from charterer.tools.commands.plan.answer import PlanAnswer
@@ -43,7 +43,7 @@ from charterer.tools.documents.document import (
     Tone,
     row,
 )
-from charterer.tools.frontier import Frontier, MonthSums, WithoutKind, mean_seconds
+from charterer.tools.frontier import Frontier, PeriodSums, WithoutKind, mean_seconds
 
 # The lines of ``charterer plan`` on each kind of capacity: what the same jobs would cost without it.
 
@@ -56,7 +56,7 @@ def capacity_blocks(report: PlanReport) -> list[Block]:
     """A line for each kind of each budget that brings something; nothing if every budget has a single kind."""
     several = len(report.solutions) > 1
     lines = [
-        (f"{budget}: " if several else "") + without_in_words(lost)
+        (f"{budget}: " if several else "") + without_in_words(lost, report.frontiers[budget].a_period)
         for budget, kinds in report.without.items()
         for lost in kinds
         if lost.impossible or lost.more is None or _part(lost.more, lost) >= _NOTHING
@@ -69,8 +69,8 @@ def capacity_blocks(report: PlanReport) -> list[Block]:
     ]
 
 
-def without_in_words(lost: WithoutKind) -> str:
-    """The cost of the same jobs without the kind, or why they could not be as fast."""
+def without_in_words(lost: WithoutKind, a_period: str) -> str:
+    """The cost of the same jobs without the kind, or why they could not be as fast. ``a_period``: such as a month."""
     pools = f" (pool{'' if len(lost.pools) == 1 else 's'} {', '.join(lost.pools)})" if lost.pools else ""
     without = f"without {lost.kind}{pools}"
     jobs = "the same jobs"
@@ -84,14 +84,15 @@ def without_in_words(lost: WithoutKind) -> str:
         part = _part(lost.more, lost)
         if part < _NOTHING:
             return f"{without} {jobs} would cost the same"
-        return f"{without} {jobs} would cost {output.whole(lost.more)} a month more ({part:+.0%}) if they were as fast"
+        return (
+            f"{without} {jobs} would cost {output.whole(lost.more)} {a_period} more ({part:+.0%}) if they were as fast"
+        )
     if lost.slower is None:
         return f"{without} {jobs} would queue: even their cheapest options left cost more than the amount"
     if not lost.room:
         return f"{without} {jobs} could not be as fast: {_others(lost)} no room for that"
-    return (
-        f"{without} {jobs} would take {lost.slower:.2f} times as long, {_at_what_cost(lost)}; no amount makes up for it"
-    )
+    cost = _at_what_cost(lost, a_period)
+    return f"{without} {jobs} would take {lost.slower:.2f} times as long, {cost}; no amount makes up for it"
 
 
 def _part(more: Money, lost: WithoutKind) -> float:
@@ -99,13 +100,13 @@ def _part(more: Money, lost: WithoutKind) -> float:
     return more.dollars / lost.now.dollars if lost.now.micros else 0.0
 
 
-def _at_what_cost(lost: WithoutKind) -> str:
+def _at_what_cost(lost: WithoutKind, a_period: str) -> str:
     """The money that the jobs would then cost, beside what they cost now."""
     part = _part(lost.more_then, lost)
     if abs(part) < _NOTHING:
         return "for the same money"
     amount, word = (lost.more_then, "more") if part > 0.0 else (-lost.more_then, "less")
-    return f"for {output.whole(amount)} a month {word} ({part:+.0%})"
+    return f"for {output.whole(amount)} {a_period} {word} ({part:+.0%})"
 
 
 def _others(lost: WithoutKind) -> str:
@@ -213,17 +214,17 @@ def _failed(menu: MenuKey) -> str:
     return f"failed on {', '.join(widths)}" if widths else "never failed"
 
 
-# The lines of ``charterer plan`` on commitments: what was used of each this month, and what a node less or more is.
+# The lines of ``charterer plan`` on commitments: what was used of each in this period, and what a node less or more is.
 
 
 def commitment_blocks(report: PlanReport) -> list[Block]:
-    """A line for each commitment of which a node was billed this month; nothing without any."""
+    """A line for each commitment of which a node was billed in this period; nothing without any."""
     found = [
         Item("-", use_in_words(use))
         for solution in report.solutions
         for use in commitment_uses(solution.budget, report.snapshot)
     ]
-    return [Heading("What was used of commitments this month"), Items(tuple(found))] if found else []
+    return [Heading(f"What was used of commitments this {report.period}"), Items(tuple(found))] if found else []
 
 
 def use_in_words(use: CommitmentUse) -> str:
@@ -274,7 +275,7 @@ def family_in_words(budget: Budget, family: SpendVerdict) -> str:
     return f"with all below it: {', '.join(told)}" if told else "with all below it"
 
 
-# The table of ``charterer plan`` that says what this month's dollars were for.
+# The table of ``charterer plan`` that says what this period's dollars were for.
 
 
 _MEANINGS: Mapping[Cause, str] = {
@@ -304,7 +305,7 @@ def spent_blocks(report: PlanReport) -> list[Block]:
         TableColumn("SHARE", right=True),
         TableColumn("", elastic=True),
     )
-    return [Heading("What this month's dollars were for"), DocumentTable(columns, tuple(rows))]
+    return [Heading(f"What this {report.period}'s dollars were for"), DocumentTable(columns, tuple(rows))]
 
 
 def spent_json(budget: Budget, report: PlanReport) -> JsonValue:
@@ -388,7 +389,7 @@ def _budgets(report: PlanReport) -> list[Block]:
         TableColumn("AMOUNT", right=True),
         TableColumn("SPENT", right=True),
         TableColumn("FORECAST", right=True),
-        TableColumn("IN 9 OF 10 MONTHS", right=True, optional=True),
+        TableColumn(f"IN 9 OF 10 {report.period.upper()}S", right=True, optional=True),
         TableColumn("ALLOWS/H", right=True, optional=True),
         TableColumn("NOW/H", right=True),
         TableColumn("LONG RUN/H", right=True, optional=True),
@@ -429,7 +430,10 @@ def _budgets(report: PlanReport) -> list[Block]:
     ]
     lines = [Paragraph("; ".join(sentences) + ".")] if sentences else []
     loans = [
-        Paragraph(f"{loan.lender} lends {loan.borrower} {loan.amount} this month, which it is not forecast to need.")
+        Paragraph(
+            f"{loan.lender} lends {loan.borrower} {loan.amount} this {report.snapshot.budgets[name].calendar.word}, "
+            "which it is not forecast to need."
+        )
         for name, verdict in report.plan.budgets.items()
         for loan in verdict.loans
         if loan.borrower == name
@@ -437,7 +441,7 @@ def _budgets(report: PlanReport) -> list[Block]:
     firsts = [
         Paragraph(f"{solution.budget.id}: {words}.")
         for solution in report.solutions
-        if (words := of_first_month(solution.budget, report.snapshot.now))
+        if (words := of_first_period(solution.budget, report.snapshot.now))
     ]
     currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
     table = DocumentTable(columns, tuple(rows))
@@ -463,20 +467,20 @@ def _forecast(forecast: ForecastVerdict | None) -> tuple[str, str]:
 def _sums(report: PlanReport) -> list[Block]:
     """What the forecasts are made of."""
     return [
-        Paragraph(_sum_in_words(budget, sums))
+        Paragraph(_sum_in_words(budget, sums, report.snapshot.budgets[budget].calendar.word))
         for budget, sums in report.sums.items()
         if sums.jobs or sums.spent != ZERO
     ]
 
 
-def _sum_in_words(budget: BudgetId, sums: MonthSums) -> str:
+def _sum_in_words(budget: BudgetId, sums: PeriodSums, word: str) -> str:
     text = f"{budget}: {sums.spent} spent, {sums.in_sight} for {count(sums.jobs, 'job')} in sight, "
     if sums.commitments != ZERO:
         text += f"{sums.commitments} for nodes that are paid for whether they are used or not, "
     if not sums.assumed:
         return f"{text}{sums.to_come} for jobs expected to come."
     return (
-        f"{text}{sums.to_come} for jobs to come, assumed: there is no history yet. If nothing else comes, the month "
+        f"{text}{sums.to_come} for jobs to come, assumed: there is no history yet. If nothing else comes, the {word} "
         f"ends at {sums.without_more_jobs}."
     )
 
@@ -507,7 +511,11 @@ def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Ton
 
 
 def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
-    needs = "" if not frontier.told else f"the cheapest options of its jobs need {frontier.cheapest} a month"
+    needs = (
+        "" if not frontier.told else f"the cheapest options of its jobs need {frontier.cheapest} {frontier.a_period}"
+    )
+    if (closed := GrantWindow(solution.budget, 0, 0.0, solution.now).closed) is not None:
+        return closed.sentence(), Tone.BAD
     if solution.budget.penniless:
         return f"the amount is 0: nothing can be rented{'; ' if needs else ''}{needs}", Tone.BAD
     if no_pool(solution.budget, solution.inputs.snapshot.pools):
@@ -524,7 +532,10 @@ def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, T
     if not solution.feasible:
         allowed = Price.per_second(solution.allowed)
         why = "; the jobs that are there cost more than that" if kept_up or not needs else f"; {needs}"
-        return f"too small for what is left of the month ({allowed}): jobs queue{why}", Tone.BAD
+        return (
+            f"too small for what is left of the {solution.budget.calendar.word} ({allowed}): jobs queue{why}",
+            Tone.BAD,
+        )
     if not kept_up:
         return f"no job has to wait for money now, but if jobs keep coming at this rate, {needs}", Tone.PLAIN
     if solution.surplus:
@@ -533,7 +544,7 @@ def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, T
         return f"more than can be used: {why}", Tone.PLAIN
     observes = ", only observes" if solution.budget.mode is Mode.OBSERVE else ""
     small = frontier.cheapest > solution.budget.amount
-    whole = f"; a whole month of such jobs needs {frontier.cheapest}" if small else ""
+    whole = f"; a whole {solution.budget.calendar.word} of such jobs needs {frontier.cheapest}" if small else ""
     return f"used in full{observes}{whole}", Tone.PLAIN
 
 

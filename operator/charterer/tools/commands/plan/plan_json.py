@@ -75,6 +75,7 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
     budget, verdict = solution.budget, report.plan.budgets[solution.budget.id]
     return {
         **copied(budget, "name=id mode amount"),
+        "period": budget.calendar.period.value,
         "aim": budget.in_period_of(solution.now).aim.decimal(),
         "inCurrency": _in_currency(budget, verdict.spent),
         "parent": budget.parent,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from charterer.domain.time import Instant, instant, parse_instant, period_bounds
+from charterer.domain.time import Instant, instant, month_bounds, parse_instant
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -103,4 +103,4 @@ class MonthType(click.ParamType[str]):
 def bounds(month: str, time_zone: str) -> tuple[Instant, Instant]:
     """The first instant of the month, and that of the next one."""
     year, number = map(int, month.split("-"))
-    return period_bounds(time_zone, instant(datetime(year, number, 15, 12, tzinfo=UTC)))
+    return month_bounds(time_zone, instant(datetime(year, number, 15, 12, tzinfo=UTC)))

@@ -33,6 +33,7 @@ from charterer.domain.plan import Allocate, Command, PathVerdict, Plan, ReasonCo
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.phrases import name as option_name
 from charterer.domain.snapshot import Snapshot
+from charterer.domain.time import common_word
 from charterer.incremental import Memo
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import GroupKey
@@ -42,7 +43,7 @@ from charterer.policy.options.market import MenuKey
 from charterer.policy.set_aside import plan_around, without
 from charterer.sentences import count
 from charterer.tools.commands.shared.cluster import ClusterOptions, read_with
-from charterer.tools.frontier import Frontier, MonthSums, WithoutKind, month_sums, without_each_kind
+from charterer.tools.frontier import Frontier, PeriodSums, WithoutKind, period_sums, without_each_kind
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 
 # Trying the templates that the operator has not tried yet, as it would, with the rights of whoever asks.
@@ -238,10 +239,15 @@ class PlanReport:
         }
         return {budget: kinds for budget, kinds in found.items() if kinds}
 
+    @property
+    def period(self) -> str:
+        """The period of all budgets in a sentence."""
+        return common_word(solution.budget.calendar for solution in self.solutions)
+
     @cached_property
-    def sums(self) -> Mapping[BudgetId, MonthSums]:
+    def sums(self) -> Mapping[BudgetId, PeriodSums]:
         """What each budget's forecast is made of."""
-        return {solution.budget.id: month_sums(self.plan.budgets[solution.budget.id]) for solution in self.solutions}
+        return {solution.budget.id: period_sums(self.plan.budgets[solution.budget.id]) for solution in self.solutions}
 
     @cached_property
     def _job_problems(self) -> Mapping[tuple[str, str], Sequence[Problem]]:

@@ -545,5 +545,6 @@ def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> li
         before = snapshot.budgets.get(budget)
         dollars = amount if before is None else before.dollars(amount)
         instead = f" instead of {before.declared_amount}" if before else ""
-        sentences.append(f"budget {budget} is {dollars} a month{instead}")
+        word = "period" if before is None else before.calendar.word
+        sentences.append(f"budget {budget} is {dollars} a {word}{instead}")
     return sentences

@@ -88,8 +88,6 @@ class Sessions:
 _DAY = 86_400.0
 _PATIENCE_SECONDS = 7 * _DAY
 """Seconds without progress after which jobs wait in vain: the planner expects waits by the hour of the week."""
-_PATIENCE_FOR_MONEY_SECONDS = 64 * _DAY
-"""The same where the budget's amount limits spending: two months begin in it, each with new money."""
 _LEAST_PROGRESS = 1e-9
 """Fraction of a job that counts as progress: rounding errors are smaller."""
 
@@ -122,7 +120,8 @@ class World:
         self._progressed_at = 0.0
         self._changes_to_come = 0
         fixed = scenario.budget.fixed_rate is not None
-        self._patience = _PATIENCE_SECONDS if fixed else _PATIENCE_FOR_MONEY_SECONDS
+        # Where the amount limits spending, two periods begin in it, each with new money.
+        self._patience = _PATIENCE_SECONDS if fixed else 2 * scenario.budget.calendar.usual_seconds + 4 * _DAY
         self._next_wake = float("inf")
         self._submissions = sorted(scenario.submissions, key=lambda submission: submission.at)
         self.unsubmitted = len(self._submissions)

@@ -19,7 +19,7 @@ from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.reports import Progress
 from charterer.domain.snapshot import Node
 from charterer.domain.steps import CountedJob, CountJobs, OpenPeriod
-from charterer.domain.time import Instant, after, period_bounds, period_end
+from charterer.domain.time import Instant, after
 from charterer.ledger.balance import apply_count, apply_open_period
 from charterer.tools.simulator.model.ground_truth import variant_class
 from charterer.tools.simulator.model.node_market import NodeMarket, SimMachine
@@ -242,15 +242,15 @@ class SimLedger:
         self._budget = replace(budget, balance=balance)
 
     def _balance(self, now: Instant) -> Balance:
-        """The balance of the period that contains ``now``; periods that ended since are closed, month by month."""
+        """The balance of the period that contains ``now``; periods that ended since are closed, one by one."""
         if now >= self._period_end:
-            start, self._period_end = period_bounds(self._budget.time_zone, now)
+            start, self._period_end = self._budget.calendar.bounds(now)
             budget = self._flush()
             rentals = [gpu_rental(machine) for machine in self._market.machines.values()]
             balance = budget.balance or apply_open_period(None, OpenPeriod(budget.id, start, None, None))
             while balance.period_start < start:
                 begin = balance.period_start
-                end = period_end(budget.time_zone, begin)
+                end = budget.calendar.end(begin)
                 used = sum((accrued_in(rental, begin, end) for rental in rentals), balance.settled)
                 balance = apply_open_period(
                     balance, OpenPeriod(budget.id, end, used, begin, budget.carries(used), budget.aim)

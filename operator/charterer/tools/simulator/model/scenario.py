@@ -9,14 +9,15 @@ from charterer.domain.budget import Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, Rate
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.money import ZERO, Money
-from charterer.domain.time import Instant
+from charterer.domain.time import Calendar, Instant
 from charterer.tools.simulator.model.ground_truth import Application
 from charterer.tools.simulator.model.node_market import PoolModel
 from charterer.tools.simulator.model.pairs import PairTable
 from charterer.tools.simulator.model.workload import Submission
 
 UNLIMITED = Money.parse("1000000000")
-"""Dollars a month that no simulation can spend."""
+"""Dollars a period that no simulation can spend."""
+_MONTHS = Calendar("UTC")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +76,13 @@ class Scenario:
     pairs: PairTable | None = None
 
 
-def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None) -> Budget:
-    """A budget that begins at ``created``; with ``rate`` (dollars a second) its exchange rate is fixed."""
+def new_budget(
+    created: Instant, amount: Money = UNLIMITED, rate: Rate | None = None, calendar: Calendar = _MONTHS
+) -> Budget:
+    """A budget of ``amount`` a period that begins at ``created``.
+
+    With ``rate`` (dollars a second) its exchange rate is fixed.
+    """
     return Budget(
         id=BudgetId("simulated"),
         uid="simulated",
@@ -84,7 +90,7 @@ def new_budget(created: Instant, amount: Money = UNLIMITED, rate: Rate | None = 
         generation=1,
         created=created,
         amount=amount,
-        time_zone="UTC",
+        calendar=calendar,
         selector=Selector((), ()),
         mode=Mode.ENFORCE,
         hard_limit=None,

@@ -52,24 +52,27 @@ export const seconds = (text) => Date.parse(text) / 1000;
 const y = { size: 62, values: (_, ticks) => ticks.map(short) };
 const value = (_, number) => number == null ? "–" : dollars(number);
 
-// Points of the month: [seconds, spent], oldest first, from the budget's days, or finer from Prometheus.
+// Points of the period: [seconds, spent], oldest first, from the budget's days, or finer from Prometheus. A status keeps
+// 62 days: what was spent before them in a longer period is where the first of them begins.
 export function spentPoints(budget, spent, now, history) {
   const start = seconds(budget.start);
   const points = [[start, +budget.opening]];
   const finer = (history ?? []).filter(([at]) => at > start && at < now);
   if (finer.length) return [...points, ...finer, [now, spent]];
-  let sum = +budget.opening;
+  const ofDay = (day) => Object.values(day.spentFor).reduce((all, amount) => all + +amount, 0);
+  const kept = budget.days.filter((day) => seconds(day.start) >= start).reduce((all, day) => all + ofDay(day), 0);
+  let sum = budget.days.length < 62 ? +budget.opening : Math.max(spent - kept, +budget.opening);
   for (const day of budget.days) {
     const from = seconds(day.start);
     if (from < start || from >= now) continue;
     if (from > start) points.push([from, sum]);
-    sum += Object.values(day.spentFor).reduce((all, amount) => all + +amount, 0);
+    sum += ofDay(day);
     points.push([from + 86400, sum]);
   }
   return [...points.filter(([at]) => at < now), [now, spent]];
 }
 
-// The dollars by a time at which the budget would be on course: even from when it began in the month, or was made.
+// The dollars by a time at which the budget would be on course: even from when it began in the period, or was made.
 export function straightLine(budget) {
   const [since, end, opening] = [seconds(budget.since), seconds(budget.end), +budget.opening];
   return (at) => at < since ? null : opening + (+budget.aim - opening) * (at - since) / (end - since);
@@ -125,16 +128,16 @@ export function rateChart(chart, series, key) {
 const unitOf = (seconds) => seconds >= 172800 ? [86400, "d"] : seconds >= 5400 ? [3600, "h"] : seconds >= 90 ? [60, "min"] : [1, "s"];
 
 // Mean time of a job for amounts of money.
-export function frontierChart(chart, points, key) {
+export function frontierChart(chart, points, period, key) {
   const xs = points.map((point) => +point.amount);
   const [unit, word] = unitOf(Math.max(...points.map((point) => point.meanCompletionSeconds ?? 0)));
   const values = points.map((point) => point.meanCompletionSeconds == null ? null : point.meanCompletionSeconds / unit);
   const told = (_, number) => number == null ? "–" : `${number.toFixed(1)} ${word}`;
   const here = points.map((point, index) => point.times === 1 ? values[index] : null);
-  chart.show(`${key} ${word}`, (colours) => ({
+  chart.show(`${key} ${period} ${word}`, (colours) => ({
     scales: { x: { time: false }, y: { range: (_, low, high) => [0, Math.max(high * 1.1, 0.1)] } },
     axes: axes(colours, { values: (_, ticks) => ticks.map(short), space: 60 }, { size: 52, values: (_, ticks) => ticks.map((tick) => `${+tick.toFixed(2)} ${word}`) }),
-    series: [{ label: "a month", value: (_, number) => number == null ? "–" : dollars(number, 0) },
+    series: [{ label: `a ${period}`, value: (_, number) => number == null ? "–" : dollars(number, 0) },
       { label: "mean time", stroke: colours.pools[0], width: 2, value: told, points: { show: true, size: 6 } },
       { label: "you are here", stroke: colours.pools[1], width: 0, value: told, points: { show: true, size: 14, fill: colours.pools[1] } }],
   }), [xs, values, here]);

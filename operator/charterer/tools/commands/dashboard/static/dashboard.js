@@ -69,6 +69,8 @@ document.addEventListener("visibilitychange", () => { // a page that nobody look
 
 // One budget by its name; null while all are shown, which is so at first where there are several.
 const chosenBudget = () => parts.budgets?.find((budget) => budget.name === $("budget").value) ?? (parts.budgets?.length === 1 ? parts.budgets[0] : null);
+const period = (budget) => budget.period.toLowerCase();
+const commonPeriod = (budgets) => new Set(budgets.map(period)).size === 1 ? period(budgets[0]) : "period";
 const planOf = (name) => parts.plan?.budgets?.find((each) => each.name === name);
 // The names of the chosen budget and of all below it, null for all. Budgets may name each other in a circle.
 function shownNames() {
@@ -144,14 +146,15 @@ function money() {
   if (!budgets.length) return;
   const plan = one ? plans[0] : null, now = seconds(parts.reading.at);
   $("money").textContent = !budget ? "All budgets" : one ? `Budget ${budget.name}` : `Budget ${budget.name} and those below it`;
+  const word = commonPeriod(budgets);
   const spent = sum(plans, (each) => each.spent), aim = sum(budgets, (each) => each.aim);
   const passed = (now - seconds(budgets[0].start)) / (seconds(budgets[0].end) - seconds(budgets[0].start));
   const waste = sum(plans, (each) => sum(["starting", "idle", "ending", "incompleteGang"], (cause) => each.spentFor[cause]));
   const counted = spent - sum(budgets, (each) => each.opening), foreign = plan?.inCurrency;
   const forecast = plans.length && plans.every((each) => each.forecast != null) ? sum(plans, (each) => each.forecast) : null;
   const figures = [
-    ["Spent this month", dollars(spent), `of ${dollars(aim)}, ${aim ? percent(spent / aim) : "–"}; ${percent(passed)} of the month is over${foreign ? `; ${foreign.spent} of ${foreign.amount} ${foreign.currency}` : ""}`, spent > aim],
-    ["Forecast for the month", forecast == null ? "–" : dollars(forecast), forecast == null ? "too few jobs were seen yet" : plan ? `9 of 10 times ${dollars(+plan.forecastLow)} to ${dollars(+plan.forecastHigh)}` : "the sum of what is expected of each", forecast > aim],
+    [`Spent this ${word}`, dollars(spent), `of ${dollars(aim)}, ${aim ? percent(spent / aim) : "–"}; ${percent(passed)} of the ${word} is over${foreign ? `; ${foreign.spent} of ${foreign.amount} ${foreign.currency}` : ""}`, spent > aim],
+    [`Forecast for the ${word}`, forecast == null ? "–" : dollars(forecast), forecast == null ? "too few jobs were seen yet" : plan ? `9 of 10 times ${dollars(+plan.forecastLow)} to ${dollars(+plan.forecastHigh)}` : "the sum of what is expected of each", forecast > aim],
     ["Nodes cost now", `${dollars(sum(budgets, (each) => each.hourlyNow), 2)}/h`, plans.length ? `planned ${dollars(sum(plans, (each) => each.plannedPerHour), 2)}/h, allowed ${dollars(sum(plans, (each) => each.allowedPerHour), 2)}/h` : ""],
     ...(one ? [["Pays for an hour saved", plan?.paysPerHourSaved == null ? "–" : dollars(+plan.paysPerHourSaved), "the most for finishing a job an hour earlier"],
       ["Mean time of a job", duration(plan?.meanCompletionSeconds), "from submitting to completion, in the long run"]] : []),
@@ -167,7 +170,7 @@ function money() {
         dollars(+each.hourlyNow, 2), its?.forecast == null ? "–" : dollars(+its.forecast)];
     }))]));
   if (own) pictures(budget, planOf(budget.name), now);
-  $("spend-caption").textContent = `Spent this month${one ? "" : ` for ${budget?.name}'s own namespaces`}, against the straight line and the forecast`;
+  $("spend-caption").textContent = `Spent this ${word}${one ? "" : ` for ${budget?.name}'s own namespaces`}, against the straight line and the forecast`;
 }
 
 // The pictures of one budget: what its own namespaces spent, and what rates were.
@@ -324,12 +327,12 @@ function decisions() {
 function frontier() {
   const budget = chosenBudget(), plan = planOf(budget?.name), points = plan?.moreOrLess?.amounts;
   if (!budget) return;
-  $("frontier-note").textContent = points ? `You are here: ${dollars(+plan.amount, 0)} a month. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
+  $("frontier-note").textContent = points ? `You are here: ${dollars(+plan.amount, 0)} a ${period(budget)}. The least that is enough for all jobs is ${dollars(+plan.moreOrLess.smallestSufficient, 0)}; above ${dollars(+plan.moreOrLess.largestUseful, 0)} nothing gets faster.`
     : plan?.arrivals.basis === "Assumed" && plan.arrivals.batches ? "There is no history yet: what more or less money would buy is not known."
     : "There is no job, and none is expected: nothing tells yet what money would buy.";
   if (!points) { chart("frontier-chart").clear(); $("frontier-table").replaceChildren(); return; }
-  frontierChart(chart("frontier-chart"), points, `${theme} ${budget.name}`);
-  $("frontier-table").replaceChildren(table("What a month's amount buys, in the long run", [["A month"], ["Spends", 1], ["Mean time", 1], ["Pays per hour saved", 1], ["Load served", 1]],
+  frontierChart(chart("frontier-chart"), points, period(budget), `${theme} ${budget.name}`);
+  $("frontier-table").replaceChildren(table(`What the amount of a ${period(budget)} buys, in the long run`, [[`A ${period(budget)}`], ["Spends", 1], ["Mean time", 1], ["Pays per hour saved", 1], ["Load served", 1]],
     points.map((point) => [`${dollars(+point.amount, 0)}${point.times === 1 ? " (you are here)" : ""}`, dollars(+point.spends, 0),
       point.meanCompletionSeconds == null ? "jobs queue" : duration(point.meanCompletionSeconds), point.paysPerHourSaved == null ? "–" : dollars(+point.paysPerHourSaved), percent(point.partOfLoadServed)]),
     points.findIndex((point) => point.times === 1)));
@@ -351,11 +354,12 @@ function costs() {
   const plans = [...names].map(planOf).filter(Boolean), causes = new Set(plans.flatMap((plan) => Object.keys(plan.spentFor)));
   const spent = [...causes].map((cause) => [cause, sum(plans, (plan) => plan.spentFor[cause])]).filter(([, amount]) => amount);
   const whole = sum(spent, ([, amount]) => amount), asked = byPurpose ? whole : sum(spent.filter(([cause]) => words[cause] === "training"), ([, amount]) => amount);
-  const later = found ? asked - sum(rows, (row) => row.dollars) : 0; // a record of costs is read again after minutes
+  const monthly = tree().every(([budget]) => budget.period === "Month"); // costs are of a calendar month
+  const later = found && monthly ? asked - sum(rows, (row) => row.dollars) : 0; // a record of costs is read again after minutes
   if (later >= 0.005) rows.push({ [keys[0]]: "since this was counted", dollars: later });
   $("costs-table").replaceChildren(table(`By ${keys.join(" and ")}`, [...keys.map((key) => [key]), ["Dollars", 1], ...(found?.record ? [["GPU-hours", 1]] : []), ["Compared"]],
     rows.map((row) => [...keys.map((key) => row[key] == null ? "–" : String(row[key])), dollars(+row.dollars), ...(found.record ? [row.gpuHours == null ? "–" : row.gpuHours.toFixed(1)] : []), bar(+row.dollars)])));
-  $("waste-table").replaceChildren(table("This month, by what a node's time was paid for", [["For"], ["Dollars", 1], ["Share", 1]],
+  $("waste-table").replaceChildren(table(`This ${commonPeriod(tree().map(([budget]) => budget))}, by what a node's time was paid for`, [["For"], ["Dollars", 1], ["Share", 1]],
     spent.map(([cause, amount]) => [words[cause] ?? cause, dollars(amount), percent(amount / whole)])));
   lost(tree().map(([budget]) => budget.losses));
 }
