@@ -323,7 +323,7 @@ class Refusals:
         """That the pool may have no more nodes, or that what is free on them is not in one piece."""
         pool = self._plan.snapshot.pools[option.pool]
         free = self._plan.placer.free_nodes(option.pool).ready.gpus
-        return of.PoolFull(pool.id, pool.max_nodes, pool.max_by_group, free if free >= option.takes else None)
+        return of.PoolFull(pool.id, pool.max_nodes, pool.max_because, free if free >= option.takes else None)
 
 
 # Why no pool has what a job asks for.
@@ -339,7 +339,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
     pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
     paid = tuple(
         [
-            (name, pool.committed.budget)
+            (name, pool.committed.budget, pool.committed_in)
             for name, pool in snapshot.pools.items()
             if pool.committed is not None and name not in pools and budget.pool_selector.matches(pool.labels)
         ]
