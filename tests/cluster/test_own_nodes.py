@@ -19,7 +19,8 @@ LABELS = {"example.com/gpus": "own"}
 async def make_node(bed: Bed, name: str, *, gpus: int = 4, **labels: str) -> None:
     """A machine of the team's own joins the cluster; kwok plays its kubelet."""
     resources = {"cpu": "96", "memory": "1Ti", "pods": "110", "nvidia.com/gpu": str(gpus)}
-    named = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", "nvidia.com/gpu.product": KIND, **LABELS}
+    system = {"kubernetes.io/os": "linux", "beta.kubernetes.io/os": "linux"}  # Kubernetes adds the second to the first
+    named = {"kubernetes.io/hostname": name, **system, "nvidia.com/gpu.product": KIND, **LABELS}
     body = {
         "apiVersion": "v1",
         "kind": "Node",
@@ -44,14 +45,15 @@ async def strangers_pod(bed: Bed, node: str, gpus: int) -> None:
 
 
 def as_it_was_made(node: RawObject) -> Mapping[str, Any]:
-    """What Charterer might write on a Node."""
+    """What Charterer might write on a Node, without what Kubernetes itself writes there after a while."""
     metadata, spec = node["metadata"], node["spec"]
     passing = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/")
+    annotations = {key: value for key, value in metadata["annotations"].items() if not key.startswith("node.alpha.")}
     taints = [taint for taint in spec.get("taints") or () if not taint["key"].startswith(passing)]
     return {
         "uid": metadata["uid"],
         "labels": metadata["labels"],
-        "annotations": metadata.get("annotations"),
+        "annotations": annotations,
         "finalizers": metadata.get("finalizers"),
         "taints": taints,
         "cordoned": spec.get("unschedulable", False),

@@ -103,6 +103,16 @@ def test_without_money_jobs_share_the_nodes_and_wait_for_them_in_order() -> None
     assert why(decided, "j2") in {ReasonCode.POOL_FULL, ReasonCode.WAITING_FOR_FREE_GPUS}
 
 
+def test_when_the_money_is_spent_own_nodes_are_used_on() -> None:
+    world = world_with(1, amount="100", spent="100")
+    world.profile("often", STEEP, work_hours=40, arrivals_per_hour=3.0)
+    world.job("rented", gpus=16, profile="often", age_seconds=60.0)
+    world.job("own", gpus=8, profile="often")
+    decided = settle(world)
+    assert pools_of_jobs(world) == {"own": "own"}
+    assert why(decided, "rented") is ReasonCode.WAITING_FOR_BUDGET
+
+
 def test_without_money_nothing_is_rented() -> None:
     world = world_with(1, amount="0")
     for number in range(3):

@@ -77,9 +77,10 @@ class Commitments:
         classes without a known rate do not count for that: the first of a class with one starts beside them.
         Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
         makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
-        A job that adds nothing to the cost of nodes begins in any case: nobody pays for it.
+        A job that adds nothing to the cost of nodes begins in any case: nobody pays for it. That holds for any job on
+        nodes that are paid for whether they are used or not, or are there anyway.
         """
-        if self._solution.feasible:
+        if self._solution.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True
         expected = self._is_expected(self._solution.key(job))
         if not expected and self._costs_nothing(job, option):
