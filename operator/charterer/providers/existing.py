@@ -53,7 +53,7 @@ _TOKEN: Final = 10
 """Characters of an order's token in the id of what it was given."""
 
 
-class Gpus(NamedTuple):
+class NodeGpus(NamedTuple):
     """Type and number of the whole GPUs of a node."""
 
     kind: str
@@ -86,18 +86,18 @@ class SeenNode:
         """Whether it has all these labels."""
         return all(self.labels.get(key) == value for key, value in selector)
 
-    def gpus(self, pool: Pool) -> Gpus:
+    def gpus(self, pool: Pool) -> NodeGpus:
         """Its GPUs, however they are cut; the kind is empty where no label says it."""
         named = self.labels.get(GPU_TYPE_LABEL) or self.labels.get(AMD_TYPE_LABEL) or ""
         kind, parts = whole_type(named.removesuffix(SHARED_SUFFIX)), self.node.count(pool.resource)
         if pool.partition is None:
-            return Gpus(kind, parts)
+            return NodeGpus(kind, parts)
         each = slices_of(kind or _cloud(pool).gpu_type, pool.partition.profile)
-        return Gpus(kind, parts // each if each else 0)
+        return NodeGpus(kind, parts // each if each else 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class HeldNode:
     """A GPURental that has not ended. ``existing``: whether its node is there anyway."""
 
     name: str
@@ -109,7 +109,7 @@ class Held:
     provider_id: str
 
     @classmethod
-    def of(cls, raw: Json) -> Held | None:
+    def of(cls, raw: Json) -> HeldNode | None:
         """Read one; None if it has ended."""
         spec, status, metadata = raw.get("spec") or {}, raw.get("status") or {}, raw["metadata"]
         if status.get("phase") == RentalPhase.ENDED:
@@ -142,14 +142,14 @@ class Rival(NamedTuple):
 class Cluster:
     """The GPURentals that have not ended, and the pools of nodes that are there anyway."""
 
-    held: Sequence[Held]
+    held: Sequence[HeldNode]
     rivals: Sequence[Rival]
 
     def before(self, pool: Pool) -> Sequence[Rival]:
         """The pools that come before this one, the first one first."""
         return sorted([rival for rival in self.rivals if (rival.created, rival.name) < (pool.created, str(pool.id))])
 
-    def renter(self, seen: SeenNode) -> Held | None:
+    def renter(self, seen: SeenNode) -> HeldNode | None:
         """The GPURental whose machine the Node is."""
         node = seen.node
         rented = (held for held in self.held if not held.existing)
@@ -176,7 +176,7 @@ class Inventory:
     """
 
     at: Instant
-    gpus: Gpus | None
+    gpus: NodeGpus | None
     selected: Sequence[SeenNode]
     there: Sequence[SeenNode]
     left_out: Sequence[LeftOut]
@@ -200,7 +200,7 @@ class Inventory:
 
     def offering(self) -> Offering:
         """One node of the pool, and how many there are."""
-        gpus = Gpus("", 0) if self.gpus is None else self.gpus
+        gpus = NodeGpus("", 0) if self.gpus is None else self.gpus
         return Offering(
             gpu_type=gpus.kind,
             gpus_per_node=gpus.number,
@@ -224,19 +224,19 @@ def _not_the_pools(pool: Pool, seen: SeenNode, before: Sequence[Rival], cluster:
     return LeftOut(LeftOutWhy.TWO_POOLS, f"{shared}: change {labels}, or the Node's labels")
 
 
-def _gpus(pool: Pool, seen: Sequence[Gpus]) -> Gpus | None:
+def _gpus(pool: Pool, seen: Sequence[NodeGpus]) -> NodeGpus | None:
     """The GPUs of the pool's nodes: as declared, as on record, or else as most Nodes have."""
     cloud, offering = _cloud(pool), pool.offering
     if cloud.gpus:
-        return Gpus(cloud.gpu_type, cloud.gpus)
+        return NodeGpus(cloud.gpu_type, cloud.gpus)
     known = Counter([gpus for gpus in seen if gpus.kind and gpus.number])
-    recorded = None if offering is None else Gpus(whole_type(offering.gpu_type), offering.machine_gpus)
+    recorded = None if offering is None else NodeGpus(whole_type(offering.gpu_type), offering.machine_gpus)
     if recorded is not None and recorded.number and (recorded in known or not known):
         return recorded
     return min(known, key=lambda gpus: (-known[gpus], gpus), default=None)
 
 
-def _unfit(pool: Pool, seen: SeenNode, wanted: Gpus | None) -> LeftOut | None:
+def _unfit(pool: Pool, seen: SeenNode, wanted: NodeGpus | None) -> LeftOut | None:
     """Why the Node cannot be used; None if it can."""
     node, has, cloud = seen.node, seen.gpus(pool), _cloud(pool)
     if node.ready and not node.deleting:
@@ -305,7 +305,7 @@ class ExistingCloud:
             left_out=tuple(inventory.left_out),
         )
 
-    async def _found(self, held: Held, inventory: Inventory) -> tuple[Instance, Notice | None]:
+    async def _found(self, held: HeldNode, inventory: Inventory) -> tuple[Instance, Notice | None]:
         """What a GPURental holds, and why nothing new begins there, if so."""
         node = next((seen.node for seen in inventory.selected if seen.node.uid == held.node_uid), None)
         told = None if node is None else inventory.why.get(node.uid)
@@ -367,7 +367,7 @@ class ExistingCloud:
 
     async def _cluster(self) -> Cluster:
         rentals, pools = await asyncio.gather(self._objects.list(RENTALS), self._objects.list(POOLS))
-        held = [each for raw in rentals.items if (each := Held.of(raw)) is not None]
+        held = [each for raw in rentals.items if (each := HeldNode.of(raw)) is not None]
         return Cluster(held, [rival for raw in pools.items if (rival := _rival(raw)) is not None])
 
     async def _inventory(self, pool: Pool, cluster: Cluster) -> Inventory:

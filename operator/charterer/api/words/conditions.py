@@ -189,11 +189,11 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "NoSuchBudget": Meaning(
         "The GPUBudget that is to pay for a commitment, or to have nodes that are there anyway, does not exist, so no "
         "job runs in the pool.",
-        "Correct the field that the message names, or create that GPUBudget.",
+        "Correct `spec.price.committed.budget` or `spec.existing.budget`, or create that GPUBudget.",
     ),
     "NotSelected": Meaning(
         "The GPUBudget that is to pay for a commitment, or to have nodes that are there anyway, may not use the pool.",
-        "Label the pool as the budget's `spec.poolSelector` says, or correct the field that the message names.",
+        "Label the pool as the budget's `spec.poolSelector` says, or correct the field that names the budget.",
     ),
     "OnlyObserved": Meaning(
         "The GPUBudget that is to pay for a commitment, or to have nodes that are there anyway, only observes.",
