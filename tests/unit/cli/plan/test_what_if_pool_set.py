@@ -59,7 +59,7 @@ def test_a_set_whose_pools_are_known_is_planned_for_at_what_it_says_of_them(monk
         (("maxNodes: 4", "maxNode: 4"), "GPUPoolSet more: unknown field spec.template.spec.maxNode: did you mean"),
         (
             ("maxNodes: 4, ", ""),
-            "GPUPoolSet more: spec: GPUPool more-od: spec.maxNodes: say how many nodes may be rented at a time (maxNodes)",
+            "GPUPoolSet more: spec: GPUPool more-od: spec.maxNodes: say how many nodes may be rented at a time",
         ),
     ],
 )
