@@ -446,7 +446,7 @@ class GPUPoolView(ApiModel):
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed;
     SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
-    rented; Preflight: what would fail once nodes are rented; Stalled while the object cannot be read."""
+    rented; NodesTakePart: whether all Nodes do that spec.existing selects; Preflight: what would fail once nodes are rented; Stalled while the object cannot be read."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
