@@ -12,12 +12,12 @@ from charterer.api.models.base import (
     Absent,
     ApiModel,
     Json,
-    Labels,
     Mirror,
     Named,
     ObjectName,
     PartOf,
     Rule,
+    SomeLabels,
     joined,
     ruled,
 )
@@ -342,7 +342,7 @@ class OwnNodes(ApiModel):
         )
     )
 
-    node_selector: Annotated[Labels, Field(min_length=1)]
+    node_selector: SomeLabels
     """Labels of the Nodes, such as {example.com/gpus: own}. A Node has to have all of them. Those that NVIDIA's feature
     discovery or AMD's node labeller writes may be among them."""
     budget: ObjectName
