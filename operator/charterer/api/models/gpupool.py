@@ -444,9 +444,10 @@ class GPUPoolView(ApiModel):
     """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
     Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed;
-    SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
-    rented; NodesTakePart: whether all Nodes do that spec.existing selects; Preflight: what would fail once nodes are rented; Stalled while the object cannot be read."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; SpeedGuessed
+    where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are rented;
+    NodesTakePart: whether all Nodes do that spec.existing selects; Preflight: what would fail once nodes are rented;
+    Stalled while the object cannot be read."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):
