@@ -323,7 +323,7 @@ def _by_past_periods(
     more could have been spent.
     """
     if not past:
-        return 1.0, _student(PRIOR_PERIODS)
+        return 1.0, student(PRIOR_PERIODS)
     whole = replace(pacing, elapsed=0.0, spent=0.0, rate=pacing.target_rate, left=0.0, unavoidable=0.0)
     path = _path(whole, pacing.seconds, bounds)
     variance = _variance(path, pacing.seconds, coming, 0.0)
