@@ -60,9 +60,14 @@ def as_it_was_made(node: RawObject) -> Mapping[str, Any]:
     }
 
 
-async def nodes_of(bed: Bed) -> Mapping[str, Mapping[str, Any]]:
-    listed = await bed.kube.list(NODES.all(), labels="example.com/gpus=own")
-    return {raw["metadata"]["name"]: as_it_was_made(raw) for raw in listed.items}
+def nodes_of(bed: Bed) -> Mapping[str, Mapping[str, Any]]:
+    own = [raw for raw in bed.mirror.all(NODES) if LABELS.items() <= raw["metadata"]["labels"].items()]
+    return {raw["metadata"]["name"]: as_it_was_made(raw) for raw in own}
+
+
+async def made(bed: Bed, *names: str) -> Mapping[str, Mapping[str, Any]]:
+    """The Nodes once all are seen."""
+    return await bed.until(lambda: nodes if set(nodes := nodes_of(bed)) == set(names) else {})
 
 
 def own_pool(bed: Bed) -> RawObject | None:
@@ -83,7 +88,8 @@ async def test_jobs_run_on_nodes_that_are_there_anyway_before_any_is_rented_and_
     await make_node(bed, "own-cordoned")
     await bed.kube.merge_patch(NODES.one("own-cordoned"), {"spec": {"unschedulable": True}})
     await make_node(bed, "own-small", gpus=2)
-    before = await nodes_of(bed)
+    await bed.until(lambda: nodes_of(bed).get("own-cordoned", {}).get("cordoned"))
+    before = await made(bed, "own-a", "own-b", "own-cordoned", "own-small")
     bed.operator()
     await bed.pool("a100")
     await create_pool(bed)
@@ -106,8 +112,7 @@ async def test_jobs_run_on_nodes_that_are_there_anyway_before_any_is_rented_and_
     await bed.finish("part")
     await bed.complete("part")
     await bed.delete("GPUPool", "own")
-    await bed.until(lambda: own_pool(bed) is None)
-    assert await nodes_of(bed) == before
+    await bed.until(lambda: own_pool(bed) is None and nodes_of(bed) == before)
     pod = await bed.kube.get(PODS.one("stranger", bed.namespace))
     assert pod["status"]["phase"] == "Running"
     assert "deletionTimestamp" not in pod["metadata"]
@@ -119,7 +124,7 @@ async def test_without_a_cloud_and_without_money_jobs_run_and_an_uninstalled_ope
     bed: Bed,
 ) -> None:
     await make_node(bed, "own-a")
-    before = await nodes_of(bed)
+    before = await made(bed, "own-a")
     operator = bed.operator()
     await bed.budget(amount="0")
     await create_pool(bed)
@@ -135,6 +140,6 @@ async def test_without_a_cloud_and_without_money_jobs_run_and_an_uninstalled_ope
     await bed.until(lambda: len(bed.rentals("Ready")) == 1)
     for kind, name in (("TrainingJob", "train"), ("GPUPool", "own"), ("GPUBudget", "team")):
         await bed.delete(kind, name)
-    await bed.until(lambda: not bed.rentals() and own_pool(bed) is None)
+    await bed.until(lambda: not bed.rentals() and own_pool(bed) is None and nodes_of(bed) == before)
     await operator.stop()
-    assert await nodes_of(bed) == before
+    assert nodes_of(bed) == before
