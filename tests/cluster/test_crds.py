@@ -27,6 +27,7 @@ from tests.cluster.crd_cases import (
     Json,
     make,
 )
+from tests.cluster.existing_cases import EXISTING_ACCEPTED, EXISTING_CASES, EXISTING_REFUSED
 from tests.cluster.gcp_cases import GCP_ACCEPTED, GCP_CASES, GCP_REFUSED
 from tests.cluster.interactive_cases import INTERACTIVE_CASES, INTERACTIVE_REFUSED
 from tests.cluster.money_cases import MONEY_ACCEPTED, MONEY_CASES, MONEY_REFUSED
@@ -40,11 +41,11 @@ from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 ALL_CASES = (
     *(*CASES, *INTERACTIVE_CASES, *VARIANT_CASES, *POOL_SET_CASES, *SLICE_CASES),
-    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES, *MONEY_CASES, *TARGET_CASES),
+    *(*CLOUD_CASES, *AWS_CASES, *AZURE_CASES, *GCP_CASES, *EXISTING_CASES, *MONEY_CASES, *TARGET_CASES),
 )
 ALL_REFUSED = {
     **{**REFUSED, **INTERACTIVE_REFUSED, **VARIANT_REFUSED, **POOL_SET_REFUSED, **SLICE_REFUSED},
-    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED, **MONEY_REFUSED},
+    **{**AWS_REFUSED, **AZURE_REFUSED, **GCP_REFUSED, **EXISTING_REFUSED, **MONEY_REFUSED},
 }
 ACCEPTED = {
     **LEFT_TO_THE_OPERATOR,
@@ -53,6 +54,7 @@ ACCEPTED = {
     **AWS_ACCEPTED,
     **AZURE_ACCEPTED,
     **GCP_ACCEPTED,
+    **EXISTING_ACCEPTED,
 }
 
 

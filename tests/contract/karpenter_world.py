@@ -11,8 +11,9 @@ from typing import Any
 
 from aiohttp import web
 
-from charterer.providers.karpenter.claims import CLAIMS, CallFailure, Json, Listed, ObjectsError
+from charterer.providers.karpenter.claims import CLAIMS
 from charterer.providers.karpenter.provider import METRIC, KarpenterCloud
+from charterer.providers.objects import CallFailure, Json, Listed, ObjectsError
 from tests import factory as make
 from tests.contract.every_world import World
 from tests.unit.providers.claims_world import CLOUD, KARPENTER_KEEPS, Cluster

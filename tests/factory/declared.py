@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from charterer.clouds.existing import ExistingNodes
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
@@ -94,17 +95,18 @@ class Declared:
         cut: str = "",
         committed_hours: float | None = None,
         payer: str = "research",
+        own: bool = False,
         node_labels: Mapping[str, str] = NO_LABELS,
         room: Mapping[str, int] = NO_ROOM,
     ) -> Pool:
         """A pool whose nodes have ``gpus`` GPUs at ``price`` dollars an hour; its GPU type is its name by default.
 
         ``cut``: the MIG profile as which its GPUs are cut, or ``mps-2`` where two jobs share one.
-        ``committed_hours``: for so long the ``payer`` pays for all of its nodes, used or not. ``node_labels`` and
-        ``room`` (whole units): what its nodes have.
+        ``committed_hours``: for so long the ``payer`` pays for all of its nodes, used or not. ``own``: they are there
+        anyway, for the ``payer``. ``node_labels`` and ``room`` (whole units): what its nodes have.
         """
-        committed = committed_hours is not None
-        until = after(self.now, (committed_hours or 0.0) * 3600.0)
+        committed = own or committed_hours is not None
+        until = None if own else after(self.now, (committed_hours or 0.0) * 3600.0)
         offering: Offering | None = Offering(gpu_type or name, gpus, f"{name}-{gpus}", "zone-a")
         partition = Partition(cut) if cut else None
         if partition is not None and offering is not None:
@@ -113,7 +115,7 @@ class Declared:
         made = factory.pool(
             id=PoolId(name),
             uid=f"uid-{name}",
-            cloud=FakeGroup("http://cloud", name),
+            cloud=ExistingNodes((("pool", name),), BudgetId(payer)) if own else FakeGroup("http://cloud", name),
             max_nodes=max_nodes,
             capacity_type=capacity,
             start_seconds=start_seconds,

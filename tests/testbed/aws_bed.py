@@ -17,7 +17,7 @@ from charterer.providers.aws.calls import Sdk
 from charterer.providers.aws.cloud import AwsCloud
 from charterer.providers.aws.listing import LAG_SECONDS
 from charterer.providers.aws.permissions import ABANDON_TAG, CLUSTER_TAG, POOL_TAG
-from charterer.providers.karpenter.claims import Objects
+from charterer.providers.objects import Objects
 from charterer.providers.provider import Provider
 from tests.clouds.aws.account import TERMINATED_LISTED, Account, Group, Machine
 from tests.clouds.aws.catalogue import TYPES

@@ -16,7 +16,7 @@ from charterer.providers.accounts import Environment, adapter_for
 from charterer.providers.azure.calls import Address, Sdk
 from charterer.providers.azure.cloud import AzureCloud
 from charterer.providers.azure.listing import LAG_SECONDS
-from charterer.providers.karpenter.claims import Objects
+from charterer.providers.objects import Objects
 from charterer.providers.provider import Provider
 from tests.clouds.azure.catalogue import SIZES
 from tests.clouds.azure.credential import Credential

@@ -17,7 +17,7 @@ from charterer.providers.gcp.calls import Sdk
 from charterer.providers.gcp.cloud import GcpCloud
 from charterer.providers.gcp.listing import LAG_SECONDS, LISTED_SECONDS, labels_of
 from charterer.providers.gcp.prices import PriceTable
-from charterer.providers.karpenter.claims import Objects
+from charterer.providers.objects import Objects
 from charterer.providers.provider import Provider
 from tests.clouds.clock import WallClock
 from tests.clouds.gcp.catalogue import TYPES

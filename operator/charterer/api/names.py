@@ -24,6 +24,7 @@ class ConditionType(StrEnum):
     COSTS_RECORDED = "CostsRecorded"
     COMMITMENTS_COVERED = "CommitmentsCovered"
     COMMITMENT_KEPT = "CommitmentKept"
+    NODES_TAKE_PART = "NodesTakePart"
     STOPPED = "Stopped"
     PRICE_HELD = "PriceHeld"
     SPEED_GUESSED = "SpeedGuessed"

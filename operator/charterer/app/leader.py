@@ -77,7 +77,7 @@ from charterer.domain.time import Instant, instant
 from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Accounts, Adapters
 from charterer.providers.guarded import Guards
-from charterer.providers.karpenter.claims import CallFailure, Json, Listed, ObjectsError
+from charterer.providers.objects import CallFailure, Json, Listed, ObjectsError
 from charterer.server.http import PROGRESS_CONNECTIONS, HeldAnswers, progress_app, serve
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
@@ -101,7 +101,7 @@ _LOOSENESS: Final = round((TIMEOUT + 1) * 1e6)
 
 
 class ClusterObjects:
-    """The calls of ``providers.karpenter.claims.Objects``, made by the operator's client."""
+    """The calls of ``providers.objects.Objects``, made by the operator's client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client

@@ -225,6 +225,19 @@ def passes(taint: NodeTaint) -> bool:
     return taint.effect == "PreferNoSchedule" or taint.key.startswith(_PASSING)
 
 
+def shown_by_all(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
+    """What several nodes show in common: labels that all have, every taint that stays, the least of each resource."""
+    if not of_nodes:
+        return NO_TRAITS
+    labels = set.intersection(*[set(traits.labels) for traits in of_nodes])
+    taints = dict.fromkeys([taint for traits in of_nodes for taint in traits.taints if not passes(taint)])
+    rooms = [dict(traits.room) for traits in of_nodes]
+    names = set.intersection(*[set(room) for room in rooms])
+    room = {name: min(room[name] for room in rooms) for name in names}
+    ordered = sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))
+    return NodeTraits(tuple(sorted(labels)), tuple(ordered), tuple(sorted(room.items())))
+
+
 def misfits(demands: NodeDemands, node: OfferedNode) -> tuple[Misfit, ...]:
     """Why not even one pod of the template fits; of the affinity terms only the one that lacks least is told."""
     if demands is NO_DEMANDS:

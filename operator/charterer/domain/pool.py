@@ -7,7 +7,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from math import exp, inf, log
-from typing import Final
+from typing import Final, NamedTuple
 
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, OrderToken, PoolId
 from charterer.domain.money import Price
@@ -23,9 +23,12 @@ from charterer.gpu_types import is_shared, mig_layouts, slice_profile, slice_typ
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """That ``budget`` pays for all nodes of a pool until then, used or not (docs/development/adr/0006)."""
+    """That ``budget`` pays for all nodes of a pool until then, used or not (docs/development/adr/0006).
 
-    until: Instant
+    ``until``: None for as long as the pool is there, as of nodes that are there anyway (docs/development/adr/0026).
+    """
+
+    until: Instant | None
     budget: BudgetId
 
 
@@ -368,6 +371,14 @@ class Cloud(ABC):
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
         """All ways to launch such a node; none where the capacity is reserved, which is nobody else's."""
 
+    @property
+    def rents(self) -> bool:
+        """Whether its nodes are rented: launched when they are asked for, billed, and ended when they are given back.
+
+        False: they are there anyway, and stay as they are.
+        """
+        return True
+
     def quota_units(self, offering: Offering) -> int:
         """The least that such a node takes of a quota, in units of the vendor's."""
         return offering.machine_gpus
@@ -496,12 +507,14 @@ class Pool:
     @property
     def most_nodes(self) -> str:
         """``max_nodes`` in words, with what sets it."""
-        return all_nodes(self.max_nodes, self.max_by_group)
+        return all_nodes(self.max_nodes, self.max_because)
 
     @property
-    def max_by_group(self) -> bool:
-        """Whether the size of its group sets ``max_nodes``."""
-        return self.offering is not None and self.offering.group_size == self.max_nodes
+    def max_because(self) -> str:
+        """What sets ``max_nodes``: the size of its group, how many there are, or its spec."""
+        if self.offering is None or self.offering.group_size != self.max_nodes:
+            return "spec.maxNodes allows"
+        return "its group takes" if self.cloud.rents else "takes part" if self.max_nodes == 1 else "take part"
 
     def nodes(self, takes: int) -> int:
         """The number of nodes of a job that takes so many GPUs (``Option.takes``): whole ones, or a part of one."""
@@ -560,7 +573,18 @@ class Pool:
         """
         if self.quote is None or self.committed is None:
             return None if self.quote is None else self.quote.price
-        return min(self.quote.price, Price(self.gpus_per_node))
+        least = Price(self.gpus_per_node)
+        return min(self.quote.price, least) if self.quote.price > Price(0) else least
+
+    @property
+    def committed_in(self) -> str:
+        """The field that says who pays for all of its nodes, used or not, or has them."""
+        return "spec.price.committed" if self.cloud.rents else "spec.existing"
+
+    @property
+    def costs_nothing(self) -> bool:
+        """Whether its nodes cost nothing, used or not: they are there anyway, and nobody has said what one costs."""
+        return not self.cloud.rents and not (self.price_override or Price(0)).micros_per_hour
 
 
 def acting_pool(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:
@@ -631,12 +655,30 @@ class Notice:
     broken: bool = False
 
 
+class LeftOutWhy(StrEnum):
+    """Why a Node that a pool selects takes no part in it."""
+
+    RENTED = "RentedNode"
+    TWO_POOLS = "TwoPools"
+    OTHER_GPUS = "OtherGpus"
+    NOT_READY = "NodeNotReady"
+    CORDONED = "NodeCordoned"
+
+
+class LeftOut(NamedTuple):
+    """A Node that a pool selects and that takes no part in it. ``told``: which it is, why, and what to do."""
+
+    why: LeftOutWhy
+    told: str
+
+
 @dataclass(frozen=True, slots=True)
 class Survey:
     """The cloud's answer about one pool.
 
     ``target``: how many nodes the cloud itself wants, None where it does not count. ``ordered``: the orders that the
-    cloud has on record and tries to serve. ``asked``: the cloud's own time of the answer.
+    cloud has on record and tries to serve. ``asked``: the cloud's own time of the answer. ``left_out``: Nodes that are
+    there anyway, are selected, and take no part.
     """
 
     pool: PoolId
@@ -648,3 +690,4 @@ class Survey:
     asked: Instant
     traits: Traits
     offering: Offering
+    left_out: tuple[LeftOut, ...] = ()

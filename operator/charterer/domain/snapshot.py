@@ -184,13 +184,22 @@ class Snapshot:
         return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
 
     def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
-        """The pools that the budget's money may rent: those it selects, without those that another one pays for."""
-        return {
+        """The pools that the budget's money may rent: those it selects, without those that another one pays for.
+
+        Of a budget without any money those whose nodes cost nothing, if there are any.
+        """
+        pools = {
             name: pool
             for name, pool in self.pools.items()
             if budget.pool_selector.matches(pool.labels)
             and (pool.committed is None or pool.committed.budget == budget.id)
         }
+        free = {name: pool for name, pool in pools.items() if pool.costs_nothing} if budget.penniless else {}
+        return free or pools
+
+    def needs_money(self, budget: Budget) -> bool:
+        """Whether the budget has no money at all, and no pool that it could use without."""
+        return budget.penniless and not any(pool.costs_nothing for pool in self.pools_of(budget).values())
 
     @property
     def committed_pools(self) -> frozenset[PoolId]:

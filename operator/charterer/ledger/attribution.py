@@ -270,7 +270,8 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
 #
 # It is read from the rentals on record: who held their GPUs, at which price. A node less would have saved its
 # price, and would have had to be rented at the list price while jobs were on all nodes at once. A node more would
-# have cost its price, and would have taken the place of another node with the same GPUs while jobs were on one.
+# have cost its price, and would have taken the place of another node with the same GPUs while jobs were on one. Nodes
+# that are there anyway have no list price: that of the cheapest such other node counts.
 # Nodes that have ended are soon no longer on record, so that what a node more saves is at least what is said.
 
 
@@ -283,7 +284,7 @@ class CommitmentUse:
     """The present period's use of a committed pool.
 
     ``used`` and ``unused``: dollars, with GPU-hours. ``node_less`` and ``node_more``: dollars that a node less, or one
-    more, would have saved (negative: cost).
+    more, would have saved (negative: cost). ``part``: of all GPU-hours that jobs of the budget used.
     """
 
     pool: PoolId
@@ -293,6 +294,7 @@ class CommitmentUse:
     unused_gpu_hours: float
     node_less: Money
     node_more: Money
+    part: float
 
 
 def commitment_uses(budget: Budget, snapshot: Snapshot) -> Sequence[CommitmentUse]:
@@ -300,7 +302,7 @@ def commitment_uses(budget: Budget, snapshot: Snapshot) -> Sequence[CommitmentUs
     start = budget.calendar.bounds(snapshot.now)[0]
     own = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id and rental.launched]
     found = (_use(pool, own, start, snapshot) for pool in snapshot.committed_to(budget).values())
-    return [use for use in found if use.used != ZERO or use.unused != ZERO]
+    return [use for use in found if use.used_gpu_hours or use.unused_gpu_hours]
 
 
 def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) -> CommitmentUse:
@@ -311,10 +313,13 @@ def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) 
     held = [share for cause, share in shares if cause is Cause.JOB]
     others = [share for cause, share in shares if cause is not Cause.JOB]
     committed = pool.price_override.dollars_per_hour if pool.price_override is not None else 0.0
+    alike = [rental for rental in own if rental.pool != pool.id and _alike(rental, pool, snapshot)]
     listed = committed if pool.quote is None else pool.quote.list_price.dollars_per_hour
+    if not pool.cloud.rents:
+        quotes = [quote for rental in alike if (quote := snapshot.pools[rental.pool].quote) is not None]
+        listed = min([quote.list_price.dollars_per_hour for quote in quotes], default=0.0)
     since = max(start, min([rental.launched for rental in nodes if rental.launched is not None], default=start))
     whole = committed * (snapshot.now - since) / _HOUR
-    alike = [rental for rental in own if rental.pool != pool.id and _alike(rental, pool, snapshot)]
     full = _hours_with(nodes, pool.max_nodes, since, snapshot.now) if pool.max_nodes else 0.0
     elsewhere = _hours_with(alike, 1, since, snapshot.now)
     return CommitmentUse(
@@ -325,7 +330,23 @@ def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) 
         unused_gpu_hours=sum(share.gpu_micros for share in others) / _HOUR,
         node_less=Money.of(whole - listed * full),
         node_more=Money.of(listed * elsewhere - whole),
+        part=_part(nodes, own, start, snapshot.now),
     )
+
+
+def _part(nodes: Iterable[Rental], own: Iterable[Rental], start: Instant, now: Instant) -> float:
+    """The part of the GPU-hours of jobs that was on these nodes."""
+    here, everywhere = (
+        sum(
+            [
+                use.gpus * max(min(use.until or now, now) - max(use.since, start), 0)
+                for each in those
+                for use in each.uses
+            ]
+        )
+        for those in (nodes, own)
+    )
+    return here / everywhere if everywhere else 0.0
 
 
 def _alike(rental: Rental, pool: Pool, snapshot: Snapshot) -> bool:

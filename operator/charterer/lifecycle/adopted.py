@@ -39,8 +39,8 @@ _PATIENCE_SECONDS = 60.0
 def steps_to_close(job: Job, view: LifecycleView) -> tuple[MarkDraining | Cordon, ...]:
     """Give back the machines that only the job's object used, and let no pod onto their nodes any more.
 
-    What is paid for whether it is used or not stays, and so does what an observing budget has. While all machines are
-    ended, ``wait_for_drain`` says when they are closed.
+    What is paid for whether it is used or not or is there anyway stays, and so does what an observing budget has. While
+    all machines are ended, ``wait_for_drain`` says when they are closed.
     """
     if view.snapshot.stop is Stop.DRAIN:
         return ()
@@ -51,7 +51,7 @@ def steps_to_close(job: Job, view: LifecycleView) -> tuple[MarkDraining | Cordon
 
 def _goes_with(job: Job, rental: Rental, view: LifecycleView) -> bool:
     """Whether the rental's machine is given back together with the job's object."""
-    if rental.phase is RentalPhase.ENDED or left_alone(rental, view):
+    if rental.phase is RentalPhase.ENDED or not rental.cloud.rents or left_alone(rental, view):
         return False
     pool = view.snapshot.pools.get(rental.pool)
     kept = pool is not None and pool.committed is not None and not draining(rental)

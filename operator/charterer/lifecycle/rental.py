@@ -65,8 +65,11 @@ from charterer.sentences import count, names
 
 
 def _cleared(rental: Rental, view: LifecycleView) -> bool:
-    """Whether Charterer removes what Kubernetes has of the machine, which would keep it for minutes or for ever."""
-    return rental.instance is not None and not left_alone(rental, view)
+    """Whether Charterer removes what Kubernetes has of the machine, which would keep it for minutes or for ever.
+
+    Of a node that is there anyway nothing: it may live on, and what it has on it.
+    """
+    return rental.instance is not None and rental.cloud.rents and not left_alone(rental, view)
 
 
 def end_again(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
@@ -205,7 +208,7 @@ def forget(rental: Rental, view: LifecycleView) -> Forget | Wait:
                 return Wait(f"instance {rental.instance} to leave the cloud's list of GPUPool {survey.pool}")
             if rental.ended is not None and not must_show(survey, after(rental.ended, survey.traits.listed_seconds)):
                 return Wait(f"instance {rental.instance} to have left the cloud's list for good")
-    if node is not None:
+    if node is not None and rental.cloud.rents:
         return Wait(f"Node {node.name} to be gone")
     return Forget(rental.id)
 
@@ -415,7 +418,7 @@ def _to_end(rental: Rental, view: LifecycleView) -> bool:
 
 def _cordon(rental: Rental, view: LifecycleView) -> Cordon | None:
     node = view.node(rental)
-    if node is None or not takes_pods(node) or not _to_end(rental, view):
+    if node is None or not takes_pods(node) or not _to_end(rental, view) or not rental.cloud.rents:
         return None
     return Cordon(rental.id, node.name, node.uid, rental.uid)
 
@@ -423,7 +426,7 @@ def _cordon(rental: Rental, view: LifecycleView) -> Cordon | None:
 def _terminate(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
     if not _to_end(rental, view):
         return None
-    busy = _in_use(rental, view)
+    busy = _in_use(rental, view) if rental.cloud.rents else _used_still(rental, view)
     if busy is not None:
         return busy
     instance = view.instance(rental)
@@ -431,6 +434,8 @@ def _terminate(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
         return Wait(f"the cloud to list instance {rental.instance}")
     if instance.state not in COUNTED_STATES:
         return Wait(f"the end of instance {instance.id}")
+    if not rental.cloud.rents:
+        return Terminate(rental.id, view.acting(rental.pool), instance, None)
     evict_from, patience_until = _patience(rental, view)
     node = view.node(rental)
     name = None if node is None else node.name
@@ -479,6 +484,15 @@ def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
     until = after(_own_end(rental, view), _patience_seconds(rental))
     if view.snapshot.now >= until:
         return None
+    return _used_still(rental, view, until)
+
+
+def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = None) -> Wait | None:
+    """Which pods, or runs that are to be recorded, the machine still has.
+
+    Nothing but their own end is waited for on a node that is there anyway: only whoever ends it can say that its pods
+    run no more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
+    """
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
         pods = f"{count(len(holding), 'pod')} on its node ({names(bound.pod.name for bound in holding)})"

@@ -468,7 +468,7 @@ def _by_pool_and_budget(
 
 
 def _open_rental(rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> Rental | None:
-    living = [rental for rental in rentals.values() if rental.phase is not RentalPhase.ENDED]
+    living = [rental for rental in rentals.values() if rental.phase is not RentalPhase.ENDED and rental.cloud.rents]
     opened = [rental for rental in living if takes_pods(nodes.of_rental(rental))]
     return max(opened, key=lambda rental: (rental.released is None, rental.released or Instant(0)), default=None)
 

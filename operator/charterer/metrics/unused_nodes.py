@@ -13,6 +13,7 @@ from typing import NamedTuple
 from charterer.domain.budget import Mode
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Job
+from charterer.domain.money import Price
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot, Stop
 from charterer.domain.time import Instant, seconds_between
@@ -65,7 +66,7 @@ class _NodesOfJobs(NamedTuple):
 
 
 def kept_nodes(snapshot: Snapshot, memo: Memo | None = None) -> Mapping[RentalId, tuple[PoolId, KeptBy]]:
-    """The ready nodes that are billed and have no live pod of a run, with their pool and what keeps them."""
+    """The ready nodes that cost money and have no live pod of a run, with their pool and what keeps them."""
     memo = Memo() if memo is None else memo
     with memo.turn():
         nodes = memo(_all_nodes, memo.stable(memo.each(_nodes_of, snapshot.jobs), "nodes"))
@@ -77,7 +78,7 @@ def _unused(rentals: Mapping[RentalId, Rental], nodes: _NodesOfJobs) -> Sequence
     return [
         rental
         for rental in rentals.values()
-        if rental.billed and rental.ready is not None and rental.node not in nodes.living
+        if rental.billed and rental.price > Price(0) and rental.ready is not None and rental.node not in nodes.living
     ]
 
 

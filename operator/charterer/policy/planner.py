@@ -135,8 +135,8 @@ def decide_budget(plan: BudgetPlan) -> None:
         decided.again_at.append(solution.period_end)
 
 
-# Nodes that are paid for whether they are used or not (``spec.price.committed``): they are rented at once, and
-# kept.
+# Nodes that are paid for whether they are used or not (``spec.price.committed``), or are there anyway
+# (``spec.existing``): they are rented at once, and kept.
 #
 # A machine that runs idle costs no more than a reservation that nobody uses, and a job begins on it at once. All
 # limits hold for them too. That they are kept is in ``release_idle``; that jobs use them first is in their price
@@ -152,7 +152,8 @@ def rent_committed(plan: BudgetPlan) -> None:
     for name, pool in plan.snapshot.committed_to(plan.solution.budget).items():
         if pool.committed is None or pool.offering is None or pool.quote is None:
             continue
-        plan.decided.again_at.append(pool.committed.until)
+        if pool.committed.until is not None:
+            plan.decided.again_at.append(pool.committed.until)
         refused = plan.placer.rent_committed(name)
         if refused is not None:
             plan.decided.not_rented[name] = refused

@@ -11,6 +11,7 @@ from typing import Final, Protocol, TypeAlias
 
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
+from charterer.clouds.existing import ExistingNodes
 from charterer.clouds.fake import FakeGroup
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
@@ -18,7 +19,7 @@ from charterer.domain.ids import PoolId
 from charterer.domain.pool import Pool
 from charterer.providers.errors import Transient
 from charterer.providers.guarded import Fleet, Guarded, Guards
-from charterer.providers.karpenter.claims import Objects, ObjectsError
+from charterer.providers.objects import Objects, ObjectsError
 from charterer.providers.provider import Provider
 
 # Telling this cluster's machines from those of others in the same account.
@@ -81,6 +82,12 @@ def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None
             if objects is None:
                 raise ValueError(f"GPUPool {pool.id} is Karpenter's, which needs a cluster")
             return KarpenterCloud(objects)
+        case ExistingNodes():
+            from charterer.providers.existing import ExistingCloud
+
+            if objects is None:
+                raise ValueError(f"GPUPool {pool.id} selects Nodes of the cluster, which it needs")
+            return ExistingCloud(objects)
         case AwsFleet(region=region, assume_role=role) | AwsGroup(region=region, assume_role=role):
             from charterer.providers.aws.cloud import AwsCloud
 

@@ -150,7 +150,10 @@ class _KnownPool:
 
 
 class Fleet:
-    """The pools of all accounts. ``clock``: seconds, as of the event loop. Without limits nothing is kept."""
+    """The pools of all accounts whose nodes are rented. ``clock``: seconds, as of the event loop.
+
+    Without limits nothing is kept.
+    """
 
     def __init__(self, limits: OperatorLimits, clock: Callable[[], float]) -> None:
         self._limits = limits
@@ -159,7 +162,7 @@ class Fleet:
 
     def surveyed(self, account: object, pool: Pool, survey: Survey, began: float) -> None:
         """Take a survey in, which was asked for at ``began``; two may cross."""
-        if self._limits == NO_LIMITS:
+        if self._limits == NO_LIMITS or not pool.cloud.rents:
             return
         known = self._known(account, pool)
         if began >= known.began:
@@ -168,7 +171,7 @@ class Fleet:
 
     def admit(self, account: object, pool: Pool, ask: Ask) -> None:
         """Count what is asked for as under way. OperatorLimitReached, and nothing is counted, where it is too much."""
-        if self._limits == NO_LIMITS:
+        if self._limits == NO_LIMITS or not pool.cloud.rents:
             return
         known = self._known(account, pool)
         self._check(known, ask)
@@ -335,10 +338,12 @@ class Guarded:
         return replace(survey, instances=tuple([item for item, _ in read])) if problems else survey
 
     async def quote(self, pool: Pool) -> Quote:
-        """As the adapter answers. UnusablePrice where it is no price, unless the pool's spec says what a node costs."""
+        """As the adapter answers. UnusablePrice where it is no price, unless the pool's spec says what a node costs, or
+        its nodes are there anyway."""
         quote = await self._read(pool, "quote", self._guards.calls.quote, lambda: self._adapter.quote(pool))
         prices = quote.price, quote.worst
-        if pool.price_override is None and (min(prices) <= Price(0) or max(prices) >= _UNBELIEVABLE):
+        known = pool.price_override is not None or not pool.cloud.rents
+        if not known and (min(prices) <= Price(0) or max(prices) >= _UNBELIEVABLE):
             message = f"{quote.source} says that a node costs {quote.price}, and at most {quote.worst}"
             error = UnusablePrice(pool.id, "quote", "NoPrice", message)
             _log.error("%s", error)

@@ -67,5 +67,5 @@ def test_a_pool_without_a_cloud_is_named() -> None:
     assert (problem.field, problem.reason, problem.message) == (
         "spec",
         "NoCloud",
-        "set exactly one of fake, karpenter, aws, azure, gcp",
+        "set exactly one of fake, karpenter, aws, azure, gcp, existing",
     )

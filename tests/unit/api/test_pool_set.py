@@ -132,7 +132,10 @@ def test_names_that_are_too_long_or_the_same_are_refused_with_the_combination() 
     ("spec", "message"),
     [
         ({"maxNodes": 1}, "GPUPool gpu-a: spec: set exactly one of"),
-        ({"fake": {"endpoint": "http://cloud"}}, "GPUPool gpu-a: spec.maxNodes: Field required"),
+        (
+            {"fake": {"endpoint": "http://cloud"}},
+            "GPUPool gpu-a: spec.maxNodes: say how many nodes may be rented at a time (maxNodes)",
+        ),
         ({"fake": {"endpoint": "ftp://cloud"}, "maxNodes": 1}, "GPUPool gpu-a: spec.fake.endpoint: "),
         ({"fake": {}, "aws": {"region": "us-east-1"}, "maxNodes": 1}, "GPUPool gpu-a: spec.fake.endpoint: Field"),
     ],

@@ -44,7 +44,7 @@ REPORTING = ("controller/status", "controller/learning")
 """Where words are chosen as plain strings: for conditions and Events."""
 NO_REASONS = frozenset(
     [kind.kind for kind in KINDS]
-    + ["Adopt", "Allocate", "Cool", "Finish", "MarkEnded", "MarkReady", "Recall", "RecordOffer", "RecordRun"]
+    + ["Node", "Adopt", "Allocate", "Cool", "Finish", "MarkEnded", "MarkReady", "Recall", "RecordOffer", "RecordRun"]
     + ["Conflict", "Observe", "OpenPeriod", "Release", "Rent", "Run", "True", "False"]
 )
 """Words there that are no reasons: kinds, actions of Events, codes of API errors, ``Run<outcome>``, statuses."""

@@ -13,7 +13,7 @@ from charterer.app.leader import ClusterObjects
 from charterer.cluster import errors
 from charterer.cluster.client import Client, Listing, RawObject
 from charterer.domain.time import Instant
-from charterer.providers.karpenter.claims import CallFailure, ObjectsError
+from charterer.providers.objects import CallFailure, ObjectsError
 from tests.virtual_time import run_in_virtual_time
 
 

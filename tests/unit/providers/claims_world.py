@@ -12,8 +12,9 @@ from charterer.domain.order import Ask, Order, Reply
 from charterer.domain.pool import Pool, Survey
 from charterer.domain.time import Instant, after, format_instant
 from charterer.providers.errors import ProviderError
-from charterer.providers.karpenter.claims import CLAIMS, CallFailure, Json, Listed, ObjectsError
+from charterer.providers.karpenter.claims import CLAIMS
 from charterer.providers.karpenter.provider import KarpenterCloud
+from charterer.providers.objects import CallFailure, Json, Listed, ObjectsError
 from tests import factory as make
 
 EVENTS = "/apis/events.k8s.io/v1/events"

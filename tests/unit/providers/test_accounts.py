@@ -13,7 +13,7 @@ from charterer.clouds.fake import FakeGroup
 from charterer.domain.ids import PoolId
 from charterer.providers.accounts import Accounts, OwnCluster, adapter_for
 from charterer.providers.errors import Transient
-from charterer.providers.karpenter.claims import CallFailure, Objects, ObjectsError
+from charterer.providers.objects import CallFailure, Objects, ObjectsError
 from tests import factory as make
 from tests.unit.providers.slow_cloud import SlowCloud
 from tests.virtual_time import run_in_virtual_time

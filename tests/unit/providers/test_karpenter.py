@@ -21,7 +21,8 @@ from charterer.providers.errors import (
     NotFoundInCloud,
     WouldTerminate,
 )
-from charterer.providers.karpenter.claims import CallFailure, Claim
+from charterer.providers.karpenter.claims import Claim
+from charterer.providers.objects import CallFailure
 from charterer.providers.provider import Drained
 from tests import factory as make
 from tests.unit.providers.claims_world import CLASSES, CLOUD, World

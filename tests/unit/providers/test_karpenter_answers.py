@@ -14,8 +14,8 @@ from charterer.domain.order import RefusalKind, Scope
 from charterer.domain.pool import CapacityType
 from charterer.providers.errors import CloudUnreachable, InvalidRequest, UnknownCode
 from charterer.providers.karpenter import provider
-from charterer.providers.karpenter.claims import CallFailure
 from charterer.providers.karpenter.provider import METRIC
+from charterer.providers.objects import CallFailure
 from tests import factory as make
 from tests.unit.providers.claims_world import CLASSES, CLOUD, NODES, World
 

@@ -65,12 +65,11 @@ LabelKey = Annotated[str, AfterValidator(_label_key), Field(max_length=317, json
 """The key of a label, with or without a prefix."""
 LabelValue = Annotated[str, AfterValidator(_label_value), Field(max_length=63, json_schema_extra={"pattern": _VALUE})]
 """The value of a label; it may be empty."""
-Labels = Annotated[
-    dict[str, Annotated[str, Field(max_length=63, json_schema_extra={"pattern": _VALUE})]],
-    Field(max_length=32),
-    AfterValidator(_label_map),
-]
+_LabelValues = dict[str, Annotated[str, Field(max_length=63, json_schema_extra={"pattern": _VALUE})]]
+Labels = Annotated[_LabelValues, Field(max_length=32), AfterValidator(_label_map)]
 """Labels with their values."""
+SomeLabels = Annotated[_LabelValues, Field(min_length=1, max_length=32), AfterValidator(_label_map)]
+"""Labels with their values, one at least."""
 
 
 # How many bytes a value takes in the API server's store, and texts cut to a number of bytes.

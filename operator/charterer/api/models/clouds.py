@@ -7,12 +7,27 @@ from typing import Annotated, Final, Self
 from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
-from charterer.api.models.base import ATOMIC, Absent, ApiModel, Json, Mirror, Named, PartOf, Rule, joined, ruled
+from charterer.api.models.base import (
+    ATOMIC,
+    Absent,
+    ApiModel,
+    Json,
+    Mirror,
+    Named,
+    ObjectName,
+    PartOf,
+    Rule,
+    SomeLabels,
+    joined,
+    ruled,
+)
 from charterer.clouds.aws import AwsFleet, AwsGroup
 from charterer.clouds.azure import AzureNodePool, AzureScaleSet
+from charterer.clouds.existing import ExistingNodes
 from charterer.clouds.fake import FakeGroup
 from charterer.clouds.gcp import GcpGroup, GcpTemplate
 from charterer.clouds.karpenter import NodeClaims
+from charterer.domain.ids import BudgetId
 from charterer.domain.node_demands import NodeTaint, TaintEffect
 from charterer.domain.pool import Cloud
 
@@ -313,6 +328,43 @@ class KarpenterNodes(Mirror[NodeClaims]):
         return cls.copy_of(claims, node_class_ref=of)
 
 
+# Nodes that are in the cluster anyway.
+
+
+class OwnNodes(ApiModel):
+    """Nodes that are in the cluster anyway, such as your own. Charterer runs jobs on them, and neither rents nor ends,
+    cordons, taints or empties them."""
+
+    model_config = ruled(
+        Rule(
+            "has(self.gpuType) == has(self.gpusPerNode)",
+            "set both gpuType and gpusPerNode, or neither",
+        )
+    )
+
+    node_selector: SomeLabels
+    """Labels of the Nodes, such as {example.com/gpus: own}. A Node has to have all of them. Those that NVIDIA's feature
+    discovery or AMD's node labeller writes may be among them."""
+    budget: ObjectName
+    """Name of the GPUBudget whose jobs run there. No other budget's jobs do."""
+    gpu_type: _LabelValue | None = None
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: as the Nodes say.
+    Nodes with other GPUs take no part."""
+    gpus_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
+    """Number of GPUs of one node. Absent: as the Nodes say. Nodes with another number take no part."""
+
+    def to_domain(self) -> ExistingNodes:
+        """The nodes."""
+        selector = tuple(sorted(self.node_selector.items()))
+        return ExistingNodes(selector, BudgetId(self.budget), self.gpu_type or "", self.gpus_per_node or 0)
+
+    @classmethod
+    def from_domain(cls, nodes: ExistingNodes) -> Self:
+        """The field of a spec that says so."""
+        declared = {"gpu_type": nodes.gpu_type, "gpus_per_node": nodes.gpus} if nodes.gpus else {}
+        return cls(node_selector=dict(nodes.selector), budget=nodes.budget, **declared)
+
+
 # Which cloud a pool's nodes come from: a field for each, of which exactly one is set.
 
 
@@ -338,12 +390,14 @@ class CloudChoice(ApiModel):
     """Nodes of Azure."""
     gcp: GcpNodes | None = None
     """Nodes of Google Cloud."""
+    existing: OwnNodes | None = None
+    """Nodes that are in the cluster anyway, such as your own."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
         """The cloud that is set; InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
-            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() | AzureNodes() | GcpNodes() as group]:
+            case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() | AzureNodes() | GcpNodes() | OwnNodes() as group]:
                 return group.to_domain()
             case _:
                 message = f"set exactly one of {', '.join(CLOUD_FIELDS)}"
@@ -371,6 +425,9 @@ def cloud_fields(cloud: Cloud) -> Json:
         case GcpGroup() | GcpTemplate():
             made = GcpNodes.from_domain(cloud)
             return {"gcp": made.model_dump(mode="json", by_alias=True, exclude_none=True)}
+        case ExistingNodes():
+            own = OwnNodes.from_domain(cloud)
+            return {"existing": own.model_dump(mode="json", by_alias=True, exclude_none=True)}
         case _:
             raise TypeError(f"no spec is known for {cloud}")
 

@@ -43,6 +43,7 @@ from charterer.api.models.machine_state import (
 )
 from charterer.api.models.widths import CUT_ONCE, RESOURCE_ONCE, SHARED_ONCE, GpuResource, PartitionSpec, PoolSharing
 from charterer.api.names import ANNOTATION_CONFIRMED_PRICE, FINALIZER_IN_USE, GPU_RESOURCE, GROUP
+from charterer.clouds.existing import ExistingNodes
 from charterer.domain.ids import PoolId
 from charterer.domain.money import Price
 from charterer.domain.node_demands import NO_TRAITS, NodeTaint, NodeTraits, TaintEffect
@@ -172,11 +173,15 @@ class PoolPrice(ApiModel):
         return int(Decimal((self.adjustment or "0%").removesuffix("%")) * 100)
 
 
+MOST_NODES: Final = 10_000
+_MAX_NODES_NEEDED: Final = "say how many nodes may be rented at a time (maxNodes)"
+
+
 class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
 
     APART = frozenset(
-        (*CLOUD_FIELDS, "partition", "sharing", "price", "resources", "start_seconds", "cooldown_seconds")
+        (*CLOUD_FIELDS, "partition", "sharing", "price", "resources", "max_nodes", "start_seconds", "cooldown_seconds")
     )
 
     model_config = ruled(
@@ -191,11 +196,18 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
             f"self.resource == '{GPU_RESOURCE}' || (!has(self.partition) && !has(self.sharing))",
             f"partition and sharing are for {GPU_RESOURCE}: leave them out, or resource",
         ),
+        Rule("has(self.maxNodes) || has(self.existing)", _MAX_NODES_NEEDED, ".maxNodes"),
+        Rule(
+            "!has(self.existing) || (self.capacityType == 'OnDemand' && (!has(self.price) || has(self.price.hourly) && "
+            "!has(self.price.committed)))",
+            "nodes that are there anyway (existing) are not sold: leave capacityType out, and of price all but hourly, "
+            "which is what one costs an hour, used or not",
+        ),
     )
 
-    max_nodes: Annotated[int, Field(ge=0, le=10_000)]
+    max_nodes: Annotated[int, Field(ge=0, le=MOST_NODES)] | None = None
     """Maximum number of nodes that may be rented at a time. 0 pauses the pool: nothing more is rented, and what is
-    rented goes on until no job uses it."""
+    rented goes on until no job uses it. Absent: all that are there; only with existing."""
     capacity_type: Annotated[
         CapacityType,
         Field(
@@ -238,7 +250,12 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
 
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
         """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
-        price = self.price or PoolPrice()
+        price, cloud = self.price or PoolPrice(), self.cloud_of(meta)
+        if self.max_nodes is None and cloud.rents:
+            raise meta.invalid("spec.maxNodes", "InvalidSpec", _MAX_NODES_NEEDED)
+        committed = None if price.committed is None else price.committed.to_domain()
+        if isinstance(cloud, ExistingNodes):
+            committed = Commitment(None, cloud.budget)
         statistics = recorded_statistics(record.machine_state)
         return joined(
             Pool,
@@ -246,14 +263,15 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
             self,
             record,
             id=PoolId(meta.name),
-            cloud=self.cloud_of(meta),
-            start_seconds=float(self.start_seconds),
+            cloud=cloud,
+            max_nodes=MOST_NODES if self.max_nodes is None else self.max_nodes,
+            start_seconds=float(self.start_seconds) if cloud.rents else 0.0,
             cooldown_seconds=float(self.cooldown_seconds),
-            price_override=price.hourly,
+            price_override=Price(0) if price.hourly is None and not cloud.rents else price.hourly,
             guarded=FINALIZER_IN_USE in meta.finalizers,
             price_adjustment=price.basis_points,
             price_adjusted_until=price.adjustment_until,
-            committed=None if price.committed is None else price.committed.to_domain(),
+            committed=committed,
             labels=dict(meta.labels),
             confirmed_price=_confirmed_price(meta),
             lifetimes=statistics.known_lifetimes,
@@ -426,9 +444,10 @@ class GPUPoolView(ApiModel):
     """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
     Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed;
-    SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
-    rented; Preflight: what would fail once nodes are rented; Stalled while the object cannot be read."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; SpeedGuessed
+    where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are rented;
+    NodesTakePart: whether all Nodes do that spec.existing selects; Preflight: what would fail once nodes are rented;
+    Stalled while the object cannot be read."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

@@ -44,8 +44,13 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "If False: raise `spec.amount` or `spec.hardLimit`; the message says by how much it is short.",
     ),
     ConditionType.COMMITMENT_KEPT: Meaning(
-        "All nodes of a committed pool are rented, and kept until the commitment ends. Absent: the pool has none.",
+        "All nodes of a committed pool are rented, and kept until the commitment ends; or all nodes that are there "
+        "anyway are held for their budget. Absent: the pool has none.",
         "If False: do what the message says (docs/capacity/commitments.md).",
+    ),
+    ConditionType.NODES_TAKE_PART: Meaning(
+        "All Nodes that `spec.existing` selects take part. Absent: the pool's nodes are rented.",
+        "If False: do what the message says (docs/capacity/own-nodes.md).",
     ),
     ConditionType.STOPPED: Meaning(
         "A person has stopped the operator: nothing is rented, and with the reason `Drained` all nodes are ended.",
@@ -154,20 +159,44 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Raise `spec.hardLimit`.",
     ),
     "Kept": Meaning("All nodes of the commitment are rented and kept."),
+    "AllTakePart": Meaning("All Nodes that the pool selects can be used."),
+    "NoNode": Meaning(
+        "`spec.existing.nodeSelector` selects no Node.",
+        "Label Nodes so, or make the pool anew with the labels that they have.",
+    ),
+    "NodeCordoned": Meaning("A Node that the pool selects is cordoned.", "`kubectl uncordon` lets it take part again."),
+    "NodeNotReady": Meaning(
+        "A Node that the pool selects is not ready, or is being deleted.",
+        "Look at its kubelet. If pods of jobs stay there because its machine is off: delete the Node, or give it the "
+        "taint `node.kubernetes.io/out-of-service`.",
+    ),
+    "OtherGpus": Meaning(
+        "A Node that the pool selects has other GPUs than the pool's nodes, or fewer that can be used.",
+        "Give it a GPUPool of its own, by another label, or look at its device plugin.",
+    ),
+    "RentedNode": Meaning(
+        "A Node that the pool selects is rented by another GPUPool, so it takes no part here.",
+        "Select by labels that rented Nodes lack.",
+    ),
+    "TwoPools": Meaning(
+        "A Node is selected by two GPUPools; the older one has it.",
+        "Change `spec.existing.nodeSelector` of one of them, or the Node's labels.",
+    ),
     "NoDataSheet": Meaning(
         "No data sheet of the pool's GPU type is known; its speed is guessed from its price until a run there reports.",
         "Declare a curve of the type in `spec.curves` of the SpeedupProfile, or let a job run there.",
     ),
     "NoSuchBudget": Meaning(
-        "The GPUBudget that is to pay for a commitment does not exist, so nothing is rented in the pool.",
-        "Correct `spec.price.committed.budget`, or create that GPUBudget.",
+        "The GPUBudget that is to pay for a commitment, or to have nodes that are there anyway, does not exist, so no "
+        "job runs in the pool.",
+        "Correct `spec.price.committed.budget` or `spec.existing.budget`, or create that GPUBudget.",
     ),
     "NotSelected": Meaning(
-        "The GPUBudget that is to pay for a commitment may not rent in the pool, so nothing is rented there.",
-        "Label the pool as the budget's `spec.poolSelector` says, or correct `spec.price.committed.budget`.",
+        "The GPUBudget that is to pay for a commitment, or to have nodes that are there anyway, may not use the pool.",
+        "Label the pool as the budget's `spec.poolSelector` says, or correct the field that names the budget.",
     ),
     "OnlyObserved": Meaning(
-        "The GPUBudget that is to pay for a commitment only observes, so nothing is rented for it.",
+        "The GPUBudget that is to pay for a commitment, or to have nodes that are there anyway, only observes.",
         "Set its `spec.mode: Enforce`.",
     ),
     "Draining": Meaning(
@@ -336,7 +365,10 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Even the rank that waits least waits for the others in a large part of each step: the network is the limit.",
         "Raise the batch, accumulate gradients, or let the job use fewer and larger nodes.",
     ),
-    "ZeroAmount": Meaning("The amount is 0, so nothing can be rented.", "Set `spec.amount`."),
+    "ZeroAmount": Meaning(
+        "The amount is 0, so nothing can be rented.",
+        "Set `spec.amount`, or give the budget nodes that are there anyway (`spec.existing` of a GPUPool).",
+    ),
 }
 
 CLOUD_REASONS: Final[Mapping[str, Meaning]] = {

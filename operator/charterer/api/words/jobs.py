@@ -212,7 +212,8 @@ REASONS: Final[Mapping[str, Meaning]] = {
     ),
     ReasonCode.DEMAND: Meaning("A node is rented, because jobs are worth its price."),
     ReasonCode.COMMITTED: Meaning(
-        "A node is rented, because it is paid for whether it is used or not (`spec.price.committed` of the GPUPool)."
+        "A node is rented, because it is paid for whether it is used or not (`spec.price.committed` of the GPUPool); "
+        "or held for a budget, because it is there anyway (`spec.existing`)."
     ),
     ReasonCode.BUDGET_DELETED: Meaning(
         "The budget is being deleted: its nodes are given back.", "Let another budget select the namespace."

@@ -44,7 +44,7 @@ _GRANT = Grant(date(2027, 1, 1), date(2027, 9, 30))
 _BEGINS, _ENDS = parse_instant("2027-01-01T00:00:00Z"), parse_instant("2027-10-01T00:00:00Z")
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
 _ASKED = options.Request(8, 16, ("A100",))
-_FULL = waits.PoolFull(_POOL, 4, False, 12)
+_FULL = waits.PoolFull(_POOL, 4, "spec.maxNodes allows", 12)
 _CHOSEN = options.Chosen(_FOUR, 11_520.0, Money.of(26.0), None, True)
 _FASTER = options.Faster(_EIGHT, 4_080.0, Money.of(8.0), Money.of(7.11), Money.of(3.6))
 _IN_ZONE = Requirement("topology.kubernetes.io/zone", "In", ("us-east-1b",))
@@ -147,7 +147,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
         Wanted(_EIGHT, _FULL),
         Wanted(_EIGHT, waits.RoomAllotted(_FULL, _POOL, 1, None, False, _hourly("40"), _hourly("30"))),
         Wanted(_EIGHT, waits.RoomAllotted(_FULL, _POOL, 3, None, True, _hourly("40"), _hourly("30"))),
-        Wanted(_EIGHT, waits.RoomIsMade(waits.PoolFull(_POOL, 1, True, None), (_JOB,), 2)),
+        Wanted(_EIGHT, waits.RoomIsMade(waits.PoolFull(_POOL, 1, "its group takes", None), (_JOB,), 2)),
     ),
     ReasonCode.POOL_COOLING: (Wanted(_EIGHT, Both(waits.PoolCools(), _LATE)),),
     ReasonCode.RENTAL_UNREADABLE: (Wanted(_EIGHT, waits.RentalUnreadable()),),
@@ -169,7 +169,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
         options.PodsDoNotFit(_POOL, 40, 3, 8, 20, 12),
         options.PoolsTooSmall(_ASKED, _POOL, 4, "A100"),
         Both(options.NothingFits(_ASKED), options.PoolTrouble(_POOL, "")),
-        Both(options.NothingFits(_ASKED), options.PaidByOthers(((_POOL, _BUDGET),))),
+        Both(options.NothingFits(_ASKED), options.PaidByOthers(((_POOL, _BUDGET, "spec.price.committed"),))),
         RunsOn(Both(options.NothingFits(_ASKED), waits.PoolsLeftOut(_BUDGET, _SELECTOR, (_POOL,)))),
     ),
     ReasonCode.NO_BUDGET: (jobs.NoBudgetSelects("research"),),
@@ -211,10 +211,14 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
         jobs.BacksOffForRecord(1),
         jobs.BacksOff(1, _LATER, True, "pod sft-r1-0 exited with 1: CUDA out of memory"),
     ),
-    ReasonCode.IDLE: (nodes.Idle(_NODE), nodes.IdleUntilEnd(_NODE, _LATER)),
+    ReasonCode.IDLE: (
+        nodes.Idle(_NODE),
+        nodes.IdleUntilEnd(_NODE, _LATER),
+        nodes.TakesNoPart(_NODE, "Node gpu-3 is cordoned: kubectl uncordon gpu-3"),
+    ),
     ReasonCode.NOT_NEEDED: (nodes.NotWaitedFor(_NODE), nodes.GangGone(_JOB)),
     ReasonCode.DEMAND: (nodes.JobDemand(_JOB, _EIGHT, Money.of(20.0)), nodes.AnyDemand(Money.of(20.0))),
-    ReasonCode.COMMITTED: (nodes.PaidForAnyway(Money.of(20.0)),),
+    ReasonCode.COMMITTED: (nodes.PaidForAnyway(Money.of(20.0)), nodes.ThereAnyway()),
     ReasonCode.BUDGET_DELETED: (Wanted(_EIGHT, waits.BudgetEnds()), nodes.BudgetGoes(_BUDGET)),
     ReasonCode.CLOCK_BEHIND: (Wanted(_EIGHT, waits.ClockBehind()),),
     ReasonCode.PARENT_UNKNOWN: (

@@ -14,7 +14,7 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.domain.ids import NodeName, PoolId, RentalId
 from charterer.domain.job import Job, RunOutcome
 from charterer.domain.money import Price
-from charterer.domain.node_demands import NO_TRAITS, Amounts, NodeTraits, passes
+from charterer.domain.node_demands import NO_TRAITS, Amounts, NodeTraits, shown_by_all
 from charterer.domain.order import CoolDown, LaunchWay, Scope
 from charterer.domain.pool import CapacityType, Hazard, NodeLifetimes, Offering, Pool, Quote
 from charterer.domain.rental import Rental, RentalPhase
@@ -151,7 +151,7 @@ def seen_traits(
         age = seconds_between(rental.ready, Instant(minute * 60_000_000))
         if rental.phase is not RentalPhase.ENDED and (age >= _SETTLED_SECONDS or rental.id in refused):
             found[rental.pool][_at_most(by_name[rental.node], refused.get(rental.id, ()))] = None
-    return {pool: _common(list(traits)) for pool, traits in found.items()}
+    return {pool: shown_by_all(list(traits)) for pool, traits in found.items()}
 
 
 def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
@@ -161,17 +161,6 @@ def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
     room = dict(traits.room)
     room |= {name: min(limit, room.get(name, limit)) for name, limit in limits}
     return replace(traits, room=tuple(sorted(room.items())))
-
-
-def _common(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
-    """The common traits: labels that all have, every taint that stays, the least of each resource."""
-    labels = set.intersection(*[set(traits.labels) for traits in of_nodes])
-    taints = dict.fromkeys([taint for traits in of_nodes for taint in traits.taints if not passes(taint)])
-    rooms = [dict(traits.room) for traits in of_nodes]
-    names = set.intersection(*[set(room) for room in rooms])
-    room = {name: min(room[name] for room in rooms) for name in names}
-    ordered = sorted(taints, key=lambda taint: (taint.key, taint.value, taint.effect))
-    return NodeTraits(tuple(sorted(labels)), tuple(ordered), tuple(sorted(room.items())))
 
 
 # Hardware and price of a pool's node, and the size of its group: the cloud's last answer, or what was recorded of
@@ -201,7 +190,7 @@ def at_terms_of(pool: Pool, now: Instant) -> Pool:
     """The pool without an adjustment of its price or a commitment that has ended."""
     if pool.price_adjusted_until is not None and now >= pool.price_adjusted_until:
         pool = replace(pool, price_adjustment=0, price_adjusted_until=None)
-    if pool.committed is not None and now >= pool.committed.until:
+    if pool.committed is not None and pool.committed.until is not None and now >= pool.committed.until:
         pool = replace(pool, price_override=None, committed=None)
     return pool
 
@@ -275,6 +264,8 @@ def price_source(pool: Pool, listed: str) -> str:
     """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
     until = pool.price_adjusted_until if pool.committed is None else pool.committed.until
     ends = "" if until is None else f" until {format_minute(until)}"
+    if pool.costs_nothing:
+        return listed
     if pool.price_override is not None:
         return f"spec.price.hourly{ends}"
     return f"{listed}, {pool.price_adjustment / 100:+g}%{ends}" if pool.price_adjustment else listed

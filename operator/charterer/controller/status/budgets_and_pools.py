@@ -57,6 +57,8 @@ from charterer.sentences import count, did_you_mean, names
 
 
 _CENT = Money(10_000)
+_LEFT_OUT_TOLD = 3
+"""Nodes that take no part, or have pods of others, that are told by name."""
 
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
@@ -143,11 +145,9 @@ def rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
 # The conditions of committed pools, and of the budgets that pay for them.
 
 
-_FIELD = "spec.price.committed.budget"
-
-
 def pool_commitment(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> Iterable[Condition]:
-    """Whether all nodes of a committed pool are rented, and who pays; nothing of other pools. ``live``: its nodes."""
+    """Whether all nodes of a committed pool are rented, or held that are there anyway, and who pays; nothing of other
+    pools. ``live``: its nodes."""
     if pool.committed is None or pool.closed_because:
         return
     holds, reason, message = _kept(pool, snapshot, plan, live)
@@ -156,25 +156,48 @@ def pool_commitment(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> It
 
 def _kept(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> tuple[bool, str, str]:
     assert pool.committed is not None
-    name, until = pool.committed.budget, format_minute(pool.committed.until)
-    budget = snapshot.budgets.get(name)
+    name, end, field = pool.committed.budget, pool.committed.until, f"{pool.committed_in}.budget"
+    budget, rented = snapshot.budgets.get(name), "rented" if pool.cloud.rents else "held"
     if budget is None:
         hint = did_you_mean(name, snapshot.budgets)
-        message = f"there is no GPUBudget {name}, so nothing is rented in this pool: create it, or correct {_FIELD}"
+        message = f"there is no GPUBudget {name}, so nothing is {rented} in this pool: create it, or correct {field}"
         message += f"; {hint}" if hint else ""
         return False, "NoSuchBudget", message
     if not budget.pool_selector.matches(pool.labels):
         message = (
             f"GPUBudget {name} does not select this pool (spec.poolSelector: {budget.pool_selector}), so nothing is "
-            f"rented in it: label the pool as that says, or correct {_FIELD}"
+            f"{rented} in it: label the pool as that says, or correct {field}"
         )
         return False, "NotSelected", message
-    there = f"{live} of {count(pool.max_nodes, 'node')} {'is' if live == 1 else 'are'} rented"
+    there = f"{live} of {count(pool.max_nodes, 'node')} {'is' if live == 1 else 'are'} {rented}"
     if budget.mode is Mode.OBSERVE:
         return False, "OnlyObserved", f"GPUBudget {name} only observes (spec.mode), so {there}"
     if (refused := plan.not_rented.get(pool.id)) is not None:
-        return False, refused.value, f"{there}, though all are paid for until {until}"
-    return True, "Kept", f"{there} and kept until {until}, used or not, by GPUBudget {name}"
+        paid = "are there anyway" if end is None else f"are paid for until {format_minute(end)}"
+        return False, refused.value, f"{there}, though all {paid}"
+    until = "" if end is None else f" until {format_minute(end)}"
+    return True, "Kept", f"{there} and kept{until}, used or not, by GPUBudget {name}"
+
+
+def nodes_take_part(pool: Pool, snapshot: Snapshot, live: Sequence[Rental]) -> Iterable[Condition]:
+    """Whether all Nodes take part that a pool of nodes selects which are there anyway, and what pods of others hold."""
+    survey = snapshot.surveys.get(pool.id)
+    if pool.cloud.rents or survey is None or pool.gone:
+        return
+    there, out = survey.offering.group_size or 0, survey.left_out
+    held = [
+        f"{count(node.foreign_gpus, 'GPU')} of Node {node.name}"
+        for rental in live
+        if rental.node is not None and (node := snapshot.nodes.get(rental.node)) is not None and node.foreign_gpus
+    ]
+    told = [f"{there} of {count(there + len(out), 'Node')} {'takes' if there == 1 else 'take'} part"]
+    told += [each.told for each in out[:_LEFT_OUT_TOLD]]
+    told += [f"{len(out) - _LEFT_OUT_TOLD} more take no part"] if len(out) > _LEFT_OUT_TOLD else []
+    told += [f"pods of others hold {names(held, _LEFT_OUT_TOLD)}"] if held else []
+    reason = out[0].why.value if out else "AllTakePart" if there else "NoNode"
+    yield condition(
+        ConditionType.NODES_TAKE_PART, reason == "AllTakePart", reason, "; ".join(told), snapshot.now, pool.generation
+    )
 
 
 def budget_commitments(budget: Budget, verdict: BudgetVerdict | None, snapshot: Snapshot) -> Iterable[Condition]:
@@ -358,7 +381,8 @@ def _budget_state(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | N
         return BudgetState.OBSERVING
     if snapshot.stop is not None:
         return BudgetState.STOPPED
-    if budget.penniless or (verdict is not None and not verdict.feasible) or _hourly_too_low(budget, snapshot):
+    too_small = snapshot.needs_money(budget) or (verdict is not None and not verdict.feasible)
+    if too_small or _hourly_too_low(budget, snapshot):
         return BudgetState.TOO_SMALL
     if verdict is not None and overspent(budget, verdict):
         return BudgetState.OVERSPENT
@@ -413,7 +437,7 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
         return False, "NoPool", lacking.sentence()
     if nowhere := snapshot.pays_nowhere.get(budget.id):
         return False, "NoNamespace", f"{nowhere}: nothing is rented; label a namespace so, or change it"
-    if budget.penniless:
+    if snapshot.needs_money(budget):
         return False, "ZeroAmount", why_penniless(budget)
     if too_low := _hourly_too_low(budget, snapshot):
         return False, "HourlyLimitTooLow", too_low
@@ -557,7 +581,7 @@ def pool_view(
         launches=_launches(pool, snapshot.now),
         next_end=_next_end(pool, snapshot),
         conditions=(
-            *(ready, *held, *pool_commitment(pool, snapshot, plan, len(live))),
+            *(ready, *held, *pool_commitment(pool, snapshot, plan, len(live)), *nodes_take_part(pool, snapshot, live)),
             *speed_guessed(pool, snapshot),
             *preflight(pool, findings, snapshot),
         ),
@@ -628,7 +652,7 @@ def _pool_state(
     if (cooling := pool.cooling(snapshot.now)) is not None:
         whose = "" if cooling.by is None else f"GPUPool {cooling.by} was refused what this pool asks for: "
         return PoolState.COOLING, cooling.kind.value, f"{whose}{cooling.code}: {cooling.message}"
-    if live >= pool.max_nodes:
+    if live >= pool.max_nodes and pool.cloud.rents:
         return PoolState.FULL, "MaxNodesReached", f"{pool.most_nodes} are rented or asked for"
     return PoolState.READY, "Available", ""
 

@@ -41,6 +41,14 @@ class JobDemand(Fact):
 
 
 @dataclass(frozen=True, slots=True)
+class ThereAnyway(Fact):
+    """It is in the cluster anyway, and a pool selects it."""
+
+    def sentence(self) -> str:
+        return "it is there anyway (spec.existing of the GPUPool)"
+
+
+@dataclass(frozen=True, slots=True)
 class PaidForAnyway(Fact):
     """It is paid for whether it is used or not; ``reserved`` is held back for its worst case."""
 
@@ -93,6 +101,17 @@ class TakenBack(Fact):
             return f"GPUs of {self.instance} of {self.rental} {'are' if self.certain else 'may be'} broken{whose}"
         verb = "takes" if self.certain else "may take"
         return f"the cloud {verb} back {self.instance} of {self.rental}{whose}"
+
+
+@dataclass(frozen=True, slots=True)
+class TakesNoPart(Fact):
+    """Its node, which is there anyway, takes no part any more. ``words``: why."""
+
+    rental: RentalId
+    words: str
+
+    def sentence(self) -> str:
+        return f"GPURental {self.rental} is given back: {self.words}"
 
 
 @dataclass(frozen=True, slots=True)

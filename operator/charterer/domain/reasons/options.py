@@ -438,14 +438,12 @@ class PoolTrouble(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PaidByOthers(Fact):
-    """Pools of which another budget pays for all nodes, used or not: by name, who pays."""
+    """Pools of which another budget pays for all nodes, used or not: by name, who pays, and the field that says so."""
 
-    pools: tuple[tuple[PoolId, BudgetId], ...]
+    pools: tuple[tuple[PoolId, BudgetId, str], ...]
 
     def sentence(self) -> str:
-        each = [
-            f"GPUPool {pool} is committed to GPUBudget {budget} (spec.price.committed)" for pool, budget in self.pools
-        ]
+        each = [f"GPUPool {pool} is committed to GPUBudget {budget} ({field})" for pool, budget, field in self.pools]
         return f"{'; '.join(each)}: no other budget's jobs run there"
 
 

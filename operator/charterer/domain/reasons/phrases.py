@@ -44,10 +44,10 @@ def as_variant(variant: str) -> str:
     return f" ({variant})" if variant else ""
 
 
-def all_nodes(nodes: int, by_group: bool) -> str:
-    """The most nodes of a pool, with what sets it: the size of its group, or its maxNodes."""
+def all_nodes(nodes: int, because: str) -> str:
+    """The most nodes of a pool, and ``because`` of what: ``spec.maxNodes allows``."""
     whole = "the only node" if nodes == 1 else f"all {nodes} nodes"
-    return f"{whole} that {'its group takes' if by_group else 'spec.maxNodes allows'}"
+    return f"{whole} that {because}"
 
 
 def of_parent(parent: BudgetId | None) -> str:

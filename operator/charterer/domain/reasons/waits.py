@@ -422,21 +422,21 @@ class NoNodeNow(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolFull(Fact):
-    """A pool has all the ``nodes`` that it may, by the size of its group or its maxNodes.
+    """A pool has all the ``nodes`` that it may, ``because`` of what its group takes, or its spec allows.
 
     ``apart``: GPUs that are free there, but not together; None where there are too few.
     """
 
     pool: PoolId
     nodes: int
-    by_group: bool
+    because: str
     apart: int | None
 
     def sentence(self) -> str:
         apart = ""
         if self.apart is not None:
             apart = f", and its {count(self.apart, 'free GPU')} {is_or_are(self.apart)} spread over too many nodes"
-        return f"{self.pool} has {all_nodes(self.nodes, self.by_group)}{apart}"
+        return f"{self.pool} has {all_nodes(self.nodes, self.because)}{apart}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -317,6 +317,8 @@ def _reason(rental: Rental, end: KnownEnd | None, snapshot: Snapshot) -> Reason:
     survey = snapshot.surveys.get(rental.pool)
     notices = () if survey is None else [notice for notice in survey.notices if notice.instance == rental.instance]
     for notice in notices:
+        if not rental.cloud.rents:
+            return Reason(ReasonCode.IDLE, 0.0, saved, of.TakesNoPart(rental.id, notice.why))
         taken = of.TakenBack(rental.instance, rental.id, notice.certain, notice.why, notice.broken)
         return Reason(ReasonCode.INTERRUPTION, 0.0, saved, taken)
     if rental.phase is RentalPhase.READY and end is not None:

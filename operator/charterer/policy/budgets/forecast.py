@@ -131,11 +131,15 @@ def commitments_of(pools: Iterable[Pool], now: Instant) -> tuple[tuple[float, fl
     """What all nodes of a committed pool cost in dollars a second, and the seconds until its end, for each pool."""
     return tuple(
         [
-            (pool.price_override.dollars_per_second * pool.max_nodes, seconds_between(now, pool.committed.until))
+            (pool.price_override.dollars_per_second * pool.max_nodes, _seconds_until(pool.committed.until, now))
             for pool in pools
             if pool.committed is not None and pool.price_override is not None
         ]
     )
+
+
+def _seconds_until(end: Instant | None, now: Instant) -> float:
+    return inf if end is None else seconds_between(now, end)
 
 
 def allowed_rate(pacing: PacingState) -> float:

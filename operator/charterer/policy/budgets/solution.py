@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, hypot, inf, log, sqrt
 from statistics import geometric_mean
+from typing import Final
 
 from charterer.domain.budget import Balance, Budget
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
@@ -567,6 +568,11 @@ def _pacing_and_calibration(
     return running, calibration, in_period
 
 
+_PLENTY: Final = 1.0
+"""Dollars a second for a budget without money that uses nodes which cost nothing: more than all of them add up to at
+the micro-dollar an hour for each GPU by which options are told apart (``Pool.marginal``)."""
+
+
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     """Solve the budget's θ* for the load of its jobs; where another amount is compared, for that at the real one."""
     snapshot, memo = inputs.snapshot, inputs.memo
@@ -577,9 +583,10 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     meant = replace(budget, amount=snapshot.real_amounts.get(budget.id, budget.amount))
     load = budget_load(groups, snapshot.profiles, inputs.menus[budget.id], meant, pacing.horizon, now, memo)
     demands = load.groups
-    free = pacing.aim - pacing.spent - pacing.still_committed
+    without_money = budget.penniless and not snapshot.needs_money(budget)
+    free = pacing.aim - pacing.spent - pacing.still_committed + (_PLENTY * pacing.horizon if without_money else 0.0)
     needs, out_of_reach = deadline_needs(groups.values(), demands, free, inputs, nodes, budget)
-    allowed = allowed_rate(pacing)
+    allowed = _PLENTY if without_money else allowed_rate(pacing)
     if budget.fixed_rate is None:
         solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)
         needs = beyond_given(needs, demands, solution.rate, inputs, nodes)
@@ -607,7 +614,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         now=now,
         spent=in_period,
         period_end=budget.calendar.bounds(now)[1],
-        allowed=allowed,
+        allowed=0.0 if without_money else allowed,
         planned=planned,
         rate=rate,
         feasible=feasible,

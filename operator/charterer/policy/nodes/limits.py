@@ -341,7 +341,7 @@ def in_words(limits: OperatorLimits) -> str:
 
 
 class OperatorRoom:
-    """The nodes of all pools and their worst prices, beside the limits; renting uses up what is left."""
+    """The rented nodes of all pools and their worst prices, beside the limits; renting uses up what is left."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._limits = snapshot.limits
@@ -350,7 +350,7 @@ class OperatorRoom:
             return
         named = {(acting_pool(rental.pool, snapshot.pools), rental.instance) for rental in snapshot.rentals.values()}
         for rental in snapshot.rentals.values():
-            if rental.phase is not RentalPhase.ENDED:
+            if rental.phase is not RentalPhase.ENDED and rental.cloud.rents:
                 self._add(rental.dearest)
         for name, survey in snapshot.surveys.items():
             for instance in survey.instances:
@@ -367,15 +367,18 @@ class OperatorRoom:
 
     def take(self, pool: Pool) -> None:
         """Count one more node of the pool."""
-        self._add(_worst(pool))
+        if pool.cloud.rents:
+            self._add(_worst(pool))
 
     def allows(self, pool: Pool, more: int) -> bool:
         """Whether that many more nodes of the pool stay within the limits."""
         return self.why_not(pool, more) is None
 
     def why_not(self, pool: Pool, more: int = 1) -> OperatorFact | None:
-        """The limit that forbids that many more nodes of the pool; None when none does."""
+        """The limit that forbids that many more nodes of the pool; None when none does, as for nodes there anyway."""
         limits, worst = self._limits, _worst(pool)
+        if not pool.cloud.rents:
+            return None
         if limits.nodes is not None and self.nodes + more > limits.nodes:
             return OperatorNodesUsed(limits.nodes, self.nodes)
         if limits.hourly is not None and self._micros + more * worst.micros_per_hour > limits.hourly.micros_per_hour:

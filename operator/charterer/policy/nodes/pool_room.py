@@ -87,7 +87,9 @@ def _pool_size(
 
 
 def _allowed(pool: Pool, limits: OperatorLimits) -> int:
-    """The most nodes that the operator's limits allow, were all of them in this pool."""
+    """The most nodes that the operator's limits allow, were all of them in this pool; all that are there anyway."""
+    if not pool.cloud.rents:
+        return pool.max_nodes
     most = pool.max_nodes if limits.nodes is None else min(limits.nodes, pool.max_nodes)
     worst = 0 if pool.quote is None else pool.quote.worst.micros_per_hour
     return most if limits.hourly is None or worst <= 0 else min(most, limits.hourly.micros_per_hour // worst)

@@ -12,6 +12,7 @@ from operator import itemgetter
 from types import MappingProxyType
 
 from charterer.domain.ids import ClassId, PoolId, Rate
+from charterer.domain.money import Price
 from charterer.domain.option import Option
 from charterer.domain.pool import Pool
 from charterer.domain.profile import Profile
@@ -46,7 +47,8 @@ from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable, key_of
 # the options here (``menu``): the price of what nobody can have says nothing of what time is worth.
 #
 # Nodes that are paid for whether they are used or not count with what they are paid with: the time of a job is
-# worth as much beside them.
+# worth as much beside them. Those that cost nothing say nothing of it, and count only where there are no others: then
+# as if a GPU cost a dollar an hour. Any price would do, because no money is spent by it.
 #
 # For the same reason the load that an amount of money was made for is measured with these prices
 # (``usual_dollars``).
@@ -56,6 +58,8 @@ FACTOR = 5.0
 """Dollars paid at most to end a job an hour earlier, as a multiple of an hour of it as asked for."""
 _DEARER = 4.0
 """Multiple of the price of GPUs as fast up to which a pool's price counts: spot nodes cost a quarter or more."""
+_NOTIONAL = 1.0 / 3600.0
+"""Dollars a second of a GPU, where no pool has a price."""
 
 
 def default_ceiling(prices: Mapping[PoolId, float], preferred: int) -> Rate:
@@ -71,6 +75,8 @@ def usual_dollars(options: Sequence[Option], prices: Mapping[PoolId, float]) -> 
     least: dict[PoolId, float] = {}
     for option in options:
         pool = option.pool
+        if pool not in prices:
+            continue
         dollars = prices[pool] * option.takes / option.speed
         if pool not in least or dollars < least[pool]:
             least[pool] = dollars
@@ -78,9 +84,13 @@ def usual_dollars(options: Sequence[Option], prices: Mapping[PoolId, float]) -> 
 
 
 def counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId, float]:
-    """c', dollars a second of a GPU, by pool."""
+    """c', dollars a second of a GPU, by pool whose nodes cost something."""
     asked: dict[PoolId, Option] = {}
-    for option in options:
+    all_options = [*options]
+    paid = [option for option in all_options if option.paid_price > Price(0)]
+    if not paid:
+        return {option.pool: _NOTIONAL for option in all_options}
+    for option in paid:
         other = asked.get(option.pool)
         if other is None or abs(option.gpus - preferred) < abs(other.gpus - preferred):
             asked[option.pool] = option

@@ -17,7 +17,7 @@ from charterer.domain.money import ZERO, Money, Price, total
 from charterer.domain.option import Option
 from charterer.domain.plan import Reason, ReasonCode, Rent
 from charterer.domain.reasons.fact import Fact
-from charterer.domain.reasons.nodes import GangGone, HardLimitNear, JobDemand, PaidForAnyway
+from charterer.domain.reasons.nodes import GangGone, HardLimitNear, JobDemand, PaidForAnyway, ThereAnyway
 from charterer.domain.reasons.waits import OperatorFact
 from charterer.domain.rental import Gang, Rental, gang_pending, has_machine
 from charterer.domain.snapshot import Snapshot
@@ -486,7 +486,8 @@ class Placer:
     def _rent(self, pool: PoolId, reserved: Money, worst: Price, start_seconds: float, gang: Gang | None) -> RentalId:
         rental = self._quota.take(pool)
         self.purse.hold(rental, worst, reserved)
-        why = Reason(ReasonCode.COMMITTED, start_seconds, reserved, PaidForAnyway(reserved))
+        anyway = PaidForAnyway(reserved) if self._snapshot.pools[pool].cloud.rents else ThereAnyway()
+        why = Reason(ReasonCode.COMMITTED, start_seconds, reserved, anyway)
         if self._client is not None:
             job, option = self._client.job, self._client.option
             facts = JobDemand(f"{job.namespace}/{job.name}", option, reserved)

@@ -31,13 +31,9 @@ from charterer.domain.time import Instant, instant, seconds_between
 from charterer.gpu_types.accelerators import gpus_of
 from charterer.providers.errors import (
     Busy,
-    CloudOutcomeUnknown,
-    CloudUnauthorized,
     CloudUnreachable,
     InvalidRequest,
-    NotFoundInCloud,
     ProviderError,
-    Throttled,
     Transient,
     UnknownCode,
     WouldTerminate,
@@ -45,17 +41,15 @@ from charterer.providers.errors import (
 from charterer.providers.karpenter.claims import (
     CAPACITY,
     CLAIMS,
-    CallFailure,
     Claim,
     ClaimStage,
     Hardware,
     NodeClasses,
-    Objects,
-    ObjectsError,
     claim_for,
     claim_name,
     find_hardware,
 )
+from charterer.providers.objects import CallFailure, Objects, ObjectsError, about_pool
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 
 # Why Karpenter did not launch a machine: codes and reasons, each classified once.
@@ -358,12 +352,9 @@ _EVENT_SECONDS: Final = 10.0
 _HARDWARE_SECONDS: Final = 60.0
 """Seconds between two looks for a Node that says what it is, where the pool's spec is all that is known."""
 
-_ERRORS: Final[Mapping[CallFailure, type[ProviderError]]] = {
-    CallFailure.NOT_DONE: CloudUnreachable,
-    CallFailure.UNKNOWN: CloudOutcomeUnknown,
-    CallFailure.FORBIDDEN: CloudUnauthorized,
-    CallFailure.ABSENT: NotFoundInCloud,
-    CallFailure.REFUSED: InvalidRequest,
+_HINTS: Final = {
+    CallFailure.ABSENT: ": is Karpenter installed in this cluster?",
+    CallFailure.FORBIDDEN: " (the chart's value karpenter.enabled grants it)",
 }
 
 
@@ -643,12 +634,4 @@ def _notices(claims: Iterable[Claim]) -> Iterable[Notice]:
 
 
 def _error(pool: Pool, error: ObjectsError) -> ProviderError:
-    kind = _ERRORS.get(error.failure, UnknownCode)
-    message = error.message
-    if error.failure is CallFailure.THROTTLED:
-        return Throttled(pool.id, error.call, error.failure.value, message, error.retry_after)
-    if error.failure is CallFailure.ABSENT:
-        message = f"{message}: is Karpenter installed in this cluster?"
-    if error.failure is CallFailure.FORBIDDEN:
-        message = f"{message} (the chart's value karpenter.enabled grants it)"
-    return kind(pool.id, error.call, error.failure.value, message)
+    return about_pool(pool.id, error, _HINTS)

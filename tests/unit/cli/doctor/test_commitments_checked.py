@@ -19,7 +19,7 @@ def test_a_commitment_that_nobody_pays_or_that_money_does_not_cover_is_a_line_wi
         (
             "GPUPool a100",
             "is committed: there is no GPUBudget reserch",
-            "correct `spec.price.committed.budget`, or create that GPUBudget",
+            "correct `spec.price.committed.budget` or `spec.existing.budget`, or create that GPUBudget",
         ),
         (
             "GPUBudget research",

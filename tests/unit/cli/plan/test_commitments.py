@@ -24,7 +24,7 @@ def test_what_was_used_and_what_a_node_less_or_more_would_change_is_a_line(monke
     charterer = charterer_over(committed_world(), monkeypatch)
     said = " ".join(charterer("plan").stdout.split())
     assert "What was used of commitments this month" in said
-    assert "reserved: $0.00 used (0 GPU-hours), $160.00 not used (80 GPU-hours)" in said
+    assert "reserved: $0.00 used (0 GPU-hours, 0% of all), $160.00 not used (80 GPU-hours)" in said
     assert (
         "a node less would have saved $160.00, and one more cost $160.00 more, by the nodes that are on record" in said
     )

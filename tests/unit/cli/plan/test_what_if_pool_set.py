@@ -57,7 +57,10 @@ def test_a_set_whose_pools_are_known_is_planned_for_at_what_it_says_of_them(monk
     [
         (("group: a100", "group: h100"), "no cloud has been asked about GPUPool more-od of this set yet, so a what-if"),
         (("maxNodes: 4", "maxNode: 4"), "GPUPoolSet more: unknown field spec.template.spec.maxNode: did you mean"),
-        (("maxNodes: 4, ", ""), "GPUPoolSet more: spec: GPUPool more-od: spec.maxNodes: Field required"),
+        (
+            ("maxNodes: 4, ", ""),
+            "GPUPoolSet more: spec: GPUPool more-od: spec.maxNodes: say how many nodes may be rented at a time",
+        ),
     ],
 )
 def test_a_set_that_cannot_be_planned_for_is_refused_with_its_pool_and_field(

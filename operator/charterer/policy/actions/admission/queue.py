@@ -77,9 +77,10 @@ class Commitments:
         classes without a known rate do not count for that: the first of a class with one starts beside them.
         Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
         makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
-        A job that adds nothing to the cost of nodes begins in any case: nobody pays for it.
+        A job that adds nothing to the cost of nodes begins in any case: nobody pays for it. That holds for any job on
+        nodes that are paid for whether they are used or not, or are there anyway.
         """
-        if self._solution.feasible:
+        if self._solution.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True
         expected = self._is_expected(self._solution.key(job))
         if not expected and self._costs_nothing(job, option):
@@ -325,7 +326,7 @@ class Refusals:
         """That the pool may have no more nodes, or that what is free on them is not in one piece."""
         pool = self._plan.snapshot.pools[option.pool]
         free = self._plan.placer.free_nodes(option.pool).ready.gpus
-        return of.PoolFull(pool.id, pool.max_nodes, pool.max_by_group, free if free >= option.takes else None)
+        return of.PoolFull(pool.id, pool.max_nodes, pool.max_because, free if free >= option.takes else None)
 
 
 # Why no pool has what a job asks for.
@@ -341,7 +342,7 @@ def no_option(plan: BudgetPlan, job: Job) -> Reason:
     pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
     paid = tuple(
         [
-            (name, pool.committed.budget)
+            (name, pool.committed.budget, pool.committed_in)
             for name, pool in snapshot.pools.items()
             if pool.committed is not None and name not in pools and budget.pool_selector.matches(pool.labels)
         ]

@@ -322,15 +322,21 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_commitments(pools: Iterable[RawObject], budgets: Iterable[RawObject]) -> Iterable[Finding]:
-    """Committed pools whose nodes are not all rented, and budgets that cannot pay for what they are committed to."""
-    kinds = (("GPUPool", "CommitmentKept", pools), ("GPUBudget", "CommitmentsCovered", budgets))
-    for kind, aspect, raw in kinds:
+    """Committed pools whose nodes are not all rented, budgets that cannot pay for what they are committed to, and Nodes
+    that are there anyway and take no part."""
+    pools = [*pools]
+    kinds = (
+        ("GPUPool", "CommitmentKept", pools, "is committed: "),
+        ("GPUBudget", "CommitmentsCovered", budgets, "is committed: "),
+        ("GPUPool", "NodesTakePart", pools, ""),
+    )
+    for kind, aspect, raw, begins in kinds:
         for item in raw:
             found = condition_of(item, aspect)
             if found is not None and found.get("status") == "False":
                 known = CONDITION_REASONS.get(str(found.get("reason"))) or CONDITION_TYPES[aspect]
                 subject = f"{kind} {item['metadata']['name']}"
-                text = f"is committed: {found.get('message', '')}"
+                text = f"{begins}{found.get('message', '')}"
                 yield Finding("commitments", subject, text, remedy_of(known.remedy, f"{kind.lower()}s"))
 
 
@@ -488,7 +494,7 @@ def _budget(
     budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: NoPoolSelected | None, item: RawObject
 ) -> Iterable[Finding]:
     """Nothing of a budget that only selects namespaces for which older ones pay: that is a finding of all of them."""
-    subject = f"GPUBudget {budget.id}"
+    subject, ready = f"GPUBudget {budget.id}", condition_of(item, "Ready")
     if budget.deleting:
         yield Finding("budgets", subject, "is being deleted, and pays for nothing new", "wait until its rentals end")
     elif not selected:
@@ -498,10 +504,10 @@ def _budget(
     elif lacking is not None:
         remedy = "label a GPUPool as its poolSelector says, or change it"
         yield Finding("budgets", subject, f"can rent nothing: {lacking.sentence()}", remedy)
-    elif not budget.amount.micros:
+    elif not budget.amount.micros and (ready is None or ready.get("status") != "True"):
         text = "has an amount of 0: nothing can be rented" if budget.share is None else why_penniless(budget)
         yield Finding("budgets", subject, text, "set spec.amount")
-    elif paid and (ready := condition_of(item, "Ready")) is not None and ready.get("status") == "False":
+    elif paid and ready is not None and ready.get("status") == "False":
         state = str((item.get("status") or {}).get("state"))
         known = CONDITION_REASONS.get(str(ready.get("reason"))) or BUDGET_STATES.get(state)
         text = f"is {state}: {ready.get('message') or ready.get('reason')}"

@@ -230,15 +230,16 @@ def commitment_blocks(report: PlanReport) -> list[Block]:
 def use_in_words(use: CommitmentUse) -> str:
     """What was used of one commitment, and what a node less or more would have changed."""
     return (
-        f"{use.pool}: {use.used} used ({use.used_gpu_hours:,.0f} GPU-hours), {use.unused} not used "
-        f"({use.unused_gpu_hours:,.0f} GPU-hours); a node less would have {_effect(use.node_less)}, and one more "
+        f"{use.pool}: {use.used} used ({use.used_gpu_hours:,.0f} GPU-hours, {use.part:.0%} of all), {use.unused} not "
+        f"used ({use.unused_gpu_hours:,.0f} GPU-hours); a node less would have {_effect(use.node_less)}, and one more "
         f"{_effect(use.node_more)}, by the nodes that are on record"
     )
 
 
 def commitments_json(budget: Budget, report: PlanReport) -> JsonValue:
     """What was used of each commitment, exactly."""
-    keys = "pool used unused usedGpuHours unusedGpuHours nodeLessSaves=node_less nodeMoreSaves=node_more"
+    keys = "pool used unused usedGpuHours unusedGpuHours partOfGpuHours=part"
+    keys += " nodeLessSaves=node_less nodeMoreSaves=node_more"
     return [copied(use, keys) for use in commitment_uses(budget, report.snapshot)]
 
 
@@ -516,7 +517,7 @@ def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, T
     )
     if (closed := GrantWindow(solution.budget, 0, 0.0, solution.now).closed) is not None:
         return closed.sentence(), Tone.BAD
-    if solution.budget.penniless:
+    if solution.inputs.snapshot.needs_money(solution.budget):
         return f"the amount is 0: nothing can be rented{'; ' if needs else ''}{needs}", Tone.BAD
     if no_pool(solution.budget, solution.inputs.snapshot.pools):
         return "can rent nothing: spec.poolSelector selects no GPUPool", Tone.BAD

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from charterer.clouds.existing import ExistingNodes
 from charterer.clouds.fake import FakeGroup
 from charterer.domain.billing import cost
 from charterer.domain.ids import JobId, NodeName, PoolId, RentalId
@@ -47,7 +48,8 @@ class PoolModel:
     for more gives nothing, and the pool cools down. ``later_stock`` and ``later_quota``: (second, nodes from then on).
     Where the stock of a spot pool falls below what is rented, the cloud takes back the nodes rented last.
     ``learns_waits``: the GPUPool's ``learnWaits``. ``sharing``: how two jobs may use one of its GPUs; None: they may
-    not. ``committed``: who pays ``hourly`` for all of its nodes, used or not, for longer than the simulation.
+    not. ``committed``: who pays ``hourly`` for all of its nodes, used or not, for longer than the simulation; without
+    an end they are there anyway.
     """
 
     name: str
@@ -84,7 +86,9 @@ class PoolModel:
 
     @property
     def cloud(self) -> Cloud:
-        """The group that the GPUPool names."""
+        """The group that the GPUPool names, or the label of nodes that are there anyway."""
+        if self.committed is not None and self.committed.until is None:
+            return ExistingNodes((("simulated", self.name),), self.committed.budget)
         return FakeGroup("simulated", self.name)
 
     def pool(self, now: Instant) -> Pool:

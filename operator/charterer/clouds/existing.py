@@ -1,0 +1,61 @@
+"""Nodes that are in the cluster anyway."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+from charterer.domain.ids import BudgetId
+from charterer.domain.node_demands import place_labels
+from charterer.domain.order import LaunchWay
+from charterer.domain.pool import CapacityType, Cloud, Offering
+
+
+@dataclass(frozen=True, slots=True)
+class ExistingNodes(Cloud):
+    """The Nodes that have all labels of ``selector``, for the jobs of ``budget``. Nobody launches or ends them.
+
+    ``gpu_type`` is empty and ``gpus`` 0 where nobody declared them: then the Nodes say it.
+    """
+
+    selector: tuple[tuple[str, str], ...]
+    budget: BudgetId
+    gpu_type: str = ""
+    gpus: int = 0
+
+    @property
+    def vendor(self) -> str:
+        """Whoever has put them there."""
+        return "existing"
+
+    @property
+    def account(self) -> str:
+        """The operator's own cluster."""
+        return ""
+
+    @property
+    def identity(self) -> Hashable:
+        """The same labels."""
+        return self.vendor, frozenset(self.selector)
+
+    @property
+    def rents(self) -> bool:
+        """They are there anyway."""
+        return False
+
+    @property
+    def selected_by(self) -> str:
+        """The labels as ``kubectl -l`` takes them."""
+        return ",".join([f"{key}={value}" for key, value in self.selector])
+
+    def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
+        """The labels by which they are selected."""
+        return dict(self.selector)
+
+    def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
+        """The zones that they name, if they name any."""
+        return place_labels(offering.zone.split(","), "") if offering.zone else {}
+
+    def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
+        """None."""
+        return ()
