@@ -43,8 +43,7 @@ more even than a team, hence 2."""
 SPREAD_JOBS = 30.0
 """Weight, in jobs, of the prior spread against that of all classes, and of the spread of all classes against that of
 one class. A sample's variance is off by the factor √((kurtosis − 1) / n), which at such coefficients (lognormal:
-kurtosis
-100 and more) takes a hundred jobs to become 1. Most samples of a dozen miss the few dear jobs that make the
+kurtosis 100 and more) takes a hundred jobs to become 1. Most samples of a dozen miss the few dear jobs that make the
 variance."""
 _OVERHEAD_PRIOR_SECONDS = 3 * 3600.0
 """The prior of the overhead: seconds of the budget's even spending, or of its dearest node if that costs more, that are

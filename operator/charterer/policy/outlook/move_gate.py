@@ -91,8 +91,10 @@ class MoveGate:
         self._quiet = quiet_until(budget.moves.quiet_hours, budget.time_zone, self._now)
 
     def allows(self, holds: Iterable[Hold | None]) -> bool:
-        """Whether nothing holds any of the jobs that move together. If something does, the plan is made again when it
-        ends."""
+        """Whether nothing holds any of the jobs that move together.
+
+        If something does, the plan is made again when it ends.
+        """
         held = [hold for hold in holds if hold is not None]
         for hold in held:
             self.look_again(hold)
@@ -126,8 +128,10 @@ class MoveGate:
         return Hold(MoveLimit.MOVES_A_DAY, often, until)
 
     def held(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
-        """Why the job does not move to that option now; None if it may. ``to``: its time and cost there, at the
-        worst."""
+        """Why the job does not move to that option now; None if it may.
+
+        ``to``: its time and cost there, at the worst.
+        """
         return (
             self.withdrawn(job, to.option)
             or self._above_max_cost(job, to)

@@ -196,8 +196,10 @@ class FragmentWaits:
                 self._count_on(waiter.job, wait)
 
     def _node_wait(self, waiter: _Waiter, saved: float) -> _NodeWait | None:
-        """The wait for the whole node that is left next; None if the job may not wait for it. ``saved``: seconds of a
-        start."""
+        """The wait for the whole node that is left next; None if the job may not wait for it.
+
+        ``saved``: seconds of a start.
+        """
         ends = self._node_ends(waiter.option.pool)
         bill = self._snapshot.pools[waiter.option.pool].dollars_per_second * saved
         most = saved + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
@@ -324,8 +326,10 @@ class FragmentWaits:
 
 
 class Outlook:
-    """What options mean for one budget's jobs, with the nodes as the plan has left them so far. Asking changes
-    nothing."""
+    """What options mean for one budget's jobs, with the nodes as the plan has left them so far.
+
+    Asking changes nothing.
+    """
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
         self.waits = FragmentWaits(solution, placer)
@@ -337,8 +341,10 @@ class Outlook:
     # --- one option ---------------------------------------------------------------------------------------------------
 
     def with_launch_delay(self, job: Job, projection: Projection, worth: float) -> Projection:
-        """The projection with the wait for nodes that the cloud gives late. The wait adds time and no dollars of a
-        bill."""
+        """The projection with the wait for nodes that the cloud gives late.
+
+        The wait adds time and no dollars of a bill.
+        """
         wait = self._placer.launch_delay(job, projection.option)
         return (
             replace(projection, seconds=projection.seconds + wait, total_cost=projection.total_cost + worth * wait)
@@ -444,8 +450,10 @@ class Outlook:
         return [there, *(option for option in options if option is not there)]
 
     def _preferred_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
-        """The options. Among those that equal the first one, the one that the template prefers (node affinity) comes
-        first."""
+        """The options.
+
+        Among those that equal the first one, the one that the template prefers (node affinity) comes first.
+        """
         if not job.demands.preferred:
             return options
         first, nodes = options[0], self._solution.inputs.offers.nodes
@@ -492,7 +500,9 @@ class Outlook:
         return cooling is not None and self._placer.wait_is_measured(job, best)
 
     def _to_come(self, job: Job, option: Option, worth: float) -> float:
-        """Dollars, time included, until all nodes of the option are ready. ``worth``: dollars that a second is
-        worth."""
+        """Dollars, time included, until all nodes of the option are ready.
+
+        ``worth``: dollars that a second is worth.
+        """
         seconds, dollars = self._placer.start_up_left(job, option)
         return worth * (self._placer.launch_delay(job, option) + seconds) + dollars
