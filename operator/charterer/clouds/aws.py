@@ -57,8 +57,7 @@ QUOTAS: Final = (
 
 
 def quota_family(instance_type: str, sold: str) -> str:
-    """The name of the types that one quota counts together: its ``group``, or the part before the dot if none is
-    known."""
+    """The name of the types that one quota counts together: its ``group``; without one the part before the dot."""
     groups = (quota.group for quota in QUOTAS if quota.counts(instance_type, sold))
     return next(groups, instance_type.split(".")[0])
 

@@ -61,8 +61,7 @@ class _AzureNodes(Cloud):
         return [of_azure(offering.instance_type, sold, zone, self.location, self.subscription) for zone in zones]
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """The place labels of the cloud controller and of the disk driver, whose label is empty if there are no
-        zones."""
+        """The place labels of the cloud controller and of the disk driver; the latter is empty without zones."""
         if offering.zone == self.location:
             return {**place_labels(_FAULT_DOMAINS, self.location), _DISK_ZONE: ("",)}
         return place_labels(offering.zone.split(","), self.location, _DISK_ZONE)

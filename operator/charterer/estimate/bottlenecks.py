@@ -90,8 +90,7 @@ class NodeHistory:
             self._steps.popitem(last=False)
 
     def slowdown(self, step: Step, rental: RentalId) -> float | None:
-        """The ratio of the node's time for the step to that of other nodes; None if the node is not slow, or not
-        known."""
+        """The ratio of the node's time for the step to that of other nodes; None if it is not slow or not known."""
         nodes = self._steps.get(step, OrderedDict())
         own, others = nodes.get(rental), [seconds for name, seconds in nodes.items() if name != rental]
         if own is None or len(others) < LEAST_NODES:
@@ -266,8 +265,7 @@ class RunReports:
         return tuple([bottleneck for bottleneck in found if bottleneck is not None])
 
     def single_pod(self) -> PersistentExcess | None:
-        """The computing seconds of a run of one pod; None before there are enough values, or if the run has more
-        pods."""
+        """The computing seconds of a run of one pod; None with too few values, or with more pods."""
         pod = self._pods.get(0) if self.pods == 1 else None
         return pod.compute if pod is not None and pod.compute.full else None
 

@@ -37,8 +37,7 @@ REPORT_SCATTER = 0.05
 SCATTER_REPORTS = 4.0
 """Number of reports that ``REPORT_SCATTER`` counts as."""
 OUTLIER_SCATTERS = 4.0
-"""Greatest distance of a report in standard deviations; one farther off counts as being there: a stall teaches
-little."""
+"""Greatest distance of a report in standard deviations. One farther off counts as being there."""
 CELL_RANGE = log(2.0) / 2.0
 """Difference of log batch at which the correlation is 1/e: kernels have sizes that are powers of two, and halfway to
 the next power little is left in common. In tables measured on T4 and A100, 1/e lies between ratios of 1.25 and 1.35."""

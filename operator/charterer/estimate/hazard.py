@@ -11,8 +11,7 @@ from charterer.domain.pool import BAND_ENDS, CapacityType, EndedNode, Hazard, No
 from charterer.domain.time import Instant, seconds_between
 
 LONGEST_HOURS: Final = 24.0
-"""Longest part of a node's life, in hours, over which the mean rate is taken: no job expects a spot node to live
-longer."""
+"""Longest part of a node's life, in hours, over which the mean rate is taken: no job expects a spot node for longer."""
 TOGETHER_SECONDS: Final = 300.0
 """Seconds within which deaths in one pool are one event. Half of all pairs of Google's machines that started together
 died within it, and a tenth of pairs whose lifetimes were shuffled."""

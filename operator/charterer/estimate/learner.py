@@ -1,5 +1,4 @@
-"""The learner: it takes reports of all classes and says what is known of each. Mutable, deterministic, without a
-clock."""
+"""The learner takes reports of all classes and says what is known of each. Mutable, deterministic, without a clock."""
 
 from __future__ import annotations
 
@@ -206,8 +205,7 @@ PRIOR_GROWN = 1.1
 PROBED_REPORTS = 4
 """Reports after which a width is no longer probed: a trainer may round to other sizes than the advised ones."""
 BATCH_OPTIMISM = 1.0
-"""Standard deviations of optimism. With fewer a better batch size may never be tried, with more too many bad ones
-are."""
+"""Standard deviations of optimism. With fewer a better batch size may never be tried; with more, too many bad ones."""
 
 
 class Learner:
@@ -415,8 +413,7 @@ class Learner:
     def _prior(
         self, class_id: ClassId, gpu_type: str
     ) -> tuple[tuple[Normal, ...], Misfit, Mapping[Unknown, LinearPrior]]:
-        """The priors of the unknowns, of the misfit and of sums, from other classes and from the class's other GPU
-        types."""
+        """The priors of the unknowns, of the misfit and of sums, from other classes and from its other GPU types."""
         others = self._others(class_id)
         best = ((state.class_id, state.best) for state in others)
         known_best = ((name, times.fit) for name, times in best if times is not None and times.fit is not None)

@@ -82,8 +82,7 @@ SYNCS: Final = (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLink:
-    """What a class's reports say of the links of a GPU type: for each unknown, log seconds per parameter with
-    variance."""
+    """What a class's reports say of the links of a GPU type: for each unknown, log seconds per parameter."""
 
     per_parameter: Mapping[Unknown, Normal]
 

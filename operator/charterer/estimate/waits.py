@@ -11,13 +11,11 @@ from charterer.domain.pool import SLOTS, STARTS_ASSUMED, ExpectedWait, LaunchHis
 from charterer.domain.time import Instant, moment, seconds_between
 
 HALF_LIFE_SECONDS: Final = 28 * 86_400.0
-"""Seconds after which evidence counts half: four weeks, so that an hour of the week is seen a few times before it
-fades."""
+"""Seconds after which evidence counts half: four weeks, so that an hour of the week is seen a few times."""
 TRUSTED_HOURS: Final = 5.0
 """Hours with a node that every pool is assumed to have had: until it refuses, no more than its start is expected."""
 SHRINKAGE: Final = 2.0
-"""Weight, in hours, of what is known of similar hours against what was seen of one: two weeks of the same hour
-decide."""
+"""Weight in hours of what is known of similar hours against what was seen of one: two weeks of it decide."""
 LONGEST_SECONDS: Final = SLOTS * 3600.0
 """The longest wait that is expected: a week."""
 MEASURED_HOURS: Final = 3.0
@@ -158,8 +156,7 @@ def availability(launches: LaunchHistory, now: Instant) -> float:
 
 @dataclass(frozen=True, slots=True)
 class _Week:
-    """For each hour of the week, the chance that a node is available, its standard deviation, and the hours seen like
-    it."""
+    """For each hour of the week, the chance of a node, its standard deviation, and the hours seen like it."""
 
     available: tuple[float, ...]
     deviation: tuple[float, ...]

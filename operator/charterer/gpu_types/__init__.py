@@ -53,8 +53,7 @@ def data_sheet(gpu_type: str) -> Model | None:
 
 
 def relative_speeds(gpu_types: Iterable[str]) -> Mapping[str, RelativeSpeed]:
-    """The speeds of the types that are in the table, relative to the type among them that is expected to be the
-    fastest."""
+    """The speeds of types in the table, relative to the type among them that is expected to be the fastest."""
     known = {gpu_type: sheet for gpu_type in gpu_types if (sheet := data_sheet(gpu_type)) is not None}
     if not known:
         return {}
@@ -135,8 +134,7 @@ def is_shared(profile: str) -> bool:
 
 
 def slices_of(gpu_type: str, profile: str) -> int:
-    """Number of slices of the profile in a GPU of this type, or of places of jobs that share it; 0 if it cannot be cut
-    so."""
+    """Number of slices of the profile in a GPU of this type, or of places of sharing jobs; 0 if it cannot be cut so."""
     layouts = mig_layouts(gpu_type)
     if is_shared(profile):
         return sharers(profile)

@@ -175,8 +175,7 @@ def part_of_a_gpu(size: str, what: str) -> str:
 
 
 def counted_otherwise(size: str, listed: int, known: int | None) -> str:
-    """A sentence if a cloud lists another number of GPUs for a size than the table; empty if they agree or it has
-    none."""
+    """A sentence if a cloud lists another number of GPUs for a size than the table; empty if they agree."""
     if known is None or listed == known:
         return ""
     return (

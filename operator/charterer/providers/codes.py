@@ -154,8 +154,7 @@ def error_of_code(
 Known: TypeAlias = tuple[LaunchError, Code | None]
 """An error with the meaning of its code; None if the adapter does not know the code."""
 OrderOfKinds: TypeAlias = Sequence[tuple[RefusalKind, tuple[CodeMeaning | None, ...]]]
-"""Kinds of refusals with the meanings that they stand for, the most specific kind first. None stands for unknown
-codes."""
+"""Kinds of refusals with their meanings, the most specific kind first. None stands for unknown codes."""
 
 
 def one_refusal(

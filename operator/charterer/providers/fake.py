@@ -213,8 +213,7 @@ class _AnswerLost(Exception):
 
 
 async def _never_resend(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """Keep aiohttp from repeating a PUT or DELETE after the connection broke: it does not repeat after an exception of
-    ours."""
+    """Keep aiohttp from repeating a PUT or DELETE after the connection broke, by an exception of ours."""
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
@@ -323,8 +322,7 @@ class FakeCloud:
         """Do nothing: machines of the fake cloud never end themselves."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Whether the group exists, sells the pool's capacity type and has a price, and how many of maxNodes fit in
-        it."""
+        """Whether the group exists, sells the capacity type and has a price, and how many of maxNodes fit in it."""
         path = _group_path(pool)
         try:
             group = await self._read(pool, path)

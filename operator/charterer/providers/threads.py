@@ -1,5 +1,4 @@
-"""Calls of an SDK that blocks. Each runs in a thread with a time-out. Reads are tried again; a mutation is sent
-once."""
+"""Calls of an SDK that blocks. Each has a thread and a time-out. Reads are tried again; a mutation is sent once."""
 
 from __future__ import annotations
 

@@ -205,8 +205,7 @@ def ends_at_least(verdict: BudgetVerdict) -> Money:
 
 
 def of_share(budget: Budget) -> str:
-    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty if the budget has all of its
-    spec.amount."""
+    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty if the budget has all of that."""
     share = budget.share
     if share is None or share.given is None or not share.scaled:
         return ""
@@ -233,8 +232,7 @@ def of_first_month(budget: Budget, now: Instant) -> str:
 
 
 def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
-    """Why a job has this option: in dollars and seconds against the next cheaper one, with a fact on the next
-    faster."""
+    """Why a job has this option: in dollars and seconds against the next cheaper one, with a fact on a faster one."""
     menu = values.menu
     here = to_the_end(option, values, position)
     cost = Money.of(here.dollars)

@@ -198,8 +198,7 @@ class Purse:
         return next(filter(None, [purse.refusal(worst, reserved, nodes) for purse in self._above]), None)
 
     def host(self, rentals: Iterable[tuple[RentalId, Money]]) -> bool:
-        """Raise these rentals to at least these exposures, as when a job with a long grace comes, if hard limits allow
-        it."""
+        """Raise these rentals to at least these exposures, as for a job with a long grace, if hard limits allow it."""
         raised = [(name, exposed) for name, exposed in rentals if exposed > self._exposed.get(name, ZERO)]
         more = total(exposed - self._exposed.get(name, ZERO) for name, exposed in raised)
         for purse in (self, *self._above):

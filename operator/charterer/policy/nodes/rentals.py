@@ -135,8 +135,7 @@ def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
 
 
 def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
-    """The GPUs that the job holds on each rental: the most of its allocation, its live pods and any run not
-    recorded."""
+    """The GPUs that the job holds on each rental: the most of its allocation, its live pods and unrecorded runs."""
     held: dict[RentalId, int] = {}
     living: dict[RentalId, int] = {}
     for run in job.runs:

@@ -39,8 +39,7 @@ NOTICE_SECONDS: Final = 20.0
 seconds, and a trainer hears of it within 10."""
 _LEAST_SURPRISING: Final = 0.05
 _LEAST_WRITE_SECONDS: Final = 0.5
-"""Least seconds that a checkpoint counts for, so that one that takes no time is still written only every few
-minutes."""
+"""Least seconds that a checkpoint counts for, so that one that takes no time is written only every few minutes."""
 LEAST_KEPT: Final = 1e-3
 """Fraction of its speed that every option keeps, so that figures stay finite; nobody chooses one at so little."""
 _GRID: Final = log(1.05)
@@ -51,8 +50,7 @@ _SECONDS: Final = 3600.0
 
 
 class NodeHazard(NamedTuple):
-    """The facts of a pool's hazard on which options depend: ``rates``, ``joint`` and ``measured`` of ``Hazard``,
-    rounded."""
+    """The facts of a pool's hazard on which options depend: ``rates``, ``joint`` and ``measured``, rounded."""
 
     rates: tuple[float, ...]
     joint: float

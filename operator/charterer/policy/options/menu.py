@@ -62,8 +62,7 @@ def default_ceiling(options: Iterable[Option], preferred: int) -> Rate:
 
 
 def usual_dollars(options: Sequence[Option], preferred: int) -> float:
-    """Dollars of a second's work of the reference option at the cheapest width of a pool, in the pool where it is
-    dearest."""
+    """Dollars of a second's work of the reference option at the cheapest width of a pool, in the dearest pool."""
     prices = _counted_prices(options, preferred)
     least: dict[PoolId, float] = {}
     for option in options:

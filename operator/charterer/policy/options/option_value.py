@@ -133,8 +133,7 @@ class OptionValues:
         return at is not None and self.menu.options[at].trial
 
     def change_seconds(self, here: Option, to: Option) -> float:
-        """Seconds without training when a job goes from ``here`` to ``to``; those of a restart if only its nodes
-        change."""
+        """Seconds without training when a job goes from ``here`` to ``to``; a restart if only its nodes change."""
         at = self._at.get(key_of(to))
         if at is None or key_of(here) == key_of(to):
             return self._table.restart
@@ -295,8 +294,7 @@ class OptionValues:
         return UnitCosts(self._table, self.menu.until, self.worth)
 
     def _cannot_pay(self, at: int, position: JobPosition) -> bool:
-        """Whether the best option of each phase would save less than one change costs, as for most jobs at most
-        times."""
+        """Whether the best option of each phase would save less than one change costs, as for most jobs."""
         excess = self._rates.excess(at, position.total, position.done)
         return excess <= (self.worth + self._cheapest) * self._least_change
 

@@ -122,8 +122,7 @@ def chooses_partner(pool: Pool) -> bool:
 def chosen_parts(
     profiles: Mapping[ClassId, Profile], pools: Iterable[Pool], remember: Remember
 ) -> Mapping[ClassId, Mapping[str, float]]:
-    """For each class, the fraction that it is expected to keep on each type of shared GPUs whose pools choose
-    partners."""
+    """For each class, the fraction it is expected to keep on each type of shared GPUs whose pools choose partners."""
     chooses: dict[str, bool] = {}
     for pool in pools:
         if pool.offering is not None:

@@ -251,8 +251,7 @@ class FragmentWaits:
         return _Waiter(job, option, worth, waited_seconds(job, self._now))
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
-        """Dollars for the GPUs of a new node that no waiting job wants, while it starts and until the next job
-        comes."""
+        """Dollars for the GPUs of a new node that no waiting job wants, until it is ready and the next job comes."""
         size, start = self._size(pool), self._snapshot.pools[pool].likely_start_seconds
         idle = min(max(self._seconds_to_next(pool), start), _LONGEST * start)
         return max(size - wanted, 0) / size * self._snapshot.pools[pool].dollars_per_second * idle
@@ -300,8 +299,7 @@ class FragmentWaits:
         return soonest
 
     def _left(self, occupant: Occupant) -> float:
-        """Seconds until the job leaves its node; infinite if nothing says how long it is, because nobody waits for such
-        a run."""
+        """Seconds until the job leaves its node; infinite if nothing says when: nobody waits for such a run."""
         return occupant.left if self._solution.sized(occupant.facts.job) else inf
 
     def _node_ends(self, pool: PoolId) -> list[tuple[float, RentalId]]:
@@ -482,8 +480,7 @@ class Outlook:
         )
 
     def may_wait(self, job: Job, option: Option) -> bool:
-        """Whether the job may wait for a pool that cools: the pool's waits were measured, or the job has time to
-        lose."""
+        """Whether the job may wait for a pool that cools: its waits were measured, or the job has time to lose."""
         need = self._solution.deadline_needs.get(job.id)
         return self._placer.wait_is_measured(job, option) or (need is not None and need.may_wait)
 

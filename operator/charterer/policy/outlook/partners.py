@@ -195,8 +195,7 @@ class Partners:
                     yield match.saved(own, other), rental
 
     def may_be_on(self, job: Job, rental: RentalId) -> bool:
-        """Whether no job is on the rental, or comes to it in this plan, with which the job has ended each other
-        twice."""
+        """Whether no job is on the rental, or comes to it now, with which the job has ended each other twice."""
         if not self._avoids_some:
             return True
         here = [each.facts.job for each in self._occupants.get(rental, ())]

@@ -361,8 +361,7 @@ class Placer:
     # --- what the clouds and the limits give --------------------------------------------------------------------------
 
     def refusal(self, job: Job, option: Option) -> ReasonCode | None:
-        """Why nodes that would have to be rented for the option are not available now; None if they are, or if none are
-        needed."""
+        """Why nodes that must be rented for the option are not available now; None if they are, or none are needed."""
         allocator = self._allocator(option.pool)
         missing = allocator.missing(option, self._own(job), self.partners.choice(job, option))
         return allocator.refusal(missing) if missing else None
@@ -372,8 +371,7 @@ class Placer:
         return self._allocator(pool).refusal(1) is None
 
     def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
-        """The pool's nodes that are ready or boot, and as many more as ``gpus`` GPUs need and the pool may still
-        give."""
+        """The pool's ready and booting nodes, and as many more as ``gpus`` GPUs need and the pool may still give."""
         return self._quota.pool_room(self.free_nodes(pool), self._snapshot.pools[pool], gpus)
 
     def more_nodes(self, pool: PoolId, most: int) -> int:
@@ -391,8 +389,7 @@ class Placer:
         return self._quota.waits
 
     def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
-        """How late the cloud is expected to give the option's nodes that have no machine yet; None if they come at
-        once."""
+        """How late the cloud should give the option's nodes that have no machine yet; None if they come at once."""
         wait = self._quota.wait(option.pool) if self._quota.waits else None
         return wait if wait is not None and self._lacks_machines(job, option) else None
 
@@ -407,8 +404,7 @@ class Placer:
         return wait is not None and wait.expected.measured
 
     def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
-        """The budget's rentals without a machine whose gang lacks others, with the reason why they go: the gang is
-        rented anew."""
+        """The budget's rentals without a machine whose gang lacks others, and why they go: it is rented anew."""
         return {
             rental.id: reason(ReasonCode.NOT_NEEDED, GangGone(gang.job_name))
             for gang, waiting in self._gangs.short()

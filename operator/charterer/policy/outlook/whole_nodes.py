@@ -87,8 +87,7 @@ class CostInSight:
         self._seconds = max(seconds_between(solution.now, solution.period_end), 0.0)
 
     def cost(self) -> InSight:
-        """Dollars until the period's end, without those of committed nodes, which are paid for whether they are used or
-        not."""
+        """Dollars until the period's end. Committed nodes do not count, because they are paid for in any case."""
         held, waiting = _Held(list), defaultdict[PoolId, list[tuple[WaitingJob, bool]]](list)
         ready, staying = self._booting(), list[PoolUses]()
         for group in self._solution.groups.values():
@@ -546,8 +545,7 @@ class WholeNodes:
 
     @cached_property
     def held(self) -> Mapping[JobId, tuple[Option, Hold]]:
-        """The running jobs that would choose another option if they might move, with that option and what holds
-        them."""
+        """The running jobs that would choose another option if they might move, with that option and the hold."""
         found: dict[JobId, tuple[Option, Hold]] = {}
         least = self._run_downs.bill(self._choices).total if self._choosers else 0.0
         for number, chooser in enumerate(self._choosers):

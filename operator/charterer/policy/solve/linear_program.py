@@ -485,7 +485,7 @@ class _Program:
 
 
 def _worthwhile(claimant: Claimant) -> list[int]:
-    """The ways that are worth choosing: those worth more than every way with fewer GPUs of the same pool.
+    """The ways that are worth choosing: the present one, and those worth more than all with fewer GPUs of the pool.
 
     For a waiting job they must also be worth more than to wait. A running job keeps some way in any case, so a narrower
     one may be worth less than nothing: the room that it leaves may be worth more to others.

@@ -103,8 +103,7 @@ class OptionTable:
         )
 
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
-        """The pool and variant in which an option can change in place, also if it is not in the table; None if it
-        cannot."""
+        """The pool and variant in which an option, in the table or not, can change in place; None if it cannot."""
         return None if self.in_place is None else self.in_place.resizable_pool(option)
 
     def change_seconds(self, resizable_pool: PoolOfVariant | None, to: int) -> float:
@@ -128,8 +127,7 @@ class OptionTable:
         return max(self.prices[to] - here, 0.0) * self.joining_seconds
 
     def start_up_cost(self, here: int, to: int, same_pool: bool) -> float:
-        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or in the same pool for the added
-        ones."""
+        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or for the added ones."""
         more = self.prices[to] - self.prices[here] if same_pool else self.prices[to]
         return max(more, 0.0) * self.start_seconds[to]
 
@@ -285,8 +283,7 @@ class BackwardInduction:
 
     @cached_property
     def switch_phase(self) -> list[list[int | None]]:
-        """For each phase p and option o, the first phase from p on after which the path leaves o; None if it never
-        does."""
+        """For each phase p and option o, the first phase from p on after which the path leaves o; None if never."""
         phases: list[list[int | None]] = []
         later: list[int | None] = [None] * len(self.table.prices)
         for phase in range(len(self.work) - 1, -1, -1):

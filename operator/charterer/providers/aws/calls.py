@@ -206,8 +206,7 @@ def meaning_of(code: str) -> Code | None:
 
 
 def plain(message: str) -> str:
-    """An error's message without the encoded part, which only the account's owner can decode, cut to a maximum
-    length."""
+    """An error's message without the encoded part, which only its owner can decode, cut to a maximum length."""
     return message.split(" Encoded authorization failure message")[0][:LONGEST_MESSAGE]
 
 

@@ -173,8 +173,7 @@ class Quotas:
         return vcpus_finding(pool, quota.name, used, allowed, each, own, f"in Service Quotas ({quota.code})")
 
     async def _used(self, pool: Pool, quota: VcpuQuota, cluster: str) -> tuple[int, int]:
-        """Virtual CPUs of all instances that count against the quota, and the number of these instances in this
-        pool."""
+        """Virtual CPUs of all instances that count against the quota, and how many of these are in this pool."""
         filters = [
             {"Name": "instance-type", "Values": list(quota.families)},
             {"Name": "instance-state-name", "Values": list(_COUNTED_STATES)},
@@ -393,8 +392,7 @@ class Preflight:
         return PreflightFinding("right to make fleets", True, "EC2 would accept CreateFleet")
 
     async def _may_run(self, pool: Pool, fleet: AwsFleet, own: Tags) -> PreflightFinding:
-        """Whether the caller may launch, tag and pass the node's role, because a fleet launches with the caller's
-        rights."""
+        """Whether the caller may launch, tag and pass the node's role, since a fleet launches with their rights."""
         tags = [{"Key": key, "Value": value} for key, value in own.items()]
         params = {
             "LaunchTemplate": {"LaunchTemplateName": fleet.launch_template, "Version": fleet.version},

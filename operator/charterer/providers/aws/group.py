@@ -1,5 +1,4 @@
-"""Nodes in an existing Auto Scaling group by LaunchInstances. Its answer has ids or refusals; each call has one
-token."""
+"""Nodes in an Auto Scaling group by LaunchInstances. Its answer has ids or refusals; each call has one token."""
 
 from __future__ import annotations
 

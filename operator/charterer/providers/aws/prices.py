@@ -19,8 +19,7 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 _LIST_SECONDS: Final = 6 * 3600.0
 """Seconds for which a list price is used before it is read again."""
 _SPOT_SECONDS: Final = 300.0
-"""Seconds for which spot prices are used before newer ones are read. Those of an ended instance are always read
-anew."""
+"""Seconds for which spot prices are used before newer ones are read. For an ended instance they are read anew."""
 _PRODUCT: Final = "Linux/UNIX"
 _PLAIN: Final[Mapping[str, str]] = {
     "operatingSystem": "Linux",

@@ -1,5 +1,4 @@
-"""The heartbeat of instances that end themselves if nobody renews them: two tags, which a script in each instance
-reads."""
+"""The heartbeat of instances that end themselves if nobody renews them: two tags, which a script in each reads."""
 
 from __future__ import annotations
 

@@ -517,8 +517,7 @@ class GcpCloud:
     async def _of_group(
         self, pool: Pool, group: GcpGroup, rows: Sequence[ListedInstance], asked: Instant
     ) -> tuple[Sequence[ListedInstance], frozenset[OrderToken], Sequence[Refusal]]:
-        """The instances, those included that the list lacks; the orders that the group is making; and those that it
-        cannot make."""
+        """The instances, unlisted ones included; the orders that the group is making; and its refusals."""
         settings = await self._groups.settings(pool, group)
         members = await self._members.listed(pool, group, [row.id for row in rows if row.ended is None])
         rows = [*rows, *await self._unlisted(pool, group, rows, members)]

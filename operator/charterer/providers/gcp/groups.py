@@ -104,8 +104,7 @@ class Groups:
 
 
 def problems_of_group(pool: Pool, group: GcpGroup, settings: GroupSettings, cluster: str) -> Sequence[str]:
-    """Settings that would add or end nodes by themselves, hide nodes, keep something billed, or sell another kind of
-    node."""
+    """Settings that add or end nodes by themselves, hide nodes, keep something billed, or sell another kind of node."""
     row = settings.row
     wrong = [
         *_unlabelled(pool, settings, cluster),
@@ -216,8 +215,7 @@ class FlexRequests:
         return [request for row in rows if (request := _request(row)).orders], asked
 
     async def ask(self, pool: Pool, group: GcpGroup, ask: Ask, settings: GroupSettings) -> Reply:
-        """Request the orders that are not served already: in one request if they are needed together, or else in one
-        each."""
+        """Request the orders that are not served yet: in one request if they are needed together, else in one each."""
         requests, _ = await self.listed(pool.id, group)
         await self._history.read(pool.id, group.zone)
         known = {order for each in requests if each.state not in _GIVEN_UP for order in each.orders}

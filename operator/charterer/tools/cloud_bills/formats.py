@@ -144,8 +144,7 @@ _VENDOR: Final = f"""CASE WHEN {_OFFERED_BY} LIKE '%google%' OR resource LIKE '/
     WHEN {_OFFERED_BY} LIKE '%aws%' OR {_OFFERED_BY} LIKE '%amazon%' OR resource LIKE 'arn:aws%'
         OR regexp_matches(resource, '^(i|vol|eni|snap)-[0-9a-z]+$') THEN 'aws'
     ELSE lower(coalesce(provider, service_provider, issuer, '')) END"""
-"""The vendor of a line: the provider, whichever version of FOCUS names it, or else by the form of the resource's
-name."""
+"""A line's vendor: the provider, whichever version of FOCUS names it, or else by the form of the resource's name."""
 
 FOCUS: Final = BillFormat(
     name="FOCUS",

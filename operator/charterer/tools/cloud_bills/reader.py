@@ -1,5 +1,4 @@
-"""Reads bills: the lines of Charterer's machines, summed if they differ only in amounts, and the time that bills
-cover."""
+"""Reads bills: lines of Charterer's machines, summed if they differ only in amounts, and the time that bills cover."""
 
 from __future__ import annotations
 
@@ -397,8 +396,7 @@ _SUMMED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Lines that occur more than once, equal in every column that is read: the number of further ones, and what they
-    add."""
+    """Lines that occur more than once, equal in every column that is read: how many more, and what they add."""
 
     lines: int
     billed: Money

@@ -52,8 +52,7 @@ def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 
 def gpu_labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
-    """The labels of NVIDIA's feature discovery, which counts slices as GPUs if they are named so, or of AMD's
-    labeller."""
+    """The labels of NVIDIA's feature discovery, which counts slices as GPUs if named so, or of AMD's labeller."""
     if spec.resource != "nvidia.com/gpu":
         return {"amd.com/gpu.product-name": machine.gpu_type} if spec.resource == "amd.com/gpu" else {}
     cut, found = spec.cut, {"nvidia.com/gpu.present": "true"}

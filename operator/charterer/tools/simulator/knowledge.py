@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 MOST_PHASES = 128
 """Most phases of an exact profile. No measured application has more epochs, so none is lost."""
 MERGE_BELOW = 0.001
-"""Relative difference of speeds up to which neighbouring epochs are merged. A factor common to all widths does not
-count."""
+"""Relative difference of speeds up to which neighbouring epochs are merged. A common factor does not count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,8 +81,7 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationWidths:
-    """Terms of jobs: every GPU type and width of the application, spot nodes too, and a preference for the asked
-    width."""
+    """Terms of jobs: every GPU type and width of the application, spot nodes too, preferring the asked width."""
 
     applications: Mapping[str, Application]
 

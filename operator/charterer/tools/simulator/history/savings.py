@@ -173,7 +173,7 @@ def next_rates(
 
 
 class _Outcome(NamedTuple):
-    """Points (dollars, mean seconds) of one resample.
+    """Points (dollars, mean seconds) of the history, or of one resample.
 
     ``asked``: the policy that Charterer is compared with. ``today``: what is paid today. ``envelope``: what Charterer
     can reach.

@@ -280,8 +280,7 @@ class NodeMarket:
         return bill
 
     def checkpoint_seconds(self, nodes: Sequence[RentalId], write_seconds: float, now: Instant) -> float:
-        """The best interval between checkpoints of a job on these machines of one pool, by what is known of their
-        hazard."""
+        """The best interval between checkpoints of a job on these machines of one pool, by the known hazard."""
         machines = [self.machines[name] for name in nodes]
         known = self.pools[machines[0].order.pool].hazard
         ages = [seconds_between(machine.created, now) / 3600.0 for machine in machines]

@@ -303,8 +303,7 @@ def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[s
 
 
 def _lifetimes(row: _NamedCells, seed: int, lines_of: Callable[[str], Iterable[str]]) -> Lifetimes | None:
-    """Measured lifetimes if the cell names a file, or else exponential ones with the mean in the cell; None if it is
-    empty."""
+    """Measured lifetimes if the cell names a file, else exponential ones with its mean; None if it is empty."""
     most = row.get("most_lifetime_seconds", positive, _LIFETIME, float("inf"))
     text = row.cells.get("lifetimes", "")
     if text.lower().endswith(".csv"):

@@ -155,8 +155,7 @@ class SimJob:
 
     @property
     def measured_type(self) -> str:
-        """The GPU type whose speed its reports show (``controller.learning.report_collector``); empty if they show
-        none."""
+        """The GPU type whose speed its reports show (``controller.learning.report_collector``); empty if none."""
         places = sharers(slice_profile(self.gpu_type))
         if places == 1 or len(self.partners) == places - 1:
             return self.gpu_type
@@ -181,8 +180,7 @@ class SimJob:
 
     @property
     def _seconds_unsaved(self) -> float:
-        """Seconds since the last checkpoint; 0 if checkpoints are written all the time, or if the job never loses
-        work."""
+        """Seconds since the last checkpoint; 0 if checkpoints are written all the time, or the job never loses work."""
         since = max(self.advanced_to - self.cycle_from, 0.0)
         return since % self.cycle if self.cycle > 0.0 else 0.0
 

@@ -26,8 +26,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """What the owner of an interactive job does with it, and declares of it: ``hourly`` and ``idle_seconds`` of the
-    spec."""
+    """What an interactive job's owner does with it, and declares: ``hourly`` and ``idle_seconds`` of the spec."""
 
     cells: Sequence[Cell]
     hourly: Price | None = None
@@ -105,8 +104,7 @@ class BadRow(ValueError):
 
 
 def check_unique(names: Sequence[str], used: Collection[str], file: str) -> None:
-    """Raise BadRow if a column that is used occurs twice in the header, because it is unclear which of the two is
-    meant."""
+    """Raise BadRow if a column that is used occurs twice in the header, because it is unclear which is meant."""
     for name in names:
         if name in used and names.count(name) > 1:
             raise BadRow(f"{file}: column {name!r} occurs twice in its first line: leave one out")

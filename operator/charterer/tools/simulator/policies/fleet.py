@@ -102,8 +102,7 @@ class BaselineFleet:
         return len(self._idle)
 
     def placeable_width(self, gpus: int) -> int:
-        """The least width that can be placed and is not below ``gpus``: any width below a node, otherwise whole
-        nodes."""
+        """The least width of at least ``gpus`` that can be placed: any width below a node, otherwise whole nodes."""
         return gpus if gpus < self.size else ceil(gpus / self.size) * self.size
 
     # --- events -------------------------------------------------------------------------------------------------------

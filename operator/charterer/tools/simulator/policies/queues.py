@@ -135,8 +135,7 @@ def first_fit(_: Pairing) -> float | None:
 
 
 def best_benefit(pairing: Pairing) -> float | None:
-    """SJF-BSBF: partners with which both jobs end earlier on average than one after the other, the largest gain
-    first."""
+    """SJF-BSBF: partners with which both jobs end earlier on average than one after the other, largest gain first."""
     gain = pairing.mean_in_turn - pairing.mean_together
     return -gain if gain > 0.0 else None
 
