@@ -160,7 +160,6 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
 
 
 def _nodes(group: Json) -> NodeTemplate:
-    """The template of a group's Nodes."""
     taints = [(taint["key"], f"{taint['value']}:{taint['effect']}") for taint in group["taints"]]
     return NodeTemplate(dict(group["labels"]), taints, dict(group["resources"]))
 
@@ -403,7 +402,6 @@ class _TargetChanged(Busy):
 
 
 def _group(pool: Pool) -> str:
-    """The name of the pool's group."""
     if not isinstance(pool.cloud, FakeGroup):
         raise TypeError(f"GPUPool {pool.id} is not the fake cloud's: {pool.cloud}")
     return pool.cloud.group

@@ -269,7 +269,7 @@ class GroupAssignment:
 
     @property
     def spend(self) -> float:
-        """Dollars a second over the budget's horizon, if all its jobs take the cheapest path."""
+        """Dollars a second that the group spends over the horizon, if all its jobs take the cheapest path."""
         return self.group.spend(self.cheapest.seconds, self.cheapest.dollars, kappa=1.0, overhead=1.0)
 
     def to_come(self, seconds: float) -> float:

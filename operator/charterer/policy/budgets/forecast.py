@@ -28,7 +28,7 @@ from charterer.domain.time import Instant, seconds_between
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
 """The shortest horizon in seconds: a shorter one would make the last jobs of a period bear all of the correction."""
 CARRIED_HORIZON_SECONDS = 30 * 86_400.0
-"""The horizon of money that is carried over: no period's end is ahead of it."""
+"""The horizon, in seconds, of money that is carried over and so need not be spent by the period's end."""
 COMMITTED_AHEAD_SECONDS = 10 * 86_400.0
 """Seconds ahead whose money may be committed to jobs, if the money is too little for all of them."""
 

@@ -100,7 +100,6 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
 
 
 def _refusing(nodes: Mapping[NodeName, Node], rental_of: Mapping[NodeName, RentalId]) -> Mapping[RentalId, Node]:
-    """The rentals whose nodes refused a pod."""
     refusing = [node for node in nodes.values() if node.refused]
     return {rental_of[node.name]: node for node in refusing if node.name in rental_of}
 

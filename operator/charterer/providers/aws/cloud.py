@@ -623,7 +623,6 @@ class AwsCloud:
         )
 
     async def _place(self, pool: Pool) -> _Place:
-        """Where the pool's nodes are launched."""
         match pool.cloud:
             case AwsFleet() as fleet:
                 return _Place(fleet.instance_types, await self._hardware.zones(pool, fleet.subnets))

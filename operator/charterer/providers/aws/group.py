@@ -257,7 +257,6 @@ class GroupLauncher:
         )
 
     async def _template_types(self, pool: Pool, row: dict[str, Any]) -> Sequence[str]:
-        """The instance type of the group's launch template."""
         name, version = template_of(pool, row)
         data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
         type_name = data.get("InstanceType")

@@ -393,7 +393,6 @@ class Calls:
 
 
 def _error_of(pool: PoolId, call: Call, error: Exception) -> ProviderError:
-    """The error for an exception of the SDK."""
     code, message = type(error).__name__.removesuffix("Error"), str(error).split("\n")[0]
     told = _told(error)
     if isinstance(error, sdk.ClientAuthenticationError) and (told is None or told.code not in CODES):

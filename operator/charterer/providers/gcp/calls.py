@@ -368,7 +368,6 @@ class _Dated:
 
 
 def _sdk_error(error: Exception) -> SdkError:
-    """The SDK's exception in our terms."""
     name, message = type(error).__name__, str(error) or type(error).__name__
     if isinstance(error, ModuleNotFoundError):
         return SdkError(Lack.SDK, name, message)
