@@ -1,4 +1,4 @@
-"""What a user says of the nodes of each vendor, as values: one module a vendor, with how far its refusals reach.
+"""What users declare about the nodes of each vendor, as values: one module for each vendor, with the reach of refusals.
 
-The spec that says it is in ``api.models.clouds``; the adapter that acts on it in ``providers``.
+The fields of the spec are in ``api.models.clouds``, and the adapters that act on them in ``providers``.
 """

@@ -12,7 +12,7 @@ from charterer.domain.node_demands import place_labels
 from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 
-# The quotas by which EC2 counts the virtual CPUs of instances that have GPUs, and what an instance takes of one.
+# EC2's quotas of virtual CPUs for instances with GPUs, and what an instance takes of a quota.
 #
 # Sources of the quotas: the EC2 User Guide, "On-Demand Instance quotas" and "Spot Instance quotas"; of the codes:
 # ``aws service-quotas list-service-quotas --service-code ec2`` as quoted by many projects, and the table "EC2
@@ -25,9 +25,11 @@ _SIZE: Final = re.compile(r"\.(\d*)xlarge$")
 
 @dataclass(frozen=True, slots=True)
 class VcpuQuota:
-    """A quota of a region in virtual CPUs. ``families``: the instance types that count, as filters of EC2.
+    """A quota of virtual CPUs in a region.
 
-    ``group``: the part of the name that says which types those are.
+    ``group``: the part of its name that says which instance types count.
+    ``capacity``: how the instances are sold that count.
+    ``families``: the instance types that count, as filters of EC2.
     """
 
     code: str
@@ -37,7 +39,7 @@ class VcpuQuota:
     families: tuple[str, ...]
 
     def counts(self, instance_type: str, sold: str) -> bool:
-        """Whether an instance of that type, such as p5.48xlarge, counts that is sold so (a CapacityType)."""
+        """Whether an instance of that type, such as p5.48xlarge, counts if it is sold so. ``sold``: a CapacityType."""
         named = "." in instance_type and instance_type.startswith(tuple(each.rstrip("*") for each in self.families))
         return named and sold == self.capacity
 
@@ -55,32 +57,33 @@ QUOTAS: Final = (
 
 
 def quota_family(instance_type: str, sold: str) -> str:
-    """The types that a quota counts together: the type's ``group``, or the name before the dot where none is known."""
+    """The name of the types that one quota counts together: its ``group``; without one the part before the dot."""
     groups = (quota.group for quota in QUOTAS if quota.counts(instance_type, sold))
     return next(groups, instance_type.split(".")[0])
 
 
 def _vcpus(instance_type: str) -> int | None:
-    """The virtual CPUs that an instance takes of a quota; None where its name does not say.
+    """The number of virtual CPUs that an instance takes of a quota; None if its name does not say.
 
-    An xlarge has 4 and an nxlarge n times as many, which is so of all types with GPUs that EC2 lists by such a size.
+    An xlarge has 4, and an nxlarge has n times as many. That holds for all types with GPUs that EC2 lists with such a
+    size.
     """
     size = _SIZE.search(instance_type)
     return None if size is None else _XLARGE_VCPUS * int(size[1] or 1)
 
 
 def least_vcpus(instance_types: str) -> int | None:
-    """The least that one of these takes, whose names are separated by commas; None where no name says it."""
+    """The least number of virtual CPUs of several types, named with commas between them; None if no name says it."""
     known = [vcpus for name in instance_types.split(",") if (vcpus := _vcpus(name)) is not None]
     return min(known, default=None)
 
 
 EBS_ZONE: Final = "topology.ebs.csi.aws.com/zone"
-"""The label that the driver of EBS gives nodes, and by which its older volumes ask for their zone."""
+"""The label that the EBS driver gives nodes. Its older volumes request their zone by it."""
 
 
 class _AwsNodes(Cloud):
-    """What both kinds have in common."""
+    """The common part of both kinds of nodes."""
 
     __slots__ = ()
 
@@ -94,12 +97,12 @@ class _AwsNodes(Cloud):
 
     @property
     def account(self) -> str:
-        """The region and the role: quotas and credentials are of one region."""
+        """The region and the role, because quotas and credentials belong to one region."""
         return f"{self.region} {self.assume_role}"
 
     @property
     def billed_account(self) -> str:
-        """The account of the role, which its ARN ``arn:aws:iam::<account>:role/<name>`` names."""
+        """The account in the role's ARN ``arn:aws:iam::<account>:role/<name>``."""
         parts = self.assume_role.split(":")
         return parts[4] if len(parts) > 5 else ""
 
@@ -109,16 +112,16 @@ class _AwsNodes(Cloud):
         return self.region
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """Each instance type in each zone."""
+        """Every instance type in every zone."""
         types, zones = offering.instance_type.split(","), offering.zone.split(",")
         return [of_ec2(kind, sold, zone, self.region) for kind, zone in product(types, zones)]
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """Those of the cloud controller and of the driver of EBS."""
+        """The place labels of the cloud controller and of the EBS driver."""
         return place_labels(offering.zone.split(","), self.region, EBS_ZONE)
 
     def quota_units(self, offering: Offering) -> int:
-        """Virtual CPUs where the types' names say them, else GPUs."""
+        """Number of virtual CPUs if the types' names say it, else of GPUs."""
         return least_vcpus(offering.instance_type) or offering.machine_gpus
 
 
@@ -126,11 +129,13 @@ class _AwsNodes(Cloud):
 class AwsFleet(_AwsNodes):
     """Instances that EC2 fleets of type instant launch from a launch template.
 
-    ``subnets``: where they may be launched, in any of them. ``instance_types``: of equal GPUs. ``version``: of the
-    template; a number, $Default or $Latest. ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known
-    of the types. ``assume_role``: the role to act with, otherwise the SDK's own credentials. ``queue``: the URL of the
-    SQS queue that gets the interruption warnings. Empty: none. ``abandon_seconds``: an instance ends itself when no
-    operator has renewed it for that long; None: never.
+    ``version``: version of the template: a number, $Default or $Latest.
+    ``subnets``: an instance is launched in any of them.
+    ``instance_types``: types with equal GPUs.
+    ``gpu_type``: as in the label nvidia.com/gpu.product; empty if it is known from the types.
+    ``assume_role``: the role to act with; empty for the SDK's own credentials.
+    ``queue``: the URL of the SQS queue that gets the interruption warnings; empty for none.
+    ``abandon_seconds``: seconds without renewal after which an instance ends itself; None if it never does.
     """
 
     region: str
@@ -147,17 +152,20 @@ class AwsFleet(_AwsNodes):
 
     @property
     def marks_machines(self) -> bool:
-        """An instance is tagged with its pool."""
+        """True, because an instance is tagged with its pool."""
         return True
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """Each instance type in each zone; none in a reservation."""
+        """Every instance type in every zone; none in a reservation."""
         return () if self.capacity_reservation else _AwsNodes.ways(self, offering, sold)
 
 
 @dataclass(frozen=True, slots=True)
 class AwsGroup(_AwsNodes):
-    """Instances that are launched into an existing Auto Scaling group. The other fields are as those of AwsFleet."""
+    """Instances that are launched into an existing Auto Scaling group.
+
+    Its other fields mean the same as in AwsFleet.
+    """
 
     region: str
     auto_scaling_group: str
@@ -168,5 +176,5 @@ class AwsGroup(_AwsNodes):
 
 
 def of_ec2(instance_type: str, sold: CapacityType, zone: str, region: str) -> LaunchWay:
-    """An instance of EC2."""
+    """The way to launch an instance of EC2."""
     return LaunchWay(instance_type, sold.value, zone, quota_family(instance_type, sold), region, account=region)

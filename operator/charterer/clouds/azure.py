@@ -13,13 +13,16 @@ from charterer.domain.pool import CapacityType, Cloud, Offering
 
 _SIZE: Final = re.compile(r"^(?:Standard|Basic)_([A-Z]+)(\d+)(?:-\d+)?(.*)$", re.IGNORECASE)
 _DISK_ZONE: Final = "topology.disk.csi.azure.com/zone"
-"""The label that the driver of Azure's disks gives nodes, and by which its volumes ask for their zone."""
+"""The label that the driver of Azure's disks gives nodes. Its volumes request their zone by it."""
 _FAULT_DOMAINS: Final = ("0", "1", "2", "3", "4")
-"""What nodes without a zone have as their zone: a fault domain, of which a scale set has five at most."""
+"""Zones of nodes that have no zone: their fault domains, of which a scale set has five at most."""
 
 
 class _AzureNodes(Cloud):
-    """What both kinds have in common. ``tenant`` and ``client``: of the identity to act with; empty: its own."""
+    """The common part of both kinds of nodes.
+
+    ``tenant``, ``client``: the identity to act with; empty for the operator's own.
+    """
 
     __slots__ = ()
 
@@ -36,7 +39,10 @@ class _AzureNodes(Cloud):
 
     @property
     def account(self) -> str:
-        """The subscription and who acts in it: quotas are of a region of a subscription, which a LaunchWay names."""
+        """The subscription and the identity that acts in it.
+
+        Quotas belong to a region of a subscription, as a LaunchWay says.
+        """
         return f"{self.subscription.lower()} {self.tenant.lower()} {self.client.lower()}"
 
     @property
@@ -50,27 +56,27 @@ class _AzureNodes(Cloud):
         return self.location
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """The one size in each zone; a scale set without zones is sold in its region."""
+        """The size in every zone. A scale set without zones is sold in its region."""
         zones = offering.zone.split(",")
         return [of_azure(offering.instance_type, sold, zone, self.location, self.subscription) for zone in zones]
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """Those of the cloud controller and of the driver of disks, whose label is empty where there are no zones."""
+        """The place labels of the cloud controller and of the disk driver; the latter is empty without zones."""
         if offering.zone == self.location:
             return {**place_labels(_FAULT_DOMAINS, self.location), _DISK_ZONE: ("",)}
         return place_labels(offering.zone.split(","), self.location, _DISK_ZONE)
 
     def quota_units(self, offering: Offering) -> int:
-        """Virtual CPUs where the size's name says them, else GPUs."""
+        """Number of virtual CPUs if the size's name says it, else of GPUs."""
         size = _SIZE.match(offering.instance_type)
         return int(size[2]) if size else offering.machine_gpus
 
 
 @dataclass(frozen=True, slots=True)
 class AzureScaleSet(_AzureNodes):
-    """VMs of a scale set, in Uniform or Flexible orchestration, which nobody else changes.
+    """VMs of a scale set, in Uniform or Flexible orchestration, that nobody else changes.
 
-    ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known of the size.
+    ``gpu_type``: as in the label nvidia.com/gpu.product; empty if it is known from the size.
     """
 
     subscription: str
@@ -83,14 +89,14 @@ class AzureScaleSet(_AzureNodes):
 
     @property
     def identity(self) -> Hashable:
-        """The scale set; Azure's names are the same in any case."""
+        """The scale set. Azure's names do not depend on case."""
         names = self.subscription, self.resource_group, self.scale_set
         return self.vendor, "scaleSet", *(name.lower() for name in names)
 
 
 @dataclass(frozen=True, slots=True)
 class AzureNodePool(_AzureNodes):
-    """VMs of a node pool of an AKS cluster. The other fields are as those of AzureScaleSet."""
+    """VMs of a node pool of an AKS cluster. Its other fields mean the same as in AzureScaleSet."""
 
     subscription: str
     resource_group: str
@@ -103,14 +109,14 @@ class AzureNodePool(_AzureNodes):
 
     @property
     def identity(self) -> Hashable:
-        """The node pool; Azure's names are the same in any case."""
+        """The node pool. Azure's names do not depend on case."""
         names = self.subscription, self.resource_group, self.cluster, self.node_pool
         return self.vendor, "nodePool", *(name.lower() for name in names)
 
     def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
         """Labels that AKS reserves for itself (https://learn.microsoft.com/azure/aks/use-labels), and their old names.
 
-        What a node pool says of its nodes itself is read with it.
+        What a node pool itself declares about its nodes is read together with it.
         """
         return {
             "kubernetes.azure.com/agentpool": self.node_pool,
@@ -122,20 +128,20 @@ class AzureNodePool(_AzureNodes):
 
 
 def of_azure(size: str, sold: CapacityType, zone: str, location: str, subscription: str) -> LaunchWay:
-    """A VM of Azure. Spot VMs of all sizes have one quota together, so that theirs is of no family."""
+    """The way to launch a VM of Azure. Spot VMs of all sizes share one quota, so theirs belongs to no family."""
     return LaunchWay(size, sold.value, zone, series_of(size), location.lower(), account=subscription.lower())
 
 
 def cpus_of(size: str) -> str:
-    """The number in a size's name, which is that of its virtual CPUs, as text: 96 of Standard_NC96ads_A100_v4."""
+    """The number in a size's name, as text. It is that of virtual CPUs: 96 in Standard_NC96ads_A100_v4."""
     parts = _SIZE.match(size)
     return parts[2] if parts else ""
 
 
 def series_of(size: str) -> str:
-    """The sizes that a quota counts together: NCads_A100_v4 of Standard_NC96ads_A100_v4.
+    """The name of the sizes that one quota counts together: NCads_A100_v4 for Standard_NC96ads_A100_v4.
 
-    The name of the quota itself, such as standardNCADSA100v4Family, follows from it only for some series.
+    Only for some series does the quota's own name, such as standardNCADSA100v4Family, follow from it.
     """
     parts = _SIZE.match(size)
     return f"{parts[1]}{parts[3]}" if parts else size

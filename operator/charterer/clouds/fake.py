@@ -25,7 +25,7 @@ class FakeGroup(Cloud):
 
     @property
     def account(self) -> str:
-        """The endpoint in the one way of writing it: without case, default port or slash at its end."""
+        """The endpoint in a canonical form: without case, default port, or slash at its end."""
         try:
             url = urlsplit(self.endpoint)
             port = url.port or {"http": 80, "https": 443}.get(url.scheme)
@@ -35,14 +35,14 @@ class FakeGroup(Cloud):
 
     @property
     def identity(self) -> Hashable:
-        """The group of that account."""
+        """The group within its account."""
         return self.vendor, self.account, self.group
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """Its own GPU type: each group has a stock of its own, and a GPU type has one quota."""
+        """One way for its GPU type: each group has its own stock, and a GPU type has one quota."""
         return (of_gpu_type(whole_type(offering.gpu_type)),)
 
 
 def of_gpu_type(gpu_type: str) -> LaunchWay:
-    """A machine of the fake cloud."""
+    """The way to launch a machine of the fake cloud."""
     return LaunchWay(family=gpu_type)

@@ -1,4 +1,4 @@
-"""Nodes of Google Cloud: made in a zonal managed instance group, or by bulkInsert from an instance template."""
+"""Nodes of Google Cloud, made in a zonal managed instance group, or by bulkInsert from an instance template."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from charterer.domain.order import LaunchWay
 from charterer.domain.pool import CapacityType, Cloud, Offering
 from charterer.gpu_types.accelerators import ON_SPOT_ONLY, QUOTAS, accelerator_of
 
-# The GPUs of Compute Engine: by which quota they are counted.
+# The quotas that count the GPUs of Compute Engine.
 #
-# The quotas of newer GPUs on demand are one metric with a dimension for each family, which the Compute Engine API
-# does not tell ("Allocation quotas", https://cloud.google.com/compute/resource-usage).
+# The on-demand quotas of newer GPUs are one metric with a dimension for each family, which the Compute Engine API does
+# not show ("Allocation quotas", https://cloud.google.com/compute/resource-usage).
 
 
 def quota_family(instance_type: str) -> str:
-    """The accelerator type, by which quotas count: such as nvidia-l4 of g2-standard-4 and of n1-standard-8+nvidia-l4.
+    """The accelerator type, by which quotas count; the machine family if it is not known.
 
-    Where it is not known, the machine family.
+    For example it is nvidia-l4 for g2-standard-4 and for n1-standard-8+nvidia-l4.
     """
     _, attached, accelerator = instance_type.partition("+")
     if attached:
@@ -29,7 +29,7 @@ def quota_family(instance_type: str) -> str:
 
 
 def quota_metric(accelerator: str, *, spot: bool) -> str:
-    """The quota that counts an accelerator type; empty where the API does not tell it."""
+    """The quota that counts an accelerator type; empty if the API does not show it."""
     metric = QUOTAS.get(accelerator, "")
     if spot:
         return f"PREEMPTIBLE_{metric}" if metric else ""
@@ -37,11 +37,11 @@ def quota_metric(accelerator: str, *, spot: bool) -> str:
 
 
 _DISK_ZONE: Final = "topology.gke.io/zone"
-"""The label that the driver of persistent disks gives nodes, and by which its volumes ask for their zone."""
+"""The label that the driver of persistent disks gives nodes. Its volumes request their zone by it."""
 
 
 class _GcpNodes(Cloud):
-    """What both kinds have in common."""
+    """The common part of both kinds of nodes."""
 
     __slots__ = ()
 
@@ -55,12 +55,12 @@ class _GcpNodes(Cloud):
 
     @property
     def account(self) -> str:
-        """The project: rights and quotas are of one project."""
+        """The project, because rights and quotas belong to one project."""
         return self.project
 
     @property
     def region(self) -> str:
-        """The region that the zone is in."""
+        """The region of the zone."""
         return region_of(self.zone)
 
     @property
@@ -70,15 +70,15 @@ class _GcpNodes(Cloud):
 
     @property
     def billed_region(self) -> str:
-        """The region that the zone is in."""
+        """The region of the zone."""
         return self.region
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """The one machine type in the one zone."""
+        """The machine type in the zone."""
         return (of_gce(offering.instance_type, sold, self.zone, self.project),)
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """Those of the cloud controller and of the driver of persistent disks."""
+        """The place labels of the cloud controller and of the driver of persistent disks."""
         return place_labels((self.zone,), self.region, _DISK_ZONE)
 
 
@@ -86,9 +86,9 @@ class _GcpNodes(Cloud):
 class GcpGroup(_GcpNodes):
     """Instances of an existing zonal managed instance group, each made by its name.
 
-    ``gpu_type``: as in the label nvidia.com/gpu.product, where it is not known of the machine type; empty: as known.
-    ``run_seconds``: nodes are asked for by resize requests (flex-start), all of an ask or none, and run for that long;
-    None: they are made at once, and run until they are ended.
+    ``gpu_type``: as in the label nvidia.com/gpu.product; empty if it is known from the machine type.
+    ``run_seconds``: seconds for which nodes run. They are then ordered by resize requests (flex-start), all of an ask
+    or none. If it is None, nodes are made at once and run until they are ended.
     """
 
     project: str
@@ -100,11 +100,13 @@ class GcpGroup(_GcpNodes):
 
 @dataclass(frozen=True, slots=True)
 class GcpTemplate(_GcpNodes):
-    """Instances that bulkInsert makes from an instance template, all of an ask or none, in no group.
+    """Instances in no group that bulkInsert makes from an instance template, all of an ask or none.
 
-    ``template``: the name of a global template, or ``REGION/NAME`` of a regional one. ``reservation``: the name of the
-    only reservation in which they are made; empty: as the template says. The other fields are as those of GcpGroup.
-    ``run_seconds``: Google Cloud deletes a node after that long; None: never.
+    ``template``: the name of a global template, or ``REGION/NAME`` of a regional one.
+    ``reservation``: the only reservation in which they are made; empty if the template decides.
+    ``run_seconds``: seconds after which Google Cloud deletes a node; None if it never does.
+
+    Its other fields mean the same as in GcpGroup.
     """
 
     project: str
@@ -116,16 +118,16 @@ class GcpTemplate(_GcpNodes):
 
     @property
     def marks_machines(self) -> bool:
-        """An instance is labelled with its pool."""
+        """True, because an instance is labelled with its pool."""
         return True
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """The one machine type in the one zone; none in a reservation."""
+        """The machine type in the zone; no way in a reservation."""
         return () if self.reservation else _GcpNodes.ways(self, offering, sold)
 
 
 def of_gce(instance_type: str, sold: CapacityType, zone: str, project: str) -> LaunchWay:
-    """An instance of Compute Engine. Quotas of GPUs are of a project and a region."""
+    """The way to launch an instance of Compute Engine. Quotas of GPUs belong to a project and a region."""
     return LaunchWay(instance_type, sold.value, zone, quota_family(instance_type), region_of(zone), account=project)
 
 

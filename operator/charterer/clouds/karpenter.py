@@ -1,4 +1,4 @@
-"""Nodes for which Karpenter is asked."""
+"""Nodes that Karpenter launches."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _EC2: Final = "karpenter.k8s.aws"
 """The group of EC2's node classes, and the prefix of the labels that their nodes get."""
 _EC2_FAMILY: Final = re.compile(r"([a-z]+)([0-9]+)[a-z0-9-]*")
 _EC2_REGION: Final = re.compile(r"[a-z]+(?:-[a-z]+)+-[0-9]+")
-"""How the name of each of EC2's zones begins: with its region's."""
+"""The beginning of the name of an EC2 zone, which is the name of its region."""
 
 
 def _ec2_name(gpu_type: str) -> str:
-    """The name that EC2 gives a GPU, as Karpenter labels nodes with it: rtx-pro-server-6000.
+    """EC2's name of a GPU, in the form of Karpenter's node labels, such as rtx-pro-server-6000.
 
-    Of one that is not in the table, the model in the label: ``NVIDIA-A100-SXM4-80GB``.
+    For a GPU that is not in the table it is the model in the label, such as that of ``NVIDIA-A100-SXM4-80GB``.
     """
     if name := ec2_name(gpu_type):
         return name.lower().replace(" ", "-")
@@ -32,12 +32,13 @@ def _ec2_name(gpu_type: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NodeClaims(Cloud):
-    """Nodes for which Karpenter is asked, in the cluster of the operator itself, with a NodeClaim for each.
+    """Nodes that Karpenter launches in the operator's own cluster, with a NodeClaim for each.
 
-    ``class_group``, ``class_kind`` and ``class_name`` name the node class. ``gpu_type`` is empty and ``gpus`` 0 where
-    nobody declared them. ``price_metrics``: the URL of Karpenter's metrics; empty where only the user knows the price.
-    ``billing_minimum_seconds``: the least that the cloud bills.
-    ``abandon_seconds``: a node ends itself that long after it was asked for; None: never.
+    ``class_group``, ``class_kind``, ``class_name``: the node class.
+    ``gpu_type``, ``gpus``: type and number of the GPUs; empty and 0 if nobody declared them.
+    ``price_metrics``: the URL of Karpenter's metrics; empty if only the user knows the price.
+    ``abandon_seconds``: seconds after its request when a node ends itself; None if it never does.
+    ``billing_minimum_seconds``: the least seconds that the cloud bills.
     """
 
     class_group: str
@@ -59,16 +60,16 @@ class NodeClaims(Cloud):
 
     @property
     def account(self) -> str:
-        """The one Karpenter of the cluster."""
+        """The empty name, because a cluster has only one Karpenter."""
         return ""
 
     @property
     def marks_machines(self) -> bool:
-        """A claim is labelled with its pool."""
+        """True, because a claim is labelled with its pool."""
         return True
 
     def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
-        """The labels of Karpenter's well-known keys (https://karpenter.sh/docs/concepts/scheduling/)."""
+        """Labels with Karpenter's well-known keys (https://karpenter.sh/docs/concepts/scheduling/)."""
         capacity = {"karpenter.sh/capacity-type": "spot" if sold is CapacityType.SPOT else "on-demand"}
         family, _, size = self.instance_type.partition(".")
         named = _EC2_FAMILY.fullmatch(family)
@@ -89,21 +90,24 @@ class NodeClaims(Cloud):
         return {**capacity, **{f"{_EC2}/{word}": value for word, value in words.items()}}
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """The zone's; on EC2 also the region's, and that of the driver of EBS."""
+        """The labels of the zone; on EC2 also those of the region and of the EBS driver."""
         region = _EC2_REGION.match(self.zone)
         if self.class_group != _EC2 or region is None:
             return place_labels((self.zone,), "")
         return place_labels((self.zone,), region[0], EBS_ZONE)
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """The one instance type in the one zone."""
+        """The instance type in the zone."""
         return (self.way(sold),)
 
     def way(self, sold: CapacityType) -> LaunchWay:
-        """A claim. Karpenter says neither region nor quota: a family is a quota of EC2, elsewhere one instance type."""
+        """The way to launch a claim.
+
+        Its family is a quota on EC2 and the instance type elsewhere: Karpenter shows no quota.
+        """
         family = quota_family(self.instance_type, sold)
         return LaunchWay(self.instance_type, sold.value, self.zone, family, account=self.class_name)
 
     def quota_units(self, offering: Offering) -> int:
-        """Virtual CPUs where the type's name says them as EC2's do, else GPUs."""
+        """Number of virtual CPUs if the type's name says it, as EC2's do, else of GPUs."""
         return least_vcpus(offering.instance_type) or offering.machine_gpus

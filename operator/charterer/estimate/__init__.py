@@ -1,5 +1,5 @@
-"""Learning from the reports of running jobs: speed, gradient noise, batch and job sizes, with uncertainty.
+"""Learning from the reports of running jobs: speed, gradient noise, batch sizes and job sizes, with uncertainty.
 
-Pure and deterministic, without clock or random numbers; equations and constants are explained in
-docs/theory/estimation.md. Nothing here decides what to rent, and nothing here reads or writes objects.
+The package is pure and deterministic, without clock or random numbers. docs/theory/estimation.md explains equations
+and constants. Nothing here decides what to rent, and nothing here reads or writes objects.
 """

@@ -21,7 +21,10 @@ _LEAST: Final = 2
 
 
 class CheckpointTimes:
-    """The seconds of a run's last checkpoints. A report repeats the last one, so equal numbers in a row are one."""
+    """The seconds of a run's last checkpoints.
+
+    Reports repeat the last one, so equal numbers in a row are one checkpoint.
+    """
 
     __slots__ = ("_seconds",)
 
@@ -29,21 +32,21 @@ class CheckpointTimes:
         self._seconds: deque[float] = deque(maxlen=_KEPT)
 
     def add(self, seconds: float) -> bool:
-        """Take in what a report says; whether that is another checkpoint."""
+        """Take in the seconds of a report. Returns whether they are those of another checkpoint."""
         if self._seconds and self._seconds[-1] == seconds:
             return False
         self._seconds.append(seconds)
         return True
 
     def longer_than(self, grace_seconds: float) -> float | None:
-        """The median where it is longer than the grace period; None where it is not, or after too few."""
+        """The median if it is longer than the grace period; None if it is not, or after too few checkpoints."""
         if len(self._seconds) < _LEAST:
             return None
         seconds = median(self._seconds)
         return seconds if seconds > grace_seconds else None
 
 
-# How long nodes took to compute one and the same step, by class: which of them is slower than the others.
+# How long nodes took to compute the same step, by class: which of them is slower than the others.
 #
 # A run of one pod has no peers. It is compared with what runs of its class took on other nodes of the same GPU type
 # with the same batch on each GPU. The nodes' jobs are different ones, so a slow job cannot be told from a slow node
@@ -51,17 +54,17 @@ class CheckpointTimes:
 
 
 SLOW_NODE: Final = 1.25
-"""Times as long as on the other nodes a step takes on a slow one, and a tenth longer than on any of them. It is more
-than within a run, since jobs of a class differ in their data."""
+"""Ratio of a slow node's time for a step to that of other nodes. It must also take a tenth longer than any other node.
+The ratio is larger than within a run, since jobs of a class differ in their data."""
 _BEYOND: Final = 1.1
 LEAST_NODES: Final = 5
-"""Other nodes that must have been seen."""
+"""Number of other nodes that must have been seen."""
 _MOST_NODES: Final = 32
 _MOST_STEPS: Final = 2_000
 
 
 class Step(NamedTuple):
-    """What takes equally long on equal nodes. ``batch``: samples on each GPU, 0 where none was reported."""
+    """A step that takes equally long on equal nodes. ``batch``: samples on each GPU; 0 if none was reported."""
 
     class_id: ClassId
     gpu_type: str
@@ -70,13 +73,13 @@ class Step(NamedTuple):
 
 
 class NodeHistory:
-    """Median seconds of computing by step and node; of too many the ones not heard of for longest are dropped."""
+    """Median seconds of computing, by step and node. Of too many, those that reported longest ago are dropped."""
 
     def __init__(self) -> None:
         self._steps: OrderedDict[Step, OrderedDict[RentalId, float]] = OrderedDict()
 
     def learn(self, step: Step, rental: RentalId, seconds: float) -> None:
-        """A run of one pod computes for so long on this node."""
+        """Take in that a run of one pod computes for ``seconds`` a step on this node."""
         nodes = self._steps.setdefault(step, OrderedDict())
         nodes[rental] = seconds
         nodes.move_to_end(rental)
@@ -87,7 +90,7 @@ class NodeHistory:
             self._steps.popitem(last=False)
 
     def slowdown(self, step: Step, rental: RentalId) -> float | None:
-        """How many times as long as on other nodes the step takes there; None where it is not slow, or unknown."""
+        """The ratio of the node's time for the step to that of other nodes; None if it is not slow or not known."""
         nodes = self._steps.get(step, OrderedDict())
         own, others = nodes.get(rental), [seconds for name, seconds in nodes.items() if name != rental]
         if own is None or len(others) < LEAST_NODES:
@@ -98,28 +101,27 @@ class NodeHistory:
 
 # A measure that exceeds a limit again and again: a sign test over its last values.
 #
-# Where the median of a measure is at most the limit, each value exceeds it with a probability of at most one half,
+# If the median of a measure is at most the limit, each value exceeds it with a probability of at most one half,
 # whatever the distribution. Of WINDOW independent values, FOUND or more then do so with a probability of at most
 #
-# Σ_{k ≥ 28} C(30, k) / 2^30 = 466 / 2^30 = 4.3e-7
+#   Σ_{k ≥ 28} C(30, k) / 2^30 = 466 / 2^30 = 4.3e-7
 #
-# (Dixon and Mood 1946, "The statistical sign test"). The test is repeated with every value, so an hour of 360
-# reports has a false finding with a probability of at most 1.6e-4 by the union bound, and that only where the truth
-# lies at the limit itself. No single value counts more than another, so pauses, however long, are two values at
-# most.
+# (Dixon and Mood 1946, "The statistical sign test"). The test is repeated with every value. So an hour of 360 reports
+# has a false finding with a probability of at most 1.6e-4 by the union bound, and only if the truth lies at the limit
+# itself. No single value counts more than another, so a pause, however long, is two values at most.
 
 
 WINDOW: Final = 30
-"""Values that are looked at: five minutes of reports."""
+"""Number of last values that are looked at: five minutes of reports."""
 FOUND: Final = 28
-"""Values that must exceed the limit for a finding to begin. With 30, one pause of garbage collection would put it off
-for five minutes; with 26 the bound above would be 3e-5 a value, one in a hundred hours."""
+"""Number of values above the limit at which a finding begins. With 30, one pause of garbage collection would delay it
+by five minutes; with 26 the bound above would be 3e-5 a value, one in a hundred hours."""
 OVER: Final = 15
-"""A finding ends where no more than so many do: the median is below the limit."""
+"""A finding ends if no more values than this are above the limit: then the median is below it."""
 
 
 class PersistentExcess:
-    """The last values of a measure; ``found`` while they exceed ``limit`` persistently."""
+    """The last values of a measure. ``found``: whether they exceed ``limit`` persistently."""
 
     __slots__ = ("_next", "_values", "found", "limit")
 
@@ -141,7 +143,7 @@ class PersistentExcess:
 
     @property
     def full(self) -> bool:
-        """Whether there are as many values as are looked at."""
+        """Whether there are ``WINDOW`` values."""
         return len(self._values) == WINDOW
 
     @property
@@ -150,32 +152,32 @@ class PersistentExcess:
         return median(self._values) if self._values else 0.0
 
 
-# The reports of one run's pods, and which of its pods or which part of its steps holds it up.
+# The reports of one run's pods, and which pod or which part of the steps slows the run down.
 #
 # In synchronous training all ranks have the same step time: the slow one computes longest and waits least for the
-# others (Scavenger, CM-DARE find stragglers so). Each report of a pod is compared with the last ones of its peers,
-# so that what all have in common (another batch, a longer sequence, an evaluation) cancels out. What says nothing
-# is left out: a pod that reports no computing, step times that differ, peers that have not reported of late.
+# others (Scavenger and CM-DARE find stragglers so). Each report of a pod is compared with the last ones of its peers,
+# so what all have in common (another batch, a longer sequence, an evaluation) cancels out. Reports that say nothing are
+# left out: a pod that reports no computing, step times that differ, peers without a recent report.
 
 
 SLOW: Final = 1.1
-"""Times as long as its peers a slow worker computes. A restart and a new node take some ten minutes; a tenth gives them
-back in two hours. Nodes of one kind differ by 1 to 3 % (TRAINING figures of CM-DARE: by 1 %)."""
+"""Ratio of a slow worker's computing to that of its peers. A restart and a new node take some ten minutes; a tenth
+gives them back in two hours. Nodes of one kind differ by 1 to 3 % (TRAINING figures of CM-DARE: by 1 %)."""
 STARVED: Final = 0.15
-"""Part of a step spent waiting for input: below that, more loader processes gain less than the change costs."""
+"""Fraction of a step spent waiting for input. Below it, more loader processes gain less than the change costs."""
 SYNC_BOUND: Final = 0.3
-"""Part of a step that even the rank that waits least spends waiting for the others."""
+"""Fraction of a step that even the rank that waits least spends waiting for the others."""
 _FRESH_SECONDS: Final = 60.0
-"""Age up to which a peer's report is compared with."""
+"""Greatest age in seconds of a peer's report that is compared with a pod's."""
 _LEAST_SECONDS: Final = 5.0
-"""Seconds from a pod's report to the next that counts: more reports of the same time are no more evidence."""
+"""Least seconds between two reports of a pod that count: more reports of the same time are no more evidence."""
 _ALIKE: Final = 1.25
-"""Ratio up to which two step times count as the same: that of one pod may include a checkpoint."""
+"""Greatest ratio of two step times that count as the same: one of them may include a checkpoint."""
 
 
 @dataclass(frozen=True, slots=True)
 class StepParts:
-    """Mean seconds of a step of one pod: in computing, in waiting for other ranks, in waiting for input."""
+    """Mean seconds of a step of one pod: computing, waiting for other ranks, and waiting for input."""
 
     compute: float
     sync: float
@@ -183,7 +185,7 @@ class StepParts:
 
     @property
     def seconds(self) -> float:
-        """The whole step."""
+        """Seconds of the whole step."""
         return self.compute + self.sync + self.load
 
 
@@ -211,16 +213,19 @@ class RunReports:
 
     @property
     def known(self) -> int:
-        """How many pods have reported."""
+        """Number of pods that have reported."""
         return len(self._pods)
 
     @property
     def complete(self) -> bool:
-        """Whether enough is known of the computing of every pod to say which is slow."""
+        """Whether the computing of every pod is known well enough to say which is slow."""
         return len(self._pods) == self.pods and all([pod.compute.full for pod in self._pods.values()])
 
     def add(self, index: int, parts: StepParts, at: Instant) -> bool:
-        """Take in a report of pod ``index``, by the operator's clock; whether that begins or ends a finding."""
+        """Take in a report of pod ``index``.
+
+        Returns whether it begins or ends a finding. ``at``: by the operator's clock.
+        """
         if not 0 <= index < self.pods or parts.compute <= 0.0:
             return False
         pod = self._pods.setdefault(index, _Pod())
@@ -237,7 +242,7 @@ class RunReports:
         return before != (pod.slow.found, pod.load.found, pod.sync.found)
 
     def _ratio(self, index: int, parts: StepParts, at: Instant) -> float | None:
-        """How many times as long as its peers the pod computes; None where they cannot be compared."""
+        """The ratio of the pod's computing to that of its peers; None if they cannot be compared."""
         if self.pods < 2:
             return None
         peers = [
@@ -255,12 +260,12 @@ class RunReports:
         return parts.compute / median([peer.compute for peer in peers])
 
     def findings(self) -> tuple[Bottleneck, ...]:
-        """What holds the run up now, in the order of the kinds."""
+        """What slows the run down now, in the order of the kinds."""
         found = (self._slow_worker(), self._starved(), self._sync_bound())
         return tuple([bottleneck for bottleneck in found if bottleneck is not None])
 
     def single_pod(self) -> PersistentExcess | None:
-        """The seconds that the pod of a run of one pod computes; None before there are enough, or with more pods."""
+        """The computing seconds of a run of one pod; None with too few values, or with more pods."""
         pod = self._pods.get(0) if self.pods == 1 else None
         return pod.compute if pod is not None and pod.compute.full else None
 
@@ -286,7 +291,7 @@ class RunReports:
         )
 
     def _sync_bound(self) -> Bottleneck | None:
-        """All pods wait, so it is not for one of them."""
+        """The finding that all pods wait for each other, so that no single one of them is the cause."""
         if len(self._pods) < self.pods or not all([pod.sync.found for pod in self._pods.values()]):
             return None
         fraction = min([pod.sync.median for pod in self._pods.values()])
@@ -294,6 +299,6 @@ class RunReports:
 
 
 def _seconds(pod: _Pod) -> float:
-    """The seconds of a step by the medians of what it computes and of the parts that it waits."""
+    """Seconds of a step, from the medians of its computing and of the fractions that it waits."""
     waits = min(pod.load.median + pod.sync.median, 0.99)
     return pod.compute.median / (1.0 - waits)

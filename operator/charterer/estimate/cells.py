@@ -16,29 +16,28 @@ if TYPE_CHECKING:
     from charterer.estimate.throughput import StepTimeFit
 
 
-# The step times that were reported from one configuration (a cell), and what they have of their own beside the
-# model.
+# The step times that were reported from one configuration (a cell), and how they differ from the model's.
 #
-# Kernels are chosen by the size of a batch, and measured step times bend between powers of two: what a batch size
-# is slower than the model says, one that is 6 % larger is too, for the most part. So the effects u on log seconds
-# of m samples per GPU in each of s passes are one Gaussian process for each width (kriging; Matheron 1963):
+# Kernels are chosen by the size of a batch, and measured step times bend between powers of two: if a batch size is
+# slower than the model says, one that is 6 % larger is mostly slower too. So for each width, the effects u on log
+# seconds of m samples per GPU in each of s passes are one Gaussian process (kriging; Matheron 1963):
 #
-# mean 0, cov(u(m, s), u(m', s')) = variance · exp(-(|log m - log m'| + |log s - log s'|) / CELL_RANGE)
+#   mean 0,    cov(u(m, s), u(m', s')) = variance · exp(-(|log m - log m'| + |log s - log s'|) / CELL_RANGE)
 #
-# Reports at one batch size inform its neighbours by that; one far from all that ran keeps the whole variance.
+# So reports at one batch size inform about its neighbours. One that is far from all that ran keeps the whole variance.
 
 
 Array = NDArray[np.floating[Any]]
 
 MEMORY_REPORTS = 100.0
-"""Reports that a configuration remembers: at the usual 5 % scatter its mean is then known to 0.5 %, less than the
-model's own error, and code that became faster or slower shows soon."""
+"""Number of reports that a configuration remembers. At the usual scatter of 5 % its mean is then known to 0.5 %, less
+than the model's own error, and code that became faster or slower shows soon."""
 REPORT_SCATTER = 0.05
 """Standard deviation of log seconds between reports of one configuration, until the class's own has been seen."""
 SCATTER_REPORTS = 4.0
 """Number of reports that ``REPORT_SCATTER`` counts as."""
 OUTLIER_SCATTERS = 4.0
-"""A report farther off than this many standard deviations counts as being at that distance: a stall teaches little."""
+"""Greatest distance of a report in standard deviations. One farther off counts as being there."""
 CELL_RANGE = log(2.0) / 2.0
 """Difference of log batch at which the correlation is 1/e: kernels have sizes that are powers of two, and halfway to
 the next power little is left in common. In tables measured on T4 and A100, 1/e lies between ratios of 1.25 and 1.35."""
@@ -78,7 +77,7 @@ class CellEffect:
 
 
 def cell_positions(cells: Sequence[Configuration]) -> Array:
-    """Where n cells lie among those of their width (n × 2): the logarithms of samples a GPU and pass, and of passes."""
+    """Positions of n cells of a width (n × 2): the logarithms of samples per GPU and pass, and of passes."""
     return np.asarray(np.log(np.array([(where.local, where.passes) for where in cells], dtype=float).reshape(-1, 2)))
 
 
@@ -107,7 +106,10 @@ class CellEffects:
         return [missing[where] if effect is None else effect for where, effect in known]
 
     def learn(self, observed: Sequence[Configuration], residuals: Sequence[float], scatter: Sequence[float]) -> None:
-        """Replace what was observed: mean log seconds less the model's, and the variance of that mean, by cell."""
+        """Replace the observations.
+
+        For each cell: mean log seconds minus the model's (residual), and the mean's variance.
+        """
         self.observed = tuple(observed)
         at = cell_positions(self.observed)
         self._precision = np.linalg.inv(self.variance * correlation(at, at) + np.diag(scatter))
@@ -129,21 +131,22 @@ class CellEffects:
 
 
 GROWN = 1.3
-"""Ratio by which the reports of a width must have grown since the last fit for the next one. Counted by width, because
-a new one has few: beside a thousand reports of others it would be known by its first few for a hundred more."""
+"""Ratio by which the reports of a width must have grown since the last fit for the next fit. It is counted by width:
+beside a thousand reports of others, a new width would keep its first few reports' estimate for a hundred more."""
 NEW_CELLS = 0.1
-"""Fraction of the configurations that may be new before the next fit is due; one new width is always enough."""
+"""Fraction of configurations that may be new before the next fit is due. One new width is always enough."""
 MOST_CELLS = 128
-"""Configurations kept per class and GPU type; beyond that the one that ran longest ago is forgotten."""
+"""Configurations kept for a class and GPU type. Beyond that, the one that ran longest ago is forgotten."""
 
 
 @dataclass(slots=True)
 class StepTimes:
     """Statistics of the reports of one class on one GPU type, and the last fit to them.
 
-    ``reports``: how many there were. ``new_reports``: how many since the last fit, by width. ``new_cells``:
-    configurations that are new since then (a new width counts as ``MOST_CELLS``). ``scatter``: standard deviation of
-    log seconds between reports of one configuration.
+    ``reports``: number of reports.
+    ``new_reports``: for each width, number of reports since the last fit.
+    ``new_cells``: number of configurations that are new since then; a new width counts as ``MOST_CELLS``.
+    ``scatter``: standard deviation of log seconds between reports of one configuration.
     """
 
     largest_local: int

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from charterer.estimate.throughput import StepTimeFit
 
 
-# The work of a class's jobs: a mean over the latest of them, with an interval that allows for heavy tails.
+# The work of a class's jobs: a mean over its latest jobs, with an interval that allows for heavy tails.
 
 
 KEPT_SIZES = 200
@@ -27,7 +27,7 @@ KEPT_SIZES = 200
 SIZE_HALF_LIFE = 50.0
 """Number of later jobs of the class after which a job counts half, so that jobs that became larger are followed."""
 PRIOR_WORK = 14_400.0
-"""Own-batch steps of a job before any was completed: four hours of steps of a second."""
+"""Work of a job before any was completed, in own-batch steps: four hours of steps of a second."""
 PRIOR_SIZES = 1.0
 """Number of jobs that the prior from other classes counts as."""
 SIZE_SPREAD = 1.5
@@ -37,7 +37,10 @@ _COVERED = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its 90 % interval, and how many observations it rests on (old ones count for less)."""
+    """An estimate with its 90 % interval.
+
+    ``count``: number of observations that it rests on; old ones count for less.
+    """
 
     value: float
     low: float
@@ -64,7 +67,10 @@ class JobSizes:
         return ((work, 0.5 ** ((last - at) / SIZE_HALF_LIFE)) for at, work in enumerate(self.latest))
 
     def _pseudo(self, prior: float) -> float:
-        """Work of the pseudo-job: classes differ by orders of magnitude, so it is soon about the class's own jobs'."""
+        """Work of the prior's pseudo-job.
+
+        It soon follows the class's own jobs, since classes differ by orders of magnitude.
+        """
         count = total = 0.0
         for work, weight in self._weighted():
             count += weight
@@ -75,7 +81,10 @@ class JobSizes:
         return exp((1.0 - shown) * log(prior) + shown * log(total / count))
 
     def mean(self, prior: float) -> Interval:
-        """Mean work of a job; ``prior``: what other classes suggest. The interval is normal in the logarithm."""
+        """Mean work of a job, with an interval that is normal in the logarithm.
+
+        ``prior``: what other classes suggest.
+        """
         weight, total = PRIOR_SIZES, PRIOR_SIZES * self._pseudo(prior)
         logs = spread = 0.0
         for work, counts in self._weighted():
@@ -99,14 +108,20 @@ PairKey = tuple[str, ClassId]
 
 @dataclass(slots=True)
 class ClassState:
-    """Statistics: ``times`` by GPU type, ``noise`` and ``sizes``; ``pairs``: log of the part of its speed alone that it
-    kept beside others (``learner``). ``model``: what its owner says of it.
+    """All statistics of one class, and results derived from them.
 
-    Derived: the noise ``curve`` (from ``curve_reports`` reports that scatter with the variance ``curve_scatter``),
-    ``curve_off``, the sum of what later reports of log φ lie above it, ``candidates`` by GPU type and width with their
-    fit, whole ``profiles`` by widths and GPU types with the ``version`` they are of. What is only borrowed from other
-    classes, the curve before any report and fits of GPU types it never ran on, is kept with the number of the prior
-    generation it is of.
+    Statistics are ``times`` by GPU type, ``noise``, ``sizes``, ``pairs`` and the owner's ``model``. ``pairs`` are the
+    logarithms of the fraction of its speed alone that the class kept beside others (``learner``).
+
+    Derived are
+
+    - the noise ``curve``, from ``curve_reports`` reports that scatter with the variance ``curve_scatter``,
+    - ``curve_off``: the sum of the distances of later reports of log φ above the curve,
+    - ``candidates`` by GPU type and width, with the fit that they belong to,
+    - ``profiles`` by widths and GPU types, with the ``version`` that they belong to.
+
+    What is only borrowed from other classes is kept with the number of its prior generation: the curve before any
+    report, and fits of GPU types on which the class never ran.
     """
 
     class_id: ClassId

@@ -18,21 +18,21 @@ from charterer.estimate.throughput import WIDTH_MISFIT
 
 # Phases: segments of a job's life with curves of their own.
 #
-# Curves differ between segments only by the gain of large batches, so neighbours are joined while their gains
-# differ by less than ``ALIKE`` at every batch size: the most alike first, and while they are many, those whose
-# joining adds least to the sum of squares over their bins (Ward 1963), so that a short segment in which noise grows
+# Curves differ between segments only by the gain of large batches. So neighbours are joined while their gains differ by
+# less than ``ALIKE`` at every batch size, the most similar ones first. While there are too many segments, those are
+# joined that add least to the sum of squares over their bins (Ward 1963), so that a short segment in which noise grows
 # fast is kept.
 
 
 MOST_PHASES = 12
-"""Largest number of phases: a plan looks at every phase of every job, and more than a dozen bring little."""
+"""Most phases: a plan looks at every phase of every job, and more than a dozen gain little."""
 ALIKE = 0.05
 """Difference of log gains below which neighbours are joined: as much as one report scatters."""
 
 
 @dataclass(slots=True)
 class PhaseSegment:
-    """Bins that follow each other: their number, the mean noise, and the log gains at a few scales."""
+    """Consecutive bins: how many, their mean noise, and their log gains at a few scales."""
 
     bins: int
     noise: Noise
@@ -43,7 +43,7 @@ class PhaseSegment:
         return max(abs(mine - theirs) for mine, theirs in zip(self.gains, other.gains, strict=True))
 
     def joined(self, other: PhaseSegment, scales: Sequence[float]) -> PhaseSegment:
-        """Both joined; means are weighted by bins."""
+        """The two segments joined; means are weighted by bins."""
         bins = self.bins + other.bins
         fraction = other.bins / bins
         first, second = self.noise, other.noise
@@ -59,7 +59,7 @@ class PhaseSegment:
 
 
 def phase_segments(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float, Noise], ...]:
-    """Phases of a noise curve of ``BINS`` bins: where each ends (the last at 1) and its noise; at most MOST_PHASES."""
+    """Phases of a noise curve of ``BINS`` bins, at most MOST_PHASES: where each ends (the last at 1), and its noise."""
     scales = [largest_scale**fraction for fraction in (0.25, 0.5, 1.0)]
     segments = [PhaseSegment(1, noise, _gains(noise, scales)) for noise in curve]
     costs = [first.unlike(second) for first, second in pairwise(segments)]
@@ -103,10 +103,12 @@ _MOST_ITERATIONS_PER_WIDTH = 30
 
 
 def expected_time(log_mean: float, variance: float, fallback: float) -> float:
-    """Expected time per unit of work of a width whose log time is normal, where a narrower one takes ``fallback``.
+    """Expected time per unit of work of a width whose log time is normal. ``fallback``: that of the next narrower
+    width.
 
-    A job that finds the width slower than the narrower one goes back, so that T counts as min(T, fallback); but an
-    unlikely gain never makes it better than its median, and going back is never worse than staying (the mean of T).
+    A job that finds the width slower than the narrower one goes back, so a time T counts as min(T, fallback). An
+    unlikely gain never makes the width better than its median, and going back is never worse than staying (the mean of
+    T).
     """
     spread, median = sqrt(variance), exp(log_mean)
     mean = median * exp(variance / 2.0)
@@ -145,9 +147,10 @@ def concave_fit(widths: Sequence[int], values: Sequence[float], weights: Sequenc
 def near_concave(
     widths: Sequence[int], values: Sequence[float], weights: Sequence[float], model_misfit: float
 ) -> list[float]:
-    """The concave fit, drawn back to well-known values where true curves lie ``model_misfit`` off theirs.
+    """The concave fit, drawn back to values that are known well, since true curves lie off concave ones.
 
-    ``model_misfit`` is a standard deviation relative to the value; at 0 the result is the concave fit itself.
+    ``model_misfit``: by how much they do, as a standard deviation relative to the value. At 0 the result is the concave
+    fit itself.
     """
     if not model_misfit:
         return concave_fit(widths, values, weights)
@@ -161,14 +164,14 @@ def near_concave(
 
 # Declared curves as priors of the learned ones.
 #
-# At a width, the logarithm l of goodput was learned with variance v, and d is that of the declared throughput. The
-# units differ by a factor, common to all widths and GPU types of a phase, which is the weighted mean c of l − d. A
-# declared curve is assumed to be right to s at each width, so that the combined estimate is
+# At a width, the logarithm l of goodput was learned with variance v, and d is the logarithm of the declared throughput.
+# The units differ by a factor that is common to all widths and GPU types of a phase: its logarithm is the weighted mean
+# c of l − d. A declared curve is assumed to be right to s at each width, so the combined estimate is
 #
-# (l/v + (d + c)/s²) / (1/v + 1/s²) with variance 1 / (1/v + 1/s²)
+#   (l/v + (d + c)/s²) / (1/v + 1/s²)    with variance 1 / (1/v + 1/s²)
 #
-# Where little was measured, that has the declared shape at the measured scale; a width that was measured well keeps
-# its measured value. There is no threshold at which one gives way to the other.
+# If little was measured, it has the declared shape at the measured scale. A width that was measured well keeps its
+# measured value. There is no threshold at which one replaces the other.
 
 
 DECLARED_SPREAD = WIDTH_MISFIT
@@ -176,7 +179,7 @@ DECLARED_SPREAD = WIDTH_MISFIT
 _LEAST_VARIANCE = 1e-6
 
 Declared = Callable[[str, int], float | None]
-"""Declared throughput of a GPU type at a width, in any unit; None where nothing is declared."""
+"""Declared throughput of a GPU type at a width, in any unit; None if none is declared."""
 
 
 def with_declared(learned: Learned, declared: Declared) -> Learned:

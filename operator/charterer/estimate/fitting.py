@@ -1,8 +1,8 @@
 """Fitting step times: the most likely unknowns and effects of widths, given the reports and a prior.
 
-The negative logarithm of the posterior is half a sum of squares: a residual for each configuration, for each unknown's
-distance from its prior, and for each effect of a width. ``scipy.optimize.least_squares`` minimises it (maximum a
-posteriori), and the inverse of JᵀJ at the minimum is the covariance of all parameters. Slow passes and slow
+The negative logarithm of the posterior is half a sum of squares: one for each configuration's residual, one for each
+unknown's distance from its prior, and one for each effect of a width. ``scipy.optimize.least_squares`` minimises it
+(maximum a posteriori), and the inverse of JᵀJ at the minimum is the covariance of all parameters. Slow passes and slow
 synchronisation can explain the same few reports, so there may be more than one minimum.
 """
 
@@ -34,10 +34,10 @@ _TOLERANCE = 1e-6
 """Relative change of the cost, or of the parameters, at which the fit ends: the cost is about the number of cells, and
 1e-4 of it is far below what any decision depends on."""
 _MOST_EVALUATIONS = 300
-"""Evaluations after which a fit ends where it is; 10 to 20 are usual."""
+"""Most evaluations, after which a fit ends where it is; 10 to 20 are usual."""
 _NO_SUMS: Mapping[Unknown, LinearPrior] = {}
 _UNLIKELY = 3.0
-"""Standard deviations of χ²: a fit whose reports are less likely than this starts again from elsewhere."""
+"""Standard deviations of χ². If its reports are less likely than this, a fit starts again from elsewhere."""
 
 
 def fit(
@@ -51,10 +51,13 @@ def fit(
 ) -> StepTimeFit:
     """The most likely unknowns given the reports and a prior for each (mean, variance), with their covariance.
 
-    ``scatter``: variance of one report. ``sums``: priors of sums of unknowns, by the one whose own prior they replace.
-    ``last``: a former fit to start from. Where the minimum found from there, or from the prior, leaves the reports
-    unlikely (twice the cost is then χ² with a degree of freedom for each cell), the prior and slower synchronisation
-    are starting points too, and the likeliest result counts.
+    ``scatter``: variance of one report.
+    ``sums``: priors of sums of unknowns; each replaces the own prior of the unknown that is its key.
+    ``last``: an earlier fit to start from.
+
+    The fit starts from ``last`` or from the prior. If the minimum found leaves the reports unlikely (twice the cost is
+    then χ² with a degree of freedom for each cell), the prior and slower synchronisation are starting points too, and
+    the likeliest result counts.
     """
     problem = _FitProblem(cells, largest_local, prior, misfit, scatter, sums)
     parameters, cost = problem.minimise(problem.expected() if last is None else problem.remembered(last))
@@ -67,7 +70,7 @@ def fit(
 def refit(
     times: StepTimes, prior: Sequence[Normal], misfit: Misfit, sums: Mapping[Unknown, LinearPrior] = _NO_SUMS
 ) -> StepTimeFit:
-    """Fit to all reports of a class on a GPU type, and keep the result there."""
+    """Fit to all reports of a class on a GPU type, and keep the result in ``times``."""
     times.scatter = times.observed_scatter()
     result = fit(times.cells, times.largest_local, prior, misfit, times.scatter**2, times.fit, sums)
     times.keep(result)
@@ -75,7 +78,7 @@ def refit(
 
 
 class _FitProblem:
-    """Residuals and their Jacobian; parameters are the unknowns, then two effects for each width that ran."""
+    """Residuals and their Jacobian. The parameters are the unknowns, then two effects for each width that ran."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The rate at which a pool's nodes are taken back, from nodes that it had (docs/theory/estimation.md, section 8)."""
+"""The rate at which a pool's nodes are taken back, learned from its nodes (docs/theory/estimation.md, section 8)."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from charterer.domain.pool import BAND_ENDS, CapacityType, EndedNode, Hazard, No
 from charterer.domain.time import Instant, seconds_between
 
 LONGEST_HOURS: Final = 24.0
-"""The mean rate is that of a node's first day at most: no job expects to keep a spot node for longer."""
+"""Longest part of a node's life, in hours, over which the mean rate is taken: no job expects a spot node for longer."""
 TOGETHER_SECONDS: Final = 300.0
 """Seconds within which deaths in one pool are one event. Half of all pairs of Google's machines that started together
 died within it, and a tenth of pairs whose lifetimes were shuffled."""
 HALF_LIFE_SECONDS: Final = 30 * 86_400.0
-"""Seconds after which evidence counts half: a month, over which AWS too averages what its Spot advisor tells."""
+"""Seconds after which evidence counts half: a month, over which AWS too averages the figures of its Spot advisor."""
 _SHAPE: Final = 1.14
-"""Events that the prior of a spot pool weighs, and that the pool's own rate weighs in each band."""
+"""Weight, in events, of the prior of a spot pool, and of the pool's own rate in each band of ages."""
 _SPOT_HOURS: Final = 8.9
 """Node-hours of the prior of a spot pool."""
 _ON_DEMAND_HOURS: Final = 168.0
-"""Node-hours without a death that the prior of an on-demand pool weighs: one death in its first hours is bad luck
-rather than a rate (of 16,384 GPUs of Meta one machine in 6,000 node-hours failed), the second one counts twice."""
+"""Weight of an on-demand pool's prior, in node-hours without a death: one death in its first hours is bad luck rather
+than a rate (of 16,384 GPUs of Meta one machine in 6,000 node-hours failed), and the second one counts twice."""
 _JOINT_WEIGHT: Final = 10.0
-"""Deaths that the prior of q weighs, with mean 1/2: nothing is known of it, and half was measured."""
+"""Weight of q's prior in deaths. Its mean is 1/2: nothing is known of the pool, and half was measured elsewhere."""
 _ANNOUNCED_WEIGHT: Final = 2.0
-"""Deaths that the prior of notices weighs: that there is none."""
+"""Weight, in deaths, of the prior that there is no notice."""
 _TAIL: Final = 0.05
 
 
 def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
-    """The numbers with one more node; the same ones where it is counted already."""
+    """The numbers with one more node; unchanged if it is counted already."""
     if node.uid in lifetimes.counted:
         return lifetimes
     aged = replace(_aged(lifetimes, node.at), ordinal=max(lifetimes.ordinal, node.ordinal))
@@ -56,7 +56,7 @@ def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
 
 
 def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifetimes:
-    """The numbers, in which only rentals that are still there are remembered as counted."""
+    """The numbers without the uids of counted rentals that are gone."""
     known = frozenset(there)
     return replace(lifetimes, counted=tuple([uid for uid in lifetimes.counted if uid in known]))
 
@@ -64,7 +64,7 @@ def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifet
 def hazard(
     lifetimes: NodeLifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType
 ) -> Hazard:
-    """The hazard as known at ``now``. ``running_hours``: the ages of the nodes that are there."""
+    """The hazard as known at ``now``. ``running_hours``: the ages of the present nodes, in hours."""
     seen = _aged(lifetimes, now)
     bands = [hours_by_band(hours) for hours in running_hours]
     hours = [spent + sum(band[at] for band in bands) for at, spent in enumerate(seen.hours)]
@@ -104,7 +104,7 @@ def _interval(events: float, hours: float) -> tuple[float, float]:
 
 
 def _aged(lifetimes: NodeLifetimes, now: Instant) -> NodeLifetimes:
-    """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
+    """The numbers as they count at ``now``; unchanged if ``now`` is earlier than they are."""
     if lifetimes.at is None or now <= lifetimes.at:
         return replace(lifetimes, at=lifetimes.at or now)
     keep = 0.5 ** (seconds_between(lifetimes.at, now) / HALF_LIFE_SECONDS)
@@ -133,7 +133,7 @@ def hours_by_band(hours: float) -> tuple[float, ...]:
 
 
 def mean_rate(rates: Sequence[float], hours: float) -> float:
-    """Deaths per node-hour over a new node's first ``hours``, as far as it lives: ∫h·S ÷ ∫S, of a day at most."""
+    """Deaths per node-hour over a new node's first ``hours``, while it lives: ∫h·S ÷ ∫S, over a day at most."""
     until = min(hours, LONGEST_HOURS)
     alive, lived, begin = 1.0, 0.0, 0.0
     if until <= 0.0:
@@ -149,7 +149,7 @@ def mean_rate(rates: Sequence[float], hours: float) -> float:
 
 
 def events_at_ages(hazard: Hazard, ages: Sequence[float]) -> float:
-    """Interruptions an hour of a job that has nodes of these ages, in hours."""
+    """Interruptions an hour of a job on nodes of these ages, in hours."""
     rate = sum(hazard.at_age(hours) for hours in ages) / len(ages) if ages else 0.0
     return events_per_hour(rate, hazard.joint, len(ages))
 

@@ -1,4 +1,4 @@
-"""The knowledge of a class: phases with curves for the planner, and every number with its origin for people."""
+"""What is known of a class: phases with curves for the planner, and every number with its origin for people."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import TRIAL_STEP, CurveSource, Origin, Phase, SpeedCurve, ThroughputTable
 
 MOST_WIDTHS = 64
-"""Largest number of widths of a curve: it must be readable and fit a status."""
+"""Most widths of a curve, so that it is readable and fits into a status."""
 LIKELY = 1.645
-"""Standard deviations to either end of a 90 % interval of a normal distribution."""
+"""Standard deviations from the mean to each end of a normal distribution's 90 % interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One width on one GPU type in one phase. ``goodput``: own-batch steps a second, with its 90 % interval.
+    """One width on one GPU type in one phase.
 
-    ``batch``: the total batch size that gives it; ``step_seconds`` with it; ``reports``: their number from that width.
+    ``goodput``: own-batch steps a second, with the 90 % interval from ``low`` to ``high``.
+    ``batch``: the total batch size for which the goodput is highest.
+    ``step_seconds``: seconds of a step with that batch.
+    ``reports``: number of reports from the width.
     """
 
     gpu_type: str
@@ -41,8 +44,12 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class LearnedPhase:
-    """A phase that ends at the fraction ``until`` of the work. ``noise``: gradient noise scale, in own batches at the
-    own batch size, with its 90 % interval; ``noise_reports``: reports in the phase (old ones count for less)."""
+    """A phase of a job's life.
+
+    ``until``: the fraction of the work at which it ends.
+    ``noise``: gradient noise scale at the own batch size, in own batches, with its 90 % interval.
+    ``noise_reports``: number of reports in the phase; old ones count for less.
+    """
 
     until: float
     noise: float
@@ -54,7 +61,7 @@ class LearnedPhase:
 
 @dataclass(frozen=True)
 class Learned:
-    """The knowledge of a class; entries are in order of GPU type and width."""
+    """What is known of a class. Entries are in order of GPU type and width."""
 
     class_id: ClassId
     own_batch: int
@@ -68,7 +75,7 @@ class Learned:
 
     @property
     def entries(self) -> tuple[tuple[float, Entry], ...]:
-        """Every number, for people: (until, entry)."""
+        """All entries, each with the end of its phase: (until, entry)."""
         return tuple((phase.until, entry) for phase in self.learned_phases for entry in phase.entries)
 
     def phase(self, fraction: float) -> int:
@@ -77,7 +84,7 @@ class Learned:
         return next(ends, len(self.learned_phases) - 1)
 
     def entry(self, phase: int, gpus: int, gpu_type: str | None = None) -> Entry:
-        """The entry of a width (of the first GPU type where none is named); ValueError where there is none."""
+        """The entry of a width, of the first GPU type if none is named. ValueError if there is none."""
         entries = [entry for entry in self.learned_phases[phase].entries if gpu_type in (None, entry.gpu_type)]
         for entry in entries:
             if entry.gpus == gpus:
@@ -89,7 +96,7 @@ class Learned:
         )
 
     def batch(self, phase: int, gpus: int, gpu_type: str | None = None) -> int:
-        """The total batch size with the highest goodput."""
+        """The total batch size with the highest goodput at a width."""
         return self.entry(phase, gpus, gpu_type).batch
 
 
@@ -107,15 +114,15 @@ def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
     )
 
 
-# The widths at which learned curves have points, and those that jobs may be planned by.
+# The widths at which learned curves have points, and the widths by which jobs may be planned.
 
 
 _NODES = (1, 2, 3, 4, 6)
-"""Numbers of nodes at which a curve has points, each also times 2, 4, 8, …: between them it is read linearly."""
+"""Numbers of nodes at which a curve has points, and these times 2, 4, 8, … Between them a curve is read linearly."""
 
 
 def curve_widths(widths: Iterable[int], node_gpus: int) -> list[int]:
-    """The widths at which a curve has points: all below a node of ``node_gpus`` GPUs, and round numbers of nodes."""
+    """The widths at which a curve has points: all below a node of ``node_gpus`` GPUs, and some numbers of nodes."""
     return [gpus for gpus in widths if gpus < node_gpus or _round(gpus // node_gpus)]
 
 
@@ -126,12 +133,15 @@ def _round(nodes: int) -> bool:
 
 
 def plannable_widths(learned: Learned, ran: Mapping[str, Sequence[int]], declared: Collection[str] = ()) -> Learned:
-    """Learned curves at the widths that jobs may be planned by. ``ran``: widths that ran, ascending, by GPU type.
+    """The learned curves at the widths by which jobs may be planned.
 
-    No width is wider than ``TRIAL_STEP`` times the widest that ran; on a GPU type that the class never ran on, none is
-    wider than that one. A declared curve lifts both limits, and a class that never ran has neither: its jobs have one
-    of their own (``policy.options.sources``). The speed of a GPU type that it never ran on is uncertain as a whole, and
-    counts for the expected time: seconds are lognormal, so their mean is exp(v/2) times their median.
+    ``ran``: for each GPU type, the widths that ran, ascending. ``declared``: GPU types that have a declared curve.
+
+    No width is wider than ``TRIAL_STEP`` times the widest that ran. On a GPU type on which the class never ran, no
+    width is wider than the widest that ran. A declared curve lifts both limits. A class that never ran has neither
+    limit: its jobs have one of their own (``policy.options.sources``). The speed of a GPU type on which it never ran is
+    uncertain as a whole, and that counts in the expected time: seconds are lognormal, so their mean is exp(v/2) times
+    their median.
     """
     if not ran and not learned.reports:
         return learned

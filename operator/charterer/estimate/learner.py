@@ -1,4 +1,4 @@
-"""The learner: takes reports of all classes, gives what is known of each. Mutable, deterministic, without a clock."""
+"""The learner takes reports of all classes and says what is known of each. Mutable, deterministic, without a clock."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from charterer.estimate.priors import (
 from charterer.estimate.throughput import LinearPrior, Misfit, ModelPrediction, Normal, StepTimeFit, Unknown
 from charterer.gpu_types import whole_type
 
-# What other classes say of one, from their statistics (``priors``: who is believed how far).
+# What other classes suggest for one, from their statistics (``priors`` says who is believed how far).
 
 
 def usual_work(own: ClassState, others: Iterable[ClassState]) -> float:
@@ -51,7 +51,7 @@ def usual_work(own: ClassState, others: Iterable[ClassState]) -> float:
 
 
 def measured_models(others: Iterable[ClassState]) -> Iterable[MeasuredModel]:
-    """The other classes whose models were described, where they ran."""
+    """The other classes whose models were described, once for each GPU type on which they ran."""
     for state in others:
         for gpu_type, times in state.times.items():
             if times.fit is not None:
@@ -82,10 +82,12 @@ those a ratio of 1.25 loses 0.7 % of all time and money, and one of 1.12 loses 0
 
 @dataclass(frozen=True, slots=True)
 class BatchCandidate:
-    """One way to do a step on a shape, with what does not depend on the phase.
+    """One way to do a step on a shape, with all that does not depend on the phase.
 
-    ``model``: log T without the cell's ``own`` effect, which follows its reports; ``scale``: B/B₀, and
-    ``noise_growth`` of it.
+    ``model``: log seconds of a step, without the cell's own effect.
+    ``own``: the cell's own effect, which follows its reports.
+    ``scale``: B/B₀.
+    ``noise_growth``: ``noise_growth`` of that scale.
     """
 
     where: Configuration
@@ -97,7 +99,7 @@ class BatchCandidate:
 
 @dataclass(frozen=True, slots=True)
 class BatchChoice:
-    """The best batch on a shape: its configuration, log goodput (mean and variance), and log seconds per step."""
+    """The best batch on a shape: its configuration, log goodput (mean and variance), and log seconds of a step."""
 
     where: Configuration
     log_goodput: float
@@ -108,8 +110,8 @@ class BatchChoice:
 def configurations(terms: BatchTerms, shape: Shape) -> tuple[Configuration, ...]:
     """Ways to do a step between the own and the largest batch: single passes of any size, full passes, and the largest.
 
-    A batch that does not divide by the GPUs is rounded up to whole samples per GPU, so the own batch alone may come out
-    above the largest. Empty where even the least batch per GPU is too large in total.
+    A batch that does not divide by the GPUs is rounded up to whole samples per GPU, so even the own batch may come out
+    above the largest. The result is empty if even the least batch per GPU is too large in total.
     """
     least = max(terms.own, terms.smallest_per_gpu * shape.gpus)
     most = terms.largest
@@ -137,7 +139,7 @@ def configurations(terms: BatchTerms, shape: Shape) -> tuple[Configuration, ...]
 
 
 def candidates(fit: StepTimeFit, terms: BatchTerms, shape: Shape) -> tuple[BatchCandidate, ...]:
-    """All configurations of a shape."""
+    """The candidates for all configurations of a shape."""
     ways = configurations(terms, shape)
     scales = [where.batch / terms.own for where in ways]
     return tuple(
@@ -147,10 +149,10 @@ def candidates(fit: StepTimeFit, terms: BatchTerms, shape: Shape) -> tuple[Batch
 
 
 def probes(options: Sequence[BatchCandidate]) -> Sequence[Configuration]:
-    """The configurations that a new width is tried at first: the smallest and the largest single pass.
+    """The configurations with which a new width is tried first: the smallest and the largest single pass.
 
-    Between the two a step is known from both, and each further pass costs what the larger one computes; from one batch
-    size alone, however often it ran, nobody can tell what depends on the batch and what does not.
+    The two together show what a step between them takes, and each further pass costs what the larger one computes. From
+    one batch size alone, however often it ran, nobody can say which part depends on the batch.
     """
     single = [option.where for option in options if option.where.passes == 1]
     return (single[0], single[-1]) if single else ()
@@ -159,11 +161,11 @@ def probes(options: Sequence[BatchCandidate]) -> Sequence[Configuration]:
 def best_batch(
     fit: StepTimeFit, noise: Noise, options: Sequence[BatchCandidate], optimism: float = 0.0
 ) -> BatchChoice | None:
-    """The candidate with the highest expected goodput; None where there is none.
+    """The candidate with the highest expected goodput; None if there are no candidates.
 
-    ``optimism``: standard deviations by which each step time counts as shorter. What is uncertain of all batch sizes
-    alike favours none, so only the variance beyond that of the surest one counts. The choice itself says what is
-    expected without it.
+    ``optimism``: standard deviations by which each step time counts as shorter. Uncertainty that all batch sizes share
+    favours none, so only the variance beyond that of the surest one counts. The goodput that is returned is the
+    expected one, without optimism.
     """
     best, most = None, 0.0
     level, tilt = noise.level, noise.tilt
@@ -180,7 +182,7 @@ def best_batch(
 
 
 def _hopes(fit: StepTimeFit, options: Sequence[BatchCandidate], optimism: float) -> Sequence[float]:
-    """By how much the log seconds of each candidate count as less."""
+    """For each candidate, by how much its log seconds count as less."""
     if not optimism:
         return [0.0] * len(options)
     variances = [fit.variance(option.model, option.own) for option in options]
@@ -189,28 +191,30 @@ def _hopes(fit: StepTimeFit, options: Sequence[BatchCandidate], optimism: float)
 
 
 DEFAULT_NODE_GPUS = 8
-"""GPUs of a node where nobody says how many it has and no pod had more: the usual large node."""
+"""GPUs of a node if nobody says how many it has and no pod had more: those of the usual large node."""
 NOISE_GROWN = 1.1
-"""Ratio by which a class's gradient reports must have grown before its noise curve is drawn anew."""
+"""Ratio by which a class's gradient reports must have grown before its noise curve is computed anew."""
 NOISE_REPORTS = 50
-"""Number of new gradient reports that is always enough for a new noise curve: as many as a bin remembers."""
+"""Number of new gradient reports that always suffices for a new noise curve: as many as a bin remembers."""
 SURPRISE = 2.0
-"""Standard deviations of their mean by which new gradient reports lie off the curve when it is drawn anew at once: the
-95 % interval. Where a learning rate drops, noise doubles within an epoch, and the curve would be 50 reports late."""
+"""Distance of the mean of new gradient reports from the curve, in its standard deviations, at which the curve is
+computed anew at once: the 95 % interval. If a learning rate drops, noise doubles within an epoch, and the curve would
+be 50 reports late."""
 PRIOR_GROWN = 1.1
-"""Ratio by which the number of fits must have grown before classes borrow from the others anew."""
+"""Ratio by which the number of fits must have grown before classes borrow anew from the others."""
 PROBED_REPORTS = 4
 """Reports after which a width is no longer probed: a trainer may round to other sizes than the advised ones."""
 BATCH_OPTIMISM = 1.0
-"""Standard deviations: with fewer a better batch size may never be tried, with more too many bad ones are."""
+"""Standard deviations of optimism. With fewer a better batch size may never be tried; with more, too many bad ones."""
 
 
 class Learner:
     """All that reports have taught so far. Copies (``copy.deepcopy``) and pickles are independent of each other.
 
-    ``classes``: their declared batch sizes; ``node_gpus``: GPUs of a node by GPU type, otherwise the most that a pod
-    ever had. ``model_misfit``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At
-    0 curves are concave and non-decreasing, whatever was measured; above, values measured often enough are believed.
+    ``classes``: their declared batch sizes.
+    ``node_gpus``: for each GPU type, the GPUs of a node; without it, the most that a pod ever had.
+    ``model_misfit``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At 0 curves
+    are concave and non-decreasing, whatever was measured; above 0, values that were measured often enough are believed.
     """
 
     def __init__(
@@ -233,14 +237,14 @@ class Learner:
             self._classes[class_id] = ClassState(class_id, terms, model=NO_FACTS if state is None else state.model)
 
     def describe(self, class_id: ClassId, model: ModelFacts) -> None:
-        """Set what the owner of a declared class says of its model; its prior and those of alike classes follow."""
+        """Set the owner's description of a class's model. Its prior follows from it, and those of similar classes."""
         state = self._class(class_id)
         if state.model != model:
             state.model = model
             self._note_facts()
 
     def declared(self, class_id: ClassId) -> BatchTerms | None:
-        """The terms of the class; None where it is not declared."""
+        """The terms of the class; None if it is not declared."""
         state = self._classes.get(class_id)
         return None if state is None else state.terms
 
@@ -265,7 +269,10 @@ class Learner:
         }
 
     def report(self, report: Observation) -> None:
-        """Learn from a report. ValueError saying why it is unusable; meaningless gradient figures are ignored."""
+        """Learn from a report.
+
+        ValueError if it is unusable, with the reason; meaningless gradient figures are ignored.
+        """
         state = self._class(report.class_id)
         if fault := report.fault():
             raise ValueError(fault)
@@ -284,11 +291,11 @@ class Learner:
                     state.curve_off += value - foreseen.level - foreseen.tilt * growth
 
     def state(self, class_id: ClassId) -> ClassState:
-        """The statistics of one class, to be read: ``restore`` takes them back."""
+        """The statistics of one class, for reading. ``restore`` takes them back."""
         return self._class(class_id)
 
     def restore(self, state: ClassState) -> None:
-        """Take statistics of a class that were kept elsewhere; its fits are then done anew."""
+        """Take in statistics of a class that were kept elsewhere. Its fits are computed anew."""
         self._classes[state.class_id] = state
         for gpu_type, times in state.times.items():
             for where in times.cells:
@@ -296,7 +303,7 @@ class Learner:
         self._note_facts()
 
     def _note_facts(self) -> None:
-        """What classes borrow from each other is not what it was."""
+        """Note that what classes borrow from each other has changed."""
         self._fits += 1
         self._prior_generation = self._fits
 
@@ -307,8 +314,8 @@ class Learner:
     def profile(self, class_id: ClassId, widths: Sequence[int], gpu_types: Sequence[str] | None = None) -> Learned:
         """The class's profile at those numbers of GPUs, ascending.
 
-        ``gpu_types``: for which curves are wanted (by default those the class ran on, or all that any class ran on).
-        ValueError for widths that do not ascend from 1 or are more than MOST_WIDTHS.
+        ``gpu_types``: GPU types for which curves are wanted; None for those on which the class ran, or any class if it
+        did not. ValueError if widths do not ascend from 1 or are more than MOST_WIDTHS.
         """
         if not 1 <= len(widths) <= MOST_WIDTHS or any(a >= b for a, b in zip((0, *widths), widths, strict=False)):
             raise ValueError(f"widths {list(widths)}: give 1 to {MOST_WIDTHS} ascending numbers of GPUs")
@@ -325,11 +332,11 @@ class Learner:
         return last[1]
 
     def batch(self, class_id: ClassId, gpu_type: str, gpus: int, fraction: float) -> int:
-        """The total batch size to train with now, when ``fraction`` of the job's work is done.
+        """The total batch size to train with now. ``fraction``: the fraction of the job's work that is done.
 
-        A width on which the class never ran is probed first. After that a batch size that may be better than it is
-        known to be gets its turn: if it is not, a few steps were a little slower. (Optimism in the face of uncertainty:
-        Auer, Cesa-Bianchi and Fischer 2002.)
+        A width on which the class never ran is probed first. After that a batch size is tried that may be better than
+        is known: if it is not, only a few steps were a little slower. (Optimism in the face of uncertainty: Auer,
+        Cesa-Bianchi and Fischer 2002.)
         """
         state = self._class(class_id)
         step_fit = self._fit(class_id, gpu_type)
@@ -345,7 +352,7 @@ class Learner:
         return state.terms.own if choice is None else choice.where.batch
 
     def step_times(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
-        """The fitted model of the class's step times on a GPU type, from priors alone where it never ran there."""
+        """The fitted model of the class's step times on a GPU type; from priors alone if it never ran there."""
         self._class(class_id)
         return self._fit(class_id, gpu_type)
 
@@ -374,7 +381,7 @@ class Learner:
         return Shape(-(-gpus // per_node), gpus)
 
     def _fit(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
-        """The class's fit on a GPU type; from priors alone where it never ran there."""
+        """The class's fit on a GPU type; from priors alone if it never ran there."""
         state = self._classes[class_id]
         times = state.times.get(gpu_type)
         if times is None:
@@ -386,14 +393,14 @@ class Learner:
         return result
 
     def _note_progress(self, state: ClassState) -> None:
-        """A class is known better, and others can borrow from it."""
+        """Note that a class is known better, so that others can borrow from it."""
         state.version += 1
         self._fits += 1
         if self._fits >= max(PRIOR_GROWN * self._prior_generation, self._prior_generation + 1):
             self._prior_generation = self._fits
 
     def _borrowed(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
-        """The fit on a GPU type that the class never ran on."""
+        """The fit on a GPU type on which the class never ran."""
         state = self._classes[class_id]
         last = state.borrowed.get(gpu_type)
         if last is None or last[0] != self._prior_generation:
@@ -406,7 +413,7 @@ class Learner:
     def _prior(
         self, class_id: ClassId, gpu_type: str
     ) -> tuple[tuple[Normal, ...], Misfit, Mapping[Unknown, LinearPrior]]:
-        """The priors of the unknowns, of the misfit and of sums, from other classes and the class's other types."""
+        """The priors of the unknowns, of the misfit and of sums, from other classes and from its other GPU types."""
         others = self._others(class_id)
         best = ((state.class_id, state.best) for state in others)
         known_best = ((name, times.fit) for name, times in best if times is not None and times.fit is not None)
@@ -417,7 +424,8 @@ class Learner:
             if name != gpu_type and times.fit is not None
         ]
         if siblings:
-            # One without a data sheet tells next to nothing of another type, however often the class ran on it.
+            # A GPU type without a data sheet says next to nothing about another type, however often the class ran on
+            # it.
             _, name, sibling, ratios = max(
                 siblings, key=lambda item: (bool(item[3]) or in_data_sheets(gpu_type, item[1]), *item[:2])
             )
@@ -459,7 +467,7 @@ class Learner:
         return state.curve
 
     def _curve_is_due(self, state: ClassState) -> bool:
-        """Whether there are many more reports of gradients than the curve is of, or some that it did not foresee."""
+        """Whether there are many new gradient reports since the curve was computed, or some that it did not foresee."""
         reports, last = state.noise.reports, state.curve_reports
         if not reports:
             return state.curve_prior != self._prior_generation
@@ -470,7 +478,7 @@ class Learner:
     def _candidates(
         self, state: ClassState, gpu_type: str, gpus: int, step_fit: StepTimeFit
     ) -> tuple[BatchCandidate, ...]:
-        """The batch sizes of a width, kept as long as the fit."""
+        """The batch candidates of a width; the same objects while the fit stays the same."""
         last = state.candidates.get((gpu_type, gpus))
         if last is None or last[0] is not step_fit:
             last = step_fit, candidates(step_fit, state.terms, self._shape(gpu_type, gpus))
@@ -509,11 +517,11 @@ def _entries(
     reports: int,
     model_misfit: float,
 ) -> Iterable[Entry]:
-    """One curve: the concave fit of 1 / E[time per work], which expected seconds and dollars follow.
+    """One curve: the concave fit of 1 / E[time per work], from which expected seconds and dollars follow.
 
-    What is uncertain of all widths alike favours none, so only the variance beyond that of the surest width counts. A
-    class without reports has the medians: what it gains by a width is as uncertain as the width is far. No wider width
-    counts as slower, as on every curve.
+    Uncertainty that all widths share favours none, so only the variance beyond that of the surest width counts. A class
+    without reports has the medians, because what it gains by a width is as uncertain as the width is far. A wider width
+    never counts as slower, as on every curve.
     """
     common = min((choice.variance for _, choice in choices), default=0.0)
     values: list[float] = []
@@ -543,14 +551,15 @@ def _entries(
         )
 
 
-# Reports of jobs that share a GPU with one other job of a known class: what they keep of their speed alone.
+# Reports of jobs that share a GPU with one other job of a known class: the fraction of their speed alone that they
+# keep.
 
 
 def learn_pair(learner: Learner, report: Observation, beside: ClassId) -> None:
-    """Learn from a report that the learner took, of a job beside one of the other class on its GPU.
+    """Learn from a report of a job that shared its GPU with a job of the class ``beside``. The learner has taken it.
 
-    The job's step is compared with what the same step takes alone on a GPU of that type, as far as that is known now.
-    A pair remembers ``MEMORY_REPORTS``, so what was compared with a worse estimate is forgotten.
+    The job's step is compared with what the same step takes alone on a GPU of that type, as it is estimated now. A pair
+    remembers ``MEMORY_REPORTS`` reports, so comparisons with a worse estimate are forgotten.
     """
     state = learner.state(report.class_id)
     alone = learner.step_times(report.class_id, whole_type(report.gpu_type))
@@ -564,7 +573,7 @@ def learn_pair(learner: Learner, report: Observation, beside: ClassId) -> None:
 
 
 def learned_pairs(state: ClassState) -> tuple[PairSpeed, ...]:
-    """What the class kept beside others, the least recent first."""
+    """What the class kept beside others, the least recent pair first."""
     return tuple(
         [
             PairSpeed(gpu_type, beside, min(exp(cell.mean), 1.0), cell.count)
@@ -574,7 +583,7 @@ def learned_pairs(state: ClassState) -> tuple[PairSpeed, ...]:
 
 
 def remembered(pairs: Iterable[PairSpeed]) -> dict[PairKey, BatchCell]:
-    """The statistics of pairs that were recorded."""
+    """The statistics of pairs, from what was recorded of them."""
     return {
         (pair.gpu_type, pair.beside): BatchCell(
             min(float(pair.reports), MEMORY_REPORTS), log(pair.kept), 0.0, pair.reports

@@ -1,18 +1,18 @@
-"""The gradient noise scale by progress and batch size, and what a larger batch gains by it.
+"""The gradient noise scale by progress and batch size, and what a larger batch gains.
 
 φ = σ²/μ² is the noise scale in own batches. A step at s own batches makes as much progress as
 
     gain = (φ + 1) / (φ/s + 1)        (Pollux, OSDI'21, equation 6)
 
-steps at the own batch. φ grows over training by orders of magnitude, and the measured one also grows with the batch
-size, up to a limit. Training with small batches stays off the bottom of its valley by what its own noise throws it
-there, in proportion to σ²/B (Mandt, Hoffman and Blei 2017), and μ² has a part of that: 1/φ = 1/φ∞ + c/s. So
+steps at the own batch. φ grows over training by orders of magnitude, and the measured φ also grows with the batch size,
+up to a limit. Training with small batches stays away from the bottom of its valley, because its own noise throws it
+off, in proportion to σ²/B (Mandt, Hoffman and Blei 2017), and μ² contains a part of that: 1/φ = 1/φ∞ + c/s. So
 
     log φ = h(p) + b(p)·g(s),   g(s) = log((1 + R) / (1 + R/s))
 
-where b is 1 if c = R/φ∞, and 0 if φ has no batch size (McCandlish et al. 2018). Progress p is cut into bins; level h
-and tilt b follow random walks over the bins, so that what was reported in one bin informs its neighbours, and a Kalman
-filter with a backward pass gives the posterior mean and variance of both everywhere.
+where b is 1 if c = R/φ∞, and 0 if φ does not depend on the batch size (McCandlish et al. 2018). Progress p is cut into
+bins. Level h and tilt b follow random walks over the bins, so reports in one bin inform about its neighbours, and a
+Kalman filter with a backward pass gives the posterior mean and variance of both in every bin.
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from dataclasses import dataclass, field
 from math import exp, isfinite, log
 
 BINS = 64
-"""Number of bins of a job's progress: noise may change by one step of the walk in 1.6 % of it, an epoch or two."""
+"""Number of bins of a job's progress. Each is 1.6 % of it, an epoch or two, in which noise may change by one step."""
 LEVEL_STEP = 0.3
-"""Standard deviation of a step of h: where a learning rate drops, φ doubles at once, a step of two of them."""
+"""Standard deviation of a step of h. If a learning rate drops, φ doubles at once: a step of two standard deviations."""
 TILT_STEP = 0.05
-"""Standard deviation of a step of b: by the square root of the bins, it may change by 0.4 over a life."""
+"""Standard deviation of a step of b. It grows with the root of the number of bins: b may change by 0.4 over a life."""
 TILT_START = (0.5, 0.25)
-"""Mean and variance of b where training begins: 0 and 1, the two cases of theory, lie one standard deviation off."""
+"""Mean and variance of b at the start of training. The two cases of theory, 0 and 1, are one standard deviation off."""
 OWN_NOISE = 3.0
 """R. In measured tables the medians of c·φ∞ are 0.2 (yolov3), 0.7 (deepspeech2), 2 (imagenet; 14 after a learning rate
-dropped), 3 (cifar10) and 45 (bert); b takes up what is different."""
+dropped), 3 (cifar10) and 45 (bert); b absorbs the difference."""
 LEVEL_START = (0.0, 9.0)
-"""Mean and variance of h where training begins, before any class was seen: from 0.05 to 20 own batches."""
+"""Mean and variance of h at the start of training, before any class was seen: from 0.05 to 20 own batches."""
 REPORT_SCATTER = 0.3
-"""Standard deviation of log φ between reports, until the class's own has been seen: variances of short averages."""
+"""Standard deviation of log φ between reports until the class's own is known: reports are short averages."""
 SCATTER_REPORTS = 4.0
 MEMORY_REPORTS = 50.0
 """Number of reports that a bin remembers, so that a class whose code changed is followed within a few jobs."""
 LEAST_NOISE = 0.01
-"""Below this no batch gains even 1 %; a smaller value says no more."""
+"""Least φ that counts: below it no batch gains even 1 %, so a smaller value says no more."""
 MOST_NOISE_PER_SCALE = 100.0
-"""Above this times the largest scale the gain is the scale to 1 %; a larger value says no more."""
+"""Largest φ that counts, as a multiple of the largest scale: beyond it the gain equals the scale to 1 %."""
 
 
 def bin_at(fraction: float) -> int:
-    """The bin of a job of whose work ``fraction`` is done."""
+    """The bin of a job once ``fraction`` of its work is done."""
     return min(int(fraction * BINS), BINS - 1)
 
 
 def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float | None:
-    """log φ of a report, within what matters; None where nothing was measured (both zero, or not finite).
+    """log φ of a report, limited to the range that matters; None if nothing was measured (both zero, or not finite).
 
-    ``grad_sqr`` may be negative, as an estimate without bias is where noise outweighs the gradient: then φ is large.
+    ``grad_sqr`` is an unbiased estimate, so it may be negative if noise outweighs the gradient: then φ is large.
     """
     if not (isfinite(grad_sqr) and isfinite(grad_var) and grad_var >= 0.0) or (grad_sqr <= 0.0 and not grad_var):
         return None
@@ -62,7 +62,7 @@ def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float |
 
 
 def noise_growth(scale: float) -> float:
-    """g: by how much log φ is more at ``scale`` own batches than at one, where b is 1."""
+    """g: by how much log φ is larger at ``scale`` own batches than at one, if b is 1."""
     return log((1.0 + OWN_NOISE) / (1.0 + OWN_NOISE / scale))
 
 
@@ -73,7 +73,10 @@ def gain(noise: float, scale: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """log φ in one bin of progress: h and b with their variances and covariance; ``count``: reports in the bin."""
+    """log φ in one bin of progress: h and b with their variances and covariance.
+
+    ``count``: number of reports in the bin.
+    """
 
     level: float
     tilt: float
@@ -96,7 +99,7 @@ class Noise:
 
 @dataclass(slots=True)
 class NoiseBin:
-    """Weighted sums of the reports of one bin: x is g(s), y is log φ."""
+    """Weighted sums of the reports of one bin. x is g(s) and y is log φ of a report."""
 
     weight: float = 0.0
     x: float = 0.0
@@ -108,7 +111,7 @@ class NoiseBin:
 
 @dataclass(frozen=True, slots=True)
 class NoisePrior:
-    """The prior from other classes: mean and variance of h where training begins, its mean growth from bin to bin."""
+    """The prior from other classes: mean and variance of h at the start, and its mean growth from bin to bin."""
 
     start: tuple[float, float] = LEVEL_START
     growth: tuple[float, ...] = (0.0,) * (BINS - 1)
@@ -116,13 +119,13 @@ class NoisePrior:
 
 @dataclass(slots=True)
 class NoiseReports:
-    """Statistics of one class's reports of gradient noise. ``reports``: their number."""
+    """Statistics of one class's reports of gradient noise. ``reports``: number of reports."""
 
     bins: list[NoiseBin] = field(default_factory=lambda: [NoiseBin() for _ in range(BINS)])
     reports: int = 0
 
     def add(self, fraction: float, growth: float, value: float) -> None:
-        """Add a report of log φ, at ``fraction`` of the work and a batch size of which g is ``growth``."""
+        """Add a report: ``value`` is its log φ, ``fraction`` the work done, and ``growth`` is g of its batch size."""
         here = self.bins[bin_at(fraction)]
         keep = 1.0 - 1.0 / MEMORY_REPORTS
         here.weight = here.weight * keep + 1.0
@@ -134,7 +137,7 @@ class NoiseReports:
         self.reports += 1
 
     def scatter(self) -> float:
-        """Variance of a report about its bin's mean, without what the batch size explains."""
+        """Variance of a report about its bin's mean, without the part that the batch size explains."""
         squares, degrees = SCATTER_REPORTS * REPORT_SCATTER**2, SCATTER_REPORTS
         for noise_bin in self.bins:
             if noise_bin.weight > 2.0:
@@ -148,12 +151,12 @@ class NoiseReports:
         return squares / degrees
 
     def curve(self, prior: NoisePrior) -> tuple[Noise, ...]:
-        """The posterior in each bin."""
+        """The posterior of log φ in each bin."""
         return _smooth(self.bins, prior, self.scatter())
 
 
 _State = tuple[float, float, float, float, float]
-"""Mean of h and b; variance of h, covariance, variance of b."""
+"""Mean of h, mean of b, variance of h, covariance, variance of b."""
 
 
 def _smooth(bins: Sequence[NoiseBin], prior: NoisePrior, scatter: float) -> tuple[Noise, ...]:
@@ -191,7 +194,7 @@ def _update(state: _State, noise_bin: NoiseBin, scatter: float) -> _State:
 
 
 def _backward(here: _State, ahead: _State, after: _State) -> _State:
-    """The state given all later reports too (Rauch, Tung and Striebel 1965). ``ahead``: as foreseen from ``here``."""
+    """The state given all later reports too (Rauch, Tung and Striebel 1965). ``ahead``: as predicted from ``here``."""
     _, _, hh, hb, bb = ahead
     determinant = hh * bb - hb * hb
     p, q, r = bb / determinant, -hb / determinant, hh / determinant

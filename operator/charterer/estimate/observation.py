@@ -12,7 +12,7 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shape:
-    """How GPUs are spread: the number of nodes (pods) and the total number of GPUs."""
+    """How a run is spread: number of nodes (one pod each) and total number of GPUs."""
 
     nodes: int
     gpus: int
@@ -20,7 +20,7 @@ class Shape:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Configuration:
-    """How a step is done: on a shape, with ``local`` samples per GPU and pass, ``passes`` of them per step."""
+    """How a step is done: on a shape, in ``passes`` passes with ``local`` samples per GPU each."""
 
     shape: Shape
     local: int
@@ -28,7 +28,7 @@ class Configuration:
 
     @property
     def batch(self) -> int:
-        """Total batch size: what all GPUs see in one step."""
+        """Total batch size: the samples of all GPUs in one step."""
         return self.shape.gpus * self.local * self.passes
 
 
@@ -41,10 +41,13 @@ def split(terms: BatchTerms, shape: Shape, batch: int) -> Configuration:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """A trainer's measurements over some steps. ``batch``: total batch size; ``step_seconds``: mean per step.
+    """A trainer's measurements over some steps.
 
-    ``grad_sqr`` and ``grad_var``: squared norm μ² of the gradient and variance σ² of its estimate at the own batch size
-    (Pollux §3.1); None where not measured. ``fraction`` of the job's work that is done, 0 to 1.
+    ``batch``: total batch size.
+    ``step_seconds``: mean seconds of a step.
+    ``fraction``: the fraction of the job's work that is done, 0 to 1.
+    ``grad_sqr``, ``grad_var``: squared norm μ² of the gradient, and variance σ² of its estimate at the own batch size
+    (Pollux §3.1); None if not measured.
     """
 
     class_id: ClassId

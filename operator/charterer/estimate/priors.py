@@ -1,4 +1,4 @@
-"""What is expected of a class before it is measured: from other classes, and from its owner's words."""
+"""What is expected of a class before it is measured, from other classes and from its owner's description."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from charterer.estimate.throughput import (
 )
 from charterer.gpu_types import data_sheet, relative_speeds, slice_speed, whole_type
 
-# What classes of other namespaces may say of a class: each namespace has one vote, and none beyond what is likely.
+# What classes of other namespaces may say of a class: each namespace has one vote, which is bounded by what is likely.
 #
-# Teams of one cluster need not trust each other, and whoever may create TrainingJobs reports what he likes. Classes
-# of the own namespace are believed as they are. The classes of another one are together what their median is, as
-# far as that is within a standard deviation of what is expected before anything was seen.
+# Teams of one cluster need not trust each other, and whoever may create TrainingJobs can report anything. Classes of
+# the own namespace are believed as they are. The classes of another namespace together count as their median, which is
+# limited to one standard deviation around what is expected before anything was seen.
 
 
 T = TypeVar("T")
@@ -42,14 +42,14 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Told(Generic[T]):
-    """What classes tell: those of the ``own`` namespace, and those of each of the ``others``."""
+    """Values that classes report to another one: those of its ``own`` namespace, and those of each other namespace."""
 
     own: Sequence[T]
     others: Sequence[Sequence[T]]
 
     @classmethod
     def to(cls, listener: ClassId, told: Iterable[tuple[ClassId, T]]) -> Told[T]:
-        """What is told to a class."""
+        """The values as they are told to the class ``listener``."""
         own: list[T] = []
         others: Mapping[str, list[T]] = defaultdict(list)
         for teller, value in told:
@@ -58,7 +58,7 @@ class Told(Generic[T]):
 
 
 def vote(values: Sequence[float], expected: Normal) -> float:
-    """The vote of one namespace, of which these are the values."""
+    """The vote of one namespace: the median of its values, at most a standard deviation off what is expected."""
     mean, variance = expected
     spread = sqrt(variance)
     return min(max(median(values), mean - spread), mean + spread)
@@ -66,29 +66,29 @@ def vote(values: Sequence[float], expected: Normal) -> float:
 
 # How long synchronising takes, from the number of a model's parameters and from other classes on the same GPU type.
 #
-# Gradients are as large as the model, so what differs between classes is mostly that: the seconds of α_l and of α_n
-# are a number of the link of a GPU type times the parameters, within a factor of e^``MODEL_SPREAD``. A class that
-# is faster than its size says on one of the links is so on the other: it sends its gradients in fewer bytes, or
-# while it computes. Before anything ran over a link, nothing is known of it that ``BASE`` does not say.
+# Gradients are as large as the model, and that is most of the difference between classes: the seconds of α_l and of α_n
+# are the parameters times a number of the GPU type's link, within a factor of e^``MODEL_SPREAD``. If a class is faster
+# than its size suggests on one of the links, it is so on the other: it sends its gradients in fewer bytes, or while it
+# computes. Before anything ran over a link, nothing is known of it beyond ``BASE``.
 
 
 MODEL_SPREAD: Final = 0.45
-"""How far the logarithms of seconds a parameter differ between classes on one link: Gavel's jobs on P100
+"""Standard deviation between classes of log seconds per parameter on one link: Gavel's jobs on P100
 (``tests.bench.search``)."""
 ALIKE: Final = 0.91
-"""Correlation of what a class is off on the two links, from the same jobs."""
+"""Correlation of a class's deviations on the two links, from the same jobs."""
 SYNCS: Final = (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC)
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLink:
-    """What a class says of the links of a GPU type: log seconds a parameter, with its variance, by unknown."""
+    """What a class's reports say of the links of a GPU type: for each unknown, log seconds per parameter."""
 
     per_parameter: Mapping[Unknown, Normal]
 
     @classmethod
     def of(cls, parameters: float, fit: StepTimeFit) -> MeasuredLink:
-        """From the fit to a class's reports."""
+        """The links as the fit to a class's reports has them."""
         compute = Unknown.COMPUTE
         return cls(
             {
@@ -108,9 +108,10 @@ class MeasuredLink:
 def sync_priors(
     parameters: float | None, prior: Sequence[Normal], measured: Told[MeasuredLink]
 ) -> Mapping[Unknown, LinearPrior]:
-    """A prior of the log seconds of α_l and α_n where it is surer than ``prior``, of their ratios to computing.
+    """Priors of the log seconds of α_l and α_n, if they are surer than ``prior``, which is of their ratios to
+    computing.
 
-    A link's own number is the mean of what classes showed, each weighted by its precision.
+    A link's number is the mean of what classes showed, each weighted by its precision.
     """
     if parameters is None:
         return {}
@@ -136,18 +137,18 @@ def sync_priors(
 
 
 def _given_local(local: Normal, node: Normal) -> LinearPrior:
-    """α_n given α_l: what a class does faster than its size says on one link, it does on the other."""
+    """α_n given α_l: if a class is faster than its size suggests on one link, it is so on the other."""
     common = ALIKE * MODEL_SPREAD**2
     slope = common / local[1]
     slopes = {Unknown.NODE_SYNC: 1.0, Unknown.LOCAL_SYNC: -slope, Unknown.COMPUTE: 1.0 - slope}
     return LinearPrior(slopes, (node[0] - slope * local[0], node[1] - slope * common))
 
 
-# The distribution across classes: a class never seen starts from it, and it steadies the others.
+# The distribution across classes: a class that was never seen starts from it, and it steadies the others.
 #
-# Each unknown of the step-time model is normal across classes; mean and spread start from weakly informative values
-# and follow the classes' fits, each counted by how much of it came from that class's own reports. A class's other
-# GPU types say most about a new one.
+# Each unknown of the step-time model is normal across classes. Its mean and spread start from weakly informative values
+# and follow the classes' fits. A fit counts by how much of it came from that class's own reports. A class's other GPU
+# types say most about a new GPU type.
 
 
 BASE: tuple[Normal, ...] = (
@@ -162,29 +163,29 @@ BASE: tuple[Normal, ...] = (
 )
 """Mean and variance of each unknown (``throughput.Unknown``) before any class was seen."""
 BASE_CLASSES = 1.0
-"""Number of classes that the base means count as, and (twice) the base spreads: three classes outweigh them."""
+"""Weight of the base means in classes; the base spreads weigh twice that. Three classes outweigh them."""
 SIBLING_SPREAD = 0.5
-"""How far ratios differ (standard deviation of logs) between GPU types of one class; speeds differ by twice that."""
+"""Standard deviation of log ratios between GPU types of one class. That of speeds is twice as large."""
 SHEET_POWER = 0.6
-"""Speeds differ by this power of what the data sheets say: in Gavel's and Sia's measurements (K80, P100, V100; T4,
+"""Power of the ratio of data sheets by which speeds differ. In Gavel's and Sia's measurements (K80, P100, V100; T4,
 A100; 27 pairs of two types for a model) the slope of the logarithms is 0.57. Part of a step is neither arithmetic nor
 memory traffic of the GPU."""
 SHEET_SPREAD = 0.65
-"""How far the logarithms of those ratios lie off that."""
+"""Standard deviation of log speed ratios about that power of the data sheets."""
 MISFIT_WIDTHS = 4.0
-"""Number of widths that ``WIDTH_MISFIT`` counts as, and of cells that ``CELL_MISFIT`` does."""
+"""Weight of ``WIDTH_MISFIT`` in widths, and of ``CELL_MISFIT`` in cells."""
 USUAL_CLASSES = 1.0
-"""Number of classes that the assumption of no usual effect of a width counts as."""
+"""Weight, in classes, of the assumption that a width has no usual effect."""
 START_CLASSES = 1.0
 MOST_MISFIT = 9.0
-"""Most by which another namespace may say that squares of misfits are larger than usual: three standard deviations."""
+"""Largest factor by which another namespace may raise squares of misfits: three standard deviations, squared."""
 GROWTH: Normal = (0.0, 0.25)
-"""What others may say of the growth of noise from one bin to the next."""
+"""Range of what other namespaces may say of the growth of noise from one bin to the next."""
 
 
 @dataclass(slots=True)
 class _Moments:
-    """Weighted mean and variance across classes with prior pseudo-classes."""
+    """Weighted mean and variance across classes, with prior pseudo-classes."""
 
     weight: float = 0.0
     total: float = 0.0
@@ -207,7 +208,7 @@ class _Moments:
 
 
 def unknowns_prior(told: Told[StepTimeFit]) -> tuple[Normal, ...]:
-    """From the other classes' fits (best one per class)."""
+    """The prior of the unknowns, from the best fit of each other class."""
     moments = [_Moments() for _ in range(SIZE)]
     for fit in told.own:
         for moment, value, informed in zip(moments, fit.unknowns, fit.informed, strict=True):
@@ -235,7 +236,7 @@ def in_data_sheets(*gpu_types: str) -> bool:
 
 
 def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:
-    """The prior where nothing is known but the GPU type: a slice is slower than what other classes ran on."""
+    """The prior if only the GPU type is known: a slice is slower than the GPUs on which other classes ran."""
     slower = -log(slice_speed(gpu_type))
     return tuple((mean + slower * (at == Unknown.COMPUTE), variance) for at, (mean, variance) in enumerate(prior))
 
@@ -243,9 +244,10 @@ def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:
 def sibling_prior(
     prior: Sequence[Normal], sibling: StepTimeFit, usual: Normal, speed_ratios: Iterable[float]
 ) -> tuple[Normal, ...]:
-    """The prior on another GPU type of a class that is known on one.
+    """The prior on one GPU type of a class that is known on another one, the sibling.
 
-    ``usual``: see ``usual_ratio``. ``speed_ratios``: the same of the classes that ran on both.
+    ``usual``: the expected log ratio of their seconds (``usual_ratio``). ``speed_ratios``: the log ratios of classes
+    that ran on both.
     """
     ratio = _Moments()
     for value in speed_ratios:
@@ -263,9 +265,9 @@ def sibling_prior(
 
 
 def estimate_misfit(fits: Told[StepTimeFit], others: Told[StepTimeFit]) -> Misfit:
-    """The distance of the truth from the model: spreads from all ``fits`` (one step of expectation-maximisation).
+    """How far the truth lies off the model: spreads from all ``fits``, by one step of expectation-maximisation.
 
-    ``others``: the fits of other classes on the GPU type, from which the usual effect of each width is taken.
+    ``others``: the fits of other classes on the GPU type, which give the usual effect of each width.
     """
     spreads = WIDTH_MISFIT, SYNC_MISFIT, CELL_MISFIT
     sums = [MISFIT_WIDTHS * spread**2 for spread in spreads]
@@ -286,7 +288,7 @@ def estimate_misfit(fits: Told[StepTimeFit], others: Told[StepTimeFit]) -> Misfi
 
 
 def _misfits(fits: Iterable[StepTimeFit]) -> Iterator[tuple[int, float]]:
-    """The squares of what widths, their synchronising and cells are off: which of the three, and how much."""
+    """Squares of deviations from the model, each with its kind: 0 of a width, 1 of its synchronising, 2 of a cell."""
     for fit in fits:
         for shape, known in fit.effects.items():
             usual = fit.misfit.mean_effect(shape)
@@ -322,7 +324,7 @@ def _usual(told: Told[StepTimeFit]) -> Mapping[Shape, Effect]:
 
 
 def noise_prior(told: Told[Sequence[Noise]]) -> NoisePrior:
-    """From the other classes' curves: a bin counts by the reports that lie in it, up to one class's worth."""
+    """The prior from the other classes' curves. A bin counts by its number of reports, up to the weight of a class."""
     start = _Moments()
     sums, weights = [0.0] * (BINS - 1), [START_CLASSES] * (BINS - 1)
     for curve in told.own:
@@ -345,26 +347,26 @@ def _known(noise: Noise) -> float:
     return noise.count / (noise.count + 1.0)
 
 
-# How fast a model trains, from what its owner says of it, before the first job of its class has run.
+# How fast a model trains, from its owner's description, before the first job of its class has run.
 #
 # The log of the seconds that one GPU needs for a sample, in passes as large as fit, is (CM-DARE: Li, Walls and Guo,
 # ICDCS 2020, who regress step times on the model's FLOPs and the GPU's peak throughput)
 #
-# log t = LEVEL + SLOPE·x + (1 - SLOPE)·max(x - LARGEST, 0) - SHEET_POWER·log(peak throughput · bandwidth)/2 + type
-# + family + family on the type + slope of the family·x + model + model on the type
+#   log t = LEVEL + SLOPE·x + (1 - SLOPE)·max(x - LARGEST, 0) - SHEET_POWER·log(peak throughput · bandwidth)/2
+#           + type + family + family on the type + slope of the family·x + model + model on the type
 #
-# with x = log(FLOPs a sample / CENTRE). Larger models use a GPU better, until they use it as far as any does:
-# beyond the largest measured one, seconds grow with FLOPs. The effects are normal with mean 0: of the GPU type
-# beside its data sheet, of the family (classes that run one program) and of the model, the last two also on that
-# type alone. Classes that ran here are data: their effects are partly those of the class in question, so the
-# prediction is the mean and the variance of a normal variable given others (kriging, as in ``cells``).
+# with x = log(FLOPs a sample / CENTRE). Larger models use a GPU better, up to a limit: beyond the largest measured
+# model, seconds grow with FLOPs. The effects are normal with mean 0. There is one of the GPU type beside its data
+# sheet, one of the family (classes that run one program) and one of the model, the last two also for that type alone.
+# Classes that ran here are data, because some of their effects are those of the class in question. So the prediction is
+# the mean and variance of a normal variable given others (kriging, as in ``cells``).
 #
-# ``tests.bench.predict`` derives the constants again from measured tables, and says how well models that are left
-# out are predicted.
+# ``tests.bench.predict`` derives the constants again from measured tables, and shows how well models that are left out
+# are predicted.
 
 
 CENTRE = 3e9
-"""FLOPs a sample in the middle (of the logarithms) of CM-DARE's models."""
+"""FLOPs per sample at the middle, on a logarithmic scale, of CM-DARE's models."""
 LARGEST = log(22.9e9 / CENTRE)
 """x of the largest of them, and SMALLEST of the smallest."""
 SMALLEST = log(0.63e9 / CENTRE)
@@ -372,23 +374,24 @@ LEVEL = -3.811
 """The mean of log t at ``CENTRE``, on a GPU of one teraflops and one gigabyte a second."""
 SLOPE = 0.654
 TYPE_SPREAD = 0.26
-"""Standard deviations. This one and the family's: maximum likelihood for four models of Gavel's on three types."""
+"""Standard deviation of the effect of a GPU type. This one and the family's are maximum likelihood estimates for four
+models of Gavel's on three types."""
 FAMILY_SPREAD = 0.47
 FAMILY_TYPE_SPREAD = sqrt(SHEET_SPREAD**2 / 2.0 - TYPE_SPREAD**2)
 """The rest of ``SHEET_SPREAD``, to which two types contribute."""
 FAMILY_SLOPE_SPREAD = 0.18
-"""Half of what the slopes of CM-DARE's two families differ by."""
+"""Half of the difference between the slopes of CM-DARE's two families."""
 IN_FAMILY_SPREAD = 0.15
-"""How far a model of CM-DARE's lies off the line through the others of its family."""
+"""Standard deviation of a CM-DARE model about the line through the others of its family."""
 MODEL_TYPE_SPREAD = 0.08
-"""The part of a model on one type, from the ratios of its seconds on CM-DARE's two."""
+"""Standard deviation of a model's effect on one type, from the ratios of its seconds on CM-DARE's two types."""
 MOST_MEASURED = 64
-"""Classes that a prediction takes as data, those of the same family first: its time grows with the cube."""
+"""Most classes that a prediction takes as data, those of the same family first: its time grows with the cube."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredModel:
-    """A class on a GPU type: log of the seconds a sample takes on one GPU in full passes, and its variance."""
+    """A class on a GPU type: log seconds of a sample on one GPU in full passes, and their variance."""
 
     class_id: ClassId
     facts: ModelFacts
@@ -398,14 +401,14 @@ class MeasuredModel:
 
 
 def measured_model(class_id: ClassId, facts: ModelFacts, gpu_type: str, fit: StepTimeFit) -> MeasuredModel:
-    """What a fit to a class's reports says of its speed."""
+    """The class's speed according to the fit to its reports."""
     full_pass = fit.unknowns[Unknown.COMPUTE] + log1p(exp(fit.unknowns[Unknown.FIXED]))
     variance = float(fit.covariance[Unknown.COMPUTE, Unknown.COMPUTE])
     return MeasuredModel(class_id, facts, gpu_type, full_pass - log(fit.largest_local), variance)
 
 
 def with_model(prior: Sequence[Normal], seconds: Normal | None, largest_local: int) -> tuple[Normal, ...]:
-    """The prior of a class's unknowns whose seconds a sample were predicted; ``prior`` itself where they were not.
+    """The prior of a class's unknowns with its predicted log seconds per sample; ``prior`` itself without a prediction.
 
     ``largest_local``: samples of its full passes.
     """
@@ -420,9 +423,9 @@ def with_model(prior: Sequence[Normal], seconds: Normal | None, largest_local: i
 def predicted_seconds(
     class_id: ClassId, facts: ModelFacts, gpu_type: str, measured: Iterable[MeasuredModel]
 ) -> Normal | None:
-    """Log of the seconds a sample takes on one GPU in full passes: mean and variance.
+    """Mean and variance of the log seconds of a sample on one GPU in full passes.
 
-    None where the FLOPs are not declared or the GPU type's data sheet is not known.
+    None if the FLOPs are not declared or the GPU type has no data sheet.
     """
     here = _Point.of(class_id, facts, gpu_type)
     if here is None:
@@ -446,7 +449,9 @@ def predicted_seconds(
 
 
 def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[MeasuredModel]:
-    """What ran in the own namespace, and of each other one the median class of each family on each GPU type."""
+    """The measured models that are believed: all of the own namespace, and of each other namespace one for each GPU
+    type and family, the median class.
+    """
     foreign: dict[tuple[str, str, str], list[tuple[float, MeasuredModel]]] = {}
     for one in measured:
         if one.class_id.namespace == listener.namespace:
@@ -461,12 +466,15 @@ def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[
 
 
 _SPREAD = sqrt(TYPE_SPREAD**2 + FAMILY_SPREAD**2 + FAMILY_TYPE_SPREAD**2 + IN_FAMILY_SPREAD**2 + MODEL_TYPE_SPREAD**2)
-"""How far log seconds lie off what the FLOPs and the data sheet say."""
+"""Standard deviation of log seconds about what the FLOPs and the data sheet say."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """``x``: as above, within what was measured; ``expected``: log seconds a sample without any effect."""
+    """``x``: as in the formula above, limited to what was measured.
+
+    ``expected``: log seconds per sample without effects.
+    """
 
     class_id: ClassId
     family: str
@@ -490,7 +498,7 @@ def _covariance(rows: Sequence[_Point], columns: Sequence[_Point]) -> Array:
 
 
 def _pair_covariance(one: _Point, other: _Point) -> float:
-    """The covariance of two classes' log seconds a sample."""
+    """The covariance of two classes' log seconds per sample."""
     same_type, same_family = one.gpu_type == other.gpu_type, one.family == other.family
     covariance = TYPE_SPREAD**2 if same_type else 0.0
     if same_family:

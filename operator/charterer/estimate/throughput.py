@@ -6,14 +6,14 @@ With m samples per GPU and pass, s passes, K GPUs:
     T_sync = 0 (K = 1),  α_l + β_l·(K − 2) on one node,  α_n + β_n·(K − 2) on several
     T      = (s − 1)·δ·T_grad + (T_grad^γ + T_sync^γ)^(1/γ),   δ = 1 (K = 1)
 
-Pollux has no δ. Single passes hardly tell computing from synchronising that hides behind it, and further passes go
-without the latter, so that what they cost where GPUs synchronise is known once some ran.
+Pollux has no δ. Single passes hardly show computing and synchronising apart, because one hides behind the other.
+Further passes do not synchronise, so what they cost on GPUs that synchronise is only known once some ran.
 
-The unknowns are logarithms of ratios (``Unknown``), so that all but the first mean the same for every class and can be
-learned across classes. The misfit of the model at a width is described by two effects of that width: one on the log
-time of every step, one on the log time of synchronising, which large batches hide and further passes do without. Both
-are normal about the mean that other classes showed there. The misfit left at one batch size of a width is an effect of
-that cell. ``fitting`` estimates all of them.
+The unknowns are logarithms of ratios (``Unknown``), so all but the first mean the same for every class and can be
+learned across classes. Two effects of a width describe the misfit of the model there: one on the log time of every
+step, and one on the log time of synchronising, which large batches hide and further passes do not have. Both are normal
+about the mean that other classes showed at the width. The misfit that is left at one batch size of a width is an effect
+of that cell. ``fitting`` estimates all of them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Unknown(IntEnum):
 SIZE = len(Unknown)
 
 Normal = tuple[float, float]
-"""Mean and variance."""
+"""Mean and variance of a normal variable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,10 +80,13 @@ class LinearPrior:
 
 @dataclass(frozen=True, slots=True)
 class StepFeatures:
-    """The properties of n configurations that their step times depend on, each an array of length n.
+    """The properties of n configurations on which their step times depend, each an array of length n.
 
-    ``load``: samples per GPU and pass ÷ the largest number; ``repeats``: passes beyond the first; ``beyond_two``:
-    K − 2, at least 0; ``synchronises``: whether K > 1; ``several_nodes``: whether on more than one node.
+    ``load``: samples per GPU and pass ÷ the largest number.
+    ``repeats``: number of passes beyond the first.
+    ``beyond_two``: K − 2, at least 0.
+    ``synchronises``: whether K > 1.
+    ``several_nodes``: whether there is more than one node.
     """
 
     load: Array
@@ -103,7 +106,7 @@ class StepFeatures:
 
 
 def log_step_times(unknowns: ArrayLike, features: StepFeatures, sync_effect: ArrayLike = 0.0) -> Array:
-    """Log of T of n configurations; ``sync_effect`` (one or n numbers) is added to the log of T_sync."""
+    """Log of T of n configurations. ``sync_effect`` (one or n numbers) is added to the log of T_sync."""
     return step_gradients(unknowns, features, sync_effect)[0]
 
 
@@ -145,15 +148,16 @@ def step_gradients(
 
 
 Effect = tuple[float, float]
-"""Effect of a width: added to log T of all its steps, and to log T_sync."""
+"""The two effects of a width: one is added to log T of all its steps, the other to log T_sync."""
 NO_EFFECT: Effect = (0.0, 0.0)
 
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """How far the truth lies off the model in log seconds: variances of the two effects of widths, and of cells'.
+    """How far the truth lies off the model in log seconds: variances of the two effects of a width, and of a cell's
+    effect.
 
-    ``usual``: the mean effect of some widths, a quirk of the interconnect that all classes meet.
+    ``usual``: the mean effect of some widths, such as a property of the interconnect that all classes meet.
     """
 
     width: float = WIDTH_MISFIT**2
@@ -162,7 +166,7 @@ class Misfit:
     usual: Mapping[Shape, Effect] = field(default_factory=dict)
 
     def mean_effect(self, shape: Shape) -> Effect:
-        """The effect that is expected of a width before the class ran there."""
+        """The effect that is expected of a width on which the class has not run."""
         return self.usual.get(shape, NO_EFFECT)
 
 
@@ -170,8 +174,10 @@ class Misfit:
 class WidthEffect:
     """The estimated effect of a width that ran.
 
-    ``effect``: includes what is usual there; ``variance``: of its two components, given the unknowns; ``columns``:
-    their indices in the fit's covariance; ``count``: number of reports from the width.
+    ``effect``: its two components, the usual effect there included.
+    ``variance``: the variances of both, given the unknowns.
+    ``columns``: their indices in the fit's covariance.
+    ``count``: number of reports from the width.
     """
 
     effect: Effect
@@ -182,7 +188,7 @@ class WidthEffect:
 
 @dataclass(frozen=True, slots=True)
 class ModelPrediction:
-    """Log seconds per step by the model and the effects of widths alone: mean and variance."""
+    """Log seconds of a step by the model and the effects of widths alone: mean and variance."""
 
     mean: float
     variance: float
@@ -190,7 +196,7 @@ class ModelPrediction:
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """Log seconds per step: mean, variance, and the number of reports from its width."""
+    """Log seconds of a step: mean, variance, and number of reports from its width."""
 
     mean: float
     variance: float
@@ -199,11 +205,16 @@ class Prediction:
 
 @dataclass(frozen=True)
 class StepTimeFit:
-    """A fitted model: ``unknowns``, and the effects of widths that ran and of their cells.
+    """A fitted model.
 
-    All stays as it was fitted except the cells, which follow each report (``follow``): a batch size that disappoints
-    is left at once. ``covariance``: of the unknowns and then the widths' effects; ``informed[u]``: the fraction of
-    what is known of unknown u that comes from the class's own reports, 0 (all prior) to 1.
+    ``unknowns``: their values.
+    ``covariance``: covariance of the unknowns and then of the widths' effects.
+    ``informed[u]``: the fraction of what is known of unknown u that comes from the class's own reports, from 0 (all
+    prior) to 1.
+    ``effects``: the effects of widths that ran.
+
+    All stays as it was fitted, except the effects of cells, which follow each report (``follow``): a batch size that
+    disappoints is left at once.
     """
 
     unknowns: tuple[float, ...]
@@ -225,13 +236,13 @@ class StepTimeFit:
         return Prediction(model.mean + own.mean, self.variance(model, own), 0 if known is None else known.count)
 
     def variance(self, model: ModelPrediction, own: CellEffect) -> float:
-        """Variance of a cell's log seconds; the cell's own reports replace the model as they accumulate."""
+        """Variance of a cell's log seconds. The cell's own reports replace the model as they accumulate."""
         own_variance = own.deviation**2
         unseen = own_variance / self.misfit.cell
         return unseen * unseen * model.variance + own_variance
 
     def by_model(self, configurations: Sequence[Configuration]) -> list[ModelPrediction]:
-        """Predictions without the cells' own effects, in the order given; remembered as long as the fit stands."""
+        """Predictions without the cells' own effects, in the order given. They are remembered while the fit stands."""
         known = [(where, self._by_model.get(where)) for where in configurations]
         missing = [where for where, model in known if model is None]
         if not missing:
@@ -261,19 +272,19 @@ class StepTimeFit:
         return map(ModelPrediction, (means + effects[:, 0]).tolist(), variances.tolist())
 
     def own_effects(self, configurations: Sequence[Configuration]) -> list[CellEffect]:
-        """The cells' own effects; the same objects for as long as the fit stands. All must be of one shape."""
+        """The cells' own effects, as the same objects while the fit stands. All cells must be of one shape."""
         return self.of_width(configurations[0].shape).of(configurations) if configurations else []
 
     def follow(self, shape: Shape, cells: Mapping[Configuration, BatchCell], scatter: float) -> None:
-        """Adapt the effects of a width's cells to the reports in ``cells``; ``scatter``: variance of one report.
+        """Adapt the effects of a width's cells to the reports in ``cells``. ``scatter``: variance of one report.
 
-        A new width waits for the next fit. The effects change when they are next looked at (``of_width``).
+        A new width waits for the next fit. The effects are computed when they are next read (``of_width``).
         """
         if shape in self.effects:
             self._followed[shape] = cells, scatter
 
     def of_width(self, shape: Shape) -> CellEffects:
-        """The effects of a width's cells, as all reports say."""
+        """The effects of a width's cells, from all reports."""
         found = self._cells.get(shape)
         if found is None:
             found = self._cells[shape] = CellEffects(self.misfit.cell)

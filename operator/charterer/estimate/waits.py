@@ -1,4 +1,4 @@
-"""How long a pool lets one wait for a node, estimated from its answers and starts."""
+"""How long one waits for a node of a pool, estimated from the pool's refusals and the starts of its nodes."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from charterer.domain.pool import SLOTS, STARTS_ASSUMED, ExpectedWait, LaunchHis
 from charterer.domain.time import Instant, moment, seconds_between
 
 HALF_LIFE_SECONDS: Final = 28 * 86_400.0
-"""Seconds after which evidence counts half: four weeks, so that a slot has been seen a few times before it fades."""
+"""Seconds after which evidence counts half: four weeks, so that an hour of the week is seen a few times."""
 TRUSTED_HOURS: Final = 5.0
-"""Hours with a node that every pool is assumed to have had: until it is refused, nothing is expected but its start."""
+"""Hours with a node that every pool is assumed to have had: until it refuses, no more than its start is expected."""
 SHRINKAGE: Final = 2.0
-"""Hours that what is known of similar hours weighs against what was seen of one: two weeks of the same hour decide."""
+"""Weight in hours of what is known of similar hours against what was seen of one: two weeks of it decide."""
 LONGEST_SECONDS: Final = SLOTS * 3600.0
-"""No wait is expected to be longer than a week."""
+"""The longest wait that is expected: a week."""
 MEASURED_HOURS: Final = 3.0
-"""Hours like this one that must have been seen for a wait to be measured: the same hour of three working days."""
+"""Hours like this one that must have been seen for a wait to count as measured: the same hour of three working days."""
 _Z: Final = 1.645
-"""Standard deviations about the mean between which 90 % of a normal distribution lie."""
+"""Standard deviations on either side of the mean between which 90 % of a normal distribution lie."""
 _HOUR: Final = 3600.0
 _MINUTE: Final = 60.0
 _NONE: Final = (0.0,) * SLOTS
 _CYCLES: Final = 3
-"""Passes over the week until the expected waits of a pool that is refused almost always have settled."""
+"""Passes over the week, after which the expected waits of a pool that refuses almost always have settled."""
 _LEAST_AVAILABLE: Final = 0.01
 
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
 def with_refusal(launches: LaunchHistory, at: Instant) -> LaunchHistory:
-    """The numbers with one more refusal; the same ones where the hour has a node or a refusal already."""
+    """The numbers with one more refusal; unchanged if the hour has a node or a refusal already."""
     hour = _hour(at)
     if hour in (launches.last_given, launches.last_refused):
         return launches
@@ -42,7 +42,7 @@ def with_refusal(launches: LaunchHistory, at: Instant) -> LaunchHistory:
 
 
 def with_start(launches: LaunchHistory, start: NodeStart) -> LaunchHistory:
-    """The numbers with one more node."""
+    """The numbers with one more start of a node."""
     aged, hour = _aged(launches, start.ready), _hour(start.launched)
     if hour == aged.last_refused:  # a node came later in that hour
         aged = replace(aged, refused=_added(aged.refused, start.launched, -1.0), last_refused=-1)
@@ -60,9 +60,9 @@ def with_start(launches: LaunchHistory, start: NodeStart) -> LaunchHistory:
 
 
 def with_others(own: LaunchHistory, others: Sequence[LaunchHistory]) -> LaunchHistory:
-    """The counts of a pool and of others that fail together with it: what they saw of an hour counts once.
+    """The counts of a pool and of others that fail together with it. What they saw in one hour of the week counts once.
 
-    Starts are the pool's own.
+    Starts are only those of the pool itself.
     """
     known = [each for each in (own, *others) if each.at is not None]
     if not any(any(each.refused) for each in known):
@@ -82,7 +82,7 @@ def _added(numbers: Sequence[float], at: Instant, more: float) -> tuple[float, .
 
 
 def _aged(launches: LaunchHistory, now: Instant) -> LaunchHistory:
-    """The numbers as they count at ``now``, or as they are where ``now`` lies before."""
+    """The numbers as they count at ``now``; unchanged if ``now`` is earlier than they are."""
     if launches.at is None or now <= launches.at:
         return replace(launches, at=launches.at or now)
     keep = _kept(launches, now)
@@ -104,7 +104,7 @@ def _kept(launches: LaunchHistory, now: Instant) -> float:
 
 
 def slot_of(at: Instant) -> int:
-    """The hour of the week."""
+    """The hour of the week, from 0."""
     when = moment(at)
     return when.weekday() * 24 + when.hour
 
@@ -117,7 +117,7 @@ def _hour(at: Instant) -> int:
 
 
 def queue_seconds(launches: LaunchHistory) -> float:
-    """Mean seconds from the ask to the launch, in whole minutes: what is shorter is no wait."""
+    """Mean seconds from asking for a node to its launch, in whole minutes. Less than a minute counts as no wait."""
     return launches.queued / (launches.starts + STARTS_ASSUMED) // _MINUTE * _MINUTE
 
 
@@ -129,9 +129,11 @@ def waits(launches: LaunchHistory) -> bool:
 def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float | None = None) -> ExpectedWait:
     """The wait for a node that is asked for at ``now``.
 
-    ``refused_seconds``: how long the pool is expected to refuse on, from its last row of refusals alone; None where it
-    is not known to refuse now. What has been seen of such hours counts against it by the hours seen. The interval of
-    that alone is the one of a Pareto distribution with exponent 2.
+    ``refused_seconds``: how long the pool is expected to go on refusing, by its latest refusals in a row alone; None if
+    it is not known to refuse now.
+
+    The two estimates are weighed by the hours like this one that were seen. Without any, the interval is that of a
+    Pareto distribution with exponent 2.
     """
     queued, assumed = queue_seconds(launches), refused_seconds or 0.0
     if not any(launches.refused):
@@ -148,13 +150,13 @@ def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float 
 
 
 def availability(launches: LaunchHistory, now: Instant) -> float:
-    """The chance that a node can be had in this hour of the week."""
+    """The chance that a node is available in this hour of the week."""
     return _week(launches, now).available[slot_of(now)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Week:
-    """By hour of the week: the chance that a node can be had, its standard deviation, and the hours seen like it."""
+    """For each hour of the week, the chance of a node, its standard deviation, and the hours seen like it."""
 
     available: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -180,9 +182,11 @@ def _week(launches: LaunchHistory, now: Instant) -> _Week:
 
 
 def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> float:
-    """Seconds until the first hour with a node, of which ``left`` are this hour's; ``out``: this hour has none.
+    """Seconds until the first hour with a node.
 
+    ``left``: seconds that are left of this hour.
     ``shift``: standard deviations by which every hour's chance is taken to be better.
+    ``out``: whether this hour has no node.
     """
     chances = [
         min(max(chance + shift * deviation, _LEAST_AVAILABLE), 1.0)
@@ -195,5 +199,5 @@ def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> fl
 
 
 def _between(by_hours: float, by_refusals: float, seen: float) -> float:
-    """The combination of two estimates of a time of unknown scale, the second with the weight of one hour."""
+    """The combination of two estimates of a time on a logarithmic scale. The second one has the weight of one hour."""
     return exp((seen * log(max(by_hours, 1.0)) + log(max(by_refusals, 1.0))) / (seen + 1.0))

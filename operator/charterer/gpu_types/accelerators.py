@@ -1,18 +1,19 @@
-"""The one table of GPUs: what they can do, how they are cut, and how clouds and NVIDIA's driver name them.
+"""The one table of GPUs: their performance, their slices, and their names in clouds and in NVIDIA's driver.
 
 ``accelerators.json`` has a row for each fact, with its source and the day on which it was taken. What no row says is
-unknown here, and told as unknown where somebody asks for it. ``tests.facts.accelerators`` holds it against the packages
-in which vendors publish such facts, and says what these name that it lacks.
+unknown here, and is reported as unknown. ``tests.facts.accelerators`` compares the table with packages in which vendors
+publish such facts, and lists what the table lacks.
 
-- ``models``: teraflops of dense FP16 or BF16 tensor throughput, bandwidth in gigabytes a second, and memory in GiB of a
-  GPU whose name does not say it; ``forms``: other memory by a word of the name; ``processorMemory``: words of names
-  that tell the processor's memory, not the GPU's; ``arm``: sold with Arm processors only.
-- ``mig``: slices that a GPU of a model and memory holds, by profile, as the device plugin's resources name them.
-- ``aws``: EC2's name and MiB of a GPU. ``gcp``: accelerator types with machine types that always have them, and the
-  quota that counts them. ``azure``: series of sizes with the GPUs of each size by its virtual CPUs.
-- ``label``: the node label nvidia.com/gpu.product, which is the driver's name of the GPU with hyphens. ``likely``:
-  where none was seen, what it probably is. ``resource``: how nodes name GPUs that are not nvidia.com/gpu; their label
-  is that of their maker. ``parts``: sizes that have a part of a GPU.
+- ``models``: for each model of GPU, teraflops of dense FP16 or BF16 tensor throughput, and bandwidth in gigabytes a
+  second. ``gigabytes``: GiB of memory if the name does not contain it. ``forms``: other GiB of memory, by a word of the
+  name. ``processorMemory``: words of names that are the memory of the processor, not of the GPU. ``arm``: whether it is
+  sold with Arm processors only.
+- ``mig``: the slices of a GPU of a model and memory, by profile, as the device plugin's resources name them.
+- ``aws``: EC2's name of a GPU, and its MiB. ``gcp``: accelerator types with the machine types that always have them,
+  and the quota that counts them. ``azure``: series of sizes, with the GPUs of each size by its virtual CPUs.
+- ``label``: the node label nvidia.com/gpu.product, which is the driver's name of the GPU with hyphens. ``likely``: what
+  the label probably is, if nobody has seen it. ``resource``: the resource name of GPUs that are not nvidia.com/gpu;
+  their label is that of their maker. ``parts``: sizes that have a part of a GPU.
 """
 
 from __future__ import annotations
@@ -30,7 +31,10 @@ _Rows = Sequence[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """A model of GPU; ``gigabytes``: GiB of memory where the name does not say it."""
+    """A model of GPU.
+
+    ``gigabytes``: GiB of memory, if the name does not contain it. The other fields are as in the table.
+    """
 
     teraflops: float
     bandwidth: float
@@ -42,12 +46,15 @@ class Model:
 
 @dataclass(frozen=True, slots=True)
 class Sold:
-    """GPUs as a cloud sells them. ``label``: empty if nobody has seen it; ``likely``: then, what it may be.
+    """GPUs as a cloud sells them.
 
-    ``resource``: how nodes name such GPUs; empty: nvidia.com/gpu.
+    ``label``: the node label; empty if nobody has seen it.
+    ``likely``: what the label probably is in that case.
+    ``resource``: the resource name of such GPUs; empty for nvidia.com/gpu.
+    ``gpus``: for each size, the number of whole GPUs.
+    ``parts``: sizes that have a part of a GPU.
 
-    ``gpus``: whole GPUs by size; ``parts``: sizes that have a part of one. Both are empty where a cloud's own list is
-    all that says it.
+    ``gpus`` and ``parts`` are empty if only the cloud's own list has them.
     """
 
     label: str
@@ -77,12 +84,12 @@ MODELS: Final[Mapping[str, Model]] = {
     )
     for row in _TABLE["models"]
 }
-"""By the words that follow each other in names of GPUs: what is a part of a word is another model."""
+"""Models of GPU by the consecutive words of their names. Only whole words count: a part of a word is another model."""
 
 MIG: Final[Mapping[tuple[str, int], tuple[int, Mapping[str, int]]]] = {
     (row["model"], row["gigabytes"]): (row["units"], row["slices"]) for row in _TABLE["mig"]
 }
-"""Compute units, and slices a GPU by profile, by model and memory."""
+"""For each model and memory, the number of compute units, and the number of slices in a GPU by profile."""
 
 
 def _sold(row: Mapping[str, Any], sizes: str) -> Sold:
@@ -94,22 +101,22 @@ def _sold(row: Mapping[str, Any], sizes: str) -> Sold:
 EC2: Final[Mapping[tuple[str, int | None], Sold]] = {
     (row["name"], row["mib"]): _sold(row, "sizes") for row in _TABLE["aws"]
 }
-"""By EC2's name of a GPU and its MiB; of one whose MiB are not published, by None."""
+"""GPUs of EC2 by name and MiB. The MiB are None if they are not published."""
 COMPUTE_ENGINE: Final[Mapping[str, Sold]] = {row["accelerator"]: _sold(row, "sizes") for row in _TABLE["gcp"]}
-"""By accelerator type."""
+"""GPUs of Compute Engine by accelerator type."""
 AZURE: Final[Mapping[str, Sold]] = {row["series"].lower(): _sold(row, "gpus") for row in _TABLE["azure"]}
-"""By series, in lower case; sizes are known by their virtual CPUs."""
+"""GPUs of Azure by series, in lower case. Their sizes are known by number of virtual CPUs."""
 AZURE_OTHER: Final[Sequence[str]] = tuple(str(each) for each in _TABLE["azureOther"])
-"""Words in the names of Azure's sizes whose GPUs no pod can have: for graphics, or in parts."""
+"""Words in names of Azure's sizes whose GPUs no pod can have: they are for graphics, or parts of a GPU."""
 QUOTAS: Final[Mapping[str, str]] = {row["accelerator"]: row["quota"] for row in _TABLE["gcp"] if "quota" in row}
-"""The quota of Compute Engine that counts an accelerator type."""
+"""For each accelerator type, the quota of Compute Engine that counts it."""
 ON_SPOT_ONLY: Final = frozenset(row["accelerator"] for row in _TABLE["gcp"] if row.get("quotaOnSpotOnly"))
-"""Accelerator types whose quota Compute Engine tells for spot alone."""
+"""Accelerator types for which Compute Engine shows the quota of spot only."""
 _UNKNOWN: Final = Sold("", "", "", {}, ())
 
 
 def ec2_gpu(name: str, mib: int) -> Sold:
-    """A GPU of EC2."""
+    """The GPU of EC2 with that name and MiB."""
     return EC2.get((name, mib)) or EC2.get((name, None), _UNKNOWN)
 
 
@@ -127,20 +134,20 @@ def gpus_of(size: str) -> tuple[str, int]:
 
 
 def gce_gpu(accelerator: str) -> Sold:
-    """An accelerator type of Compute Engine."""
+    """The accelerator type of Compute Engine."""
     return COMPUTE_ENGINE.get(accelerator, _UNKNOWN)
 
 
 def azure_gpu(series: str) -> Sold:
-    """A series of Azure."""
+    """The series of Azure."""
     return AZURE.get(series.lower(), _UNKNOWN)
 
 
 @cache
 def accelerator_of(machine_type: str) -> str:
-    """The accelerator type that a machine type of Compute Engine always has; empty where none is known.
+    """The accelerator type that a machine type of Compute Engine always has; empty if none is known.
 
-    A size that is not in the table is of the type that the others of its family have.
+    A size that is not in the table has the accelerator type of others of its family.
     """
     family = machine_type.rpartition("-")[0] if machine_type.count("-") > 1 else machine_type
     for accelerator, sold in COMPUTE_ENGINE.items():
@@ -156,19 +163,19 @@ def has_whole_gpus(machine_type: str) -> bool:
 
 
 def label_advice(what: str, sold: Sold) -> str:
-    """What to do if nobody knows the label of a GPU."""
+    """Advice for a GPU whose label is not known."""
     probably = f"; it is probably {sold.likely}, which nobody has seen yet" if sold.likely else ""
     key = "amd.com/gpu.product-name" if sold.resource == "amd.com/gpu" else "nvidia.com/gpu.product"
     return f"set it to the node label {key} of {what}, which is not known here{probably}"
 
 
 def part_of_a_gpu(size: str, what: str) -> str:
-    """That a size has a part of a GPU, and what to do."""
+    """The sentence that a size has a part of a GPU, and what to do."""
     return f"{size} has a part of {what}, which Charterer does not rent: take a size with whole GPUs"
 
 
 def counted_otherwise(size: str, listed: int, known: int | None) -> str:
-    """That a cloud lists another number of GPUs for a size than the table has; empty if they agree or it has none."""
+    """A sentence if a cloud lists another number of GPUs for a size than the table; empty if they agree."""
     if known is None or listed == known:
         return ""
     return (

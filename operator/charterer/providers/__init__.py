@@ -1,4 +1,4 @@
-"""Clouds behind one small interface: what they have, what it costs, more of it, and an end to one machine of it.
+"""Clouds behind one small interface: what they have, what it costs, renting more, and ending one machine.
 
-An adapter translates its cloud's words and errors into the domain's, once. It decides nothing and remembers nothing.
+An adapter translates its cloud's words and errors into the domain's. It decides nothing and remembers nothing.
 """

@@ -1,4 +1,4 @@
-"""One provider for each account that pools are in: the vendor's adapter, ``Guarded``.
+"""One provider for each account of the pools: the vendor's adapter, wrapped in ``Guarded``.
 
 A vendor's library is imported only when a pool needs it.
 """
@@ -22,21 +22,21 @@ from charterer.providers.guarded import Fleet, Guarded, Guards
 from charterer.providers.objects import Objects, ObjectsError
 from charterer.providers.provider import Provider
 
-# Telling this cluster's machines from those of others in the same account.
+# How to tell this cluster's machines from those of others in the same account.
 
 
 _PATH: Final = "/api/v1/namespaces/kube-system"
 
 
 class OwnCluster:
-    """The uid of the namespace kube-system, which lives as long as the cluster; read once."""
+    """Reads the uid of the namespace kube-system, which lives as long as the cluster. It is read once."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._uid = ""
 
     async def __call__(self, pool: PoolId) -> str:
-        """The uid; Transient while it cannot be read. ``pool``: the pool that the error names."""
+        """The uid. Transient while it cannot be read; ``pool`` is the pool that this error names."""
         if not self._uid:
             try:
                 found = await self._objects.get(_PATH)
@@ -49,7 +49,7 @@ class OwnCluster:
 
 
 Environment: TypeAlias = Mapping[str, str]
-"""Where credentials come from. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
+"""Variables with credentials. ``CHARTERER_FAKECLOUD_TOKEN``: the bearer token for fake clouds, if they ask for one."""
 
 
 Account: TypeAlias = tuple[str, str]
@@ -57,7 +57,7 @@ Account: TypeAlias = tuple[str, str]
 
 
 def account_of(pool: Pool) -> Account:
-    """The account that the pool is in."""
+    """The vendor and account of the pool."""
     return pool.cloud.vendor, pool.cloud.account
 
 
@@ -65,12 +65,12 @@ class Adapters(Protocol):
     """Makes the vendor's adapter for a pool's account, as ``adapter_for`` does."""
 
     def __call__(self, pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
-        """The adapter. ``objects``: those of the cluster, where there is one."""
+        """Make the adapter. ``objects``: the objects of the cluster, if there is one."""
         ...
 
 
 def adapter_for(pool: Pool, environ: Environment, objects: Objects | None = None) -> Provider:
-    """The vendor's adapter for that pool's account. ``objects``: those of the cluster, where there is one."""
+    """The vendor's adapter for the pool's account. ``objects``: the objects of the cluster, if there is one."""
     match pool.cloud:
         case FakeGroup(endpoint=endpoint):
             from charterer.providers.fake import FakeCloud
@@ -124,7 +124,7 @@ class Accounts:
         self._accounts: dict[Account, Guarded] = {}
 
     def account_of(self, pool: Pool) -> Guarded:
-        """The account that the pool is in."""
+        """The provider of the pool's account."""
         key = account_of(pool)
         account = self._accounts.get(key)
         if account is None:
@@ -133,18 +133,18 @@ class Accounts:
         return account
 
     def by_account(self, pools: Iterable[Pool]) -> Mapping[Guarded, Sequence[Pool]]:
-        """The pools of each account together: one survey can ask about all of them."""
+        """The pools of each account, so that one survey can ask about all of them."""
         grouped: dict[Guarded, list[Pool]] = {}
         for pool in pools:
             grouped.setdefault(self.account_of(pool), []).append(pool)
         return grouped
 
     def keep(self, pools: Mapping[PoolId, Pool]) -> None:
-        """These are all pools there are: the machines of others do not count any more."""
+        """Forget the machines of all other pools: ``pools`` are all that there are."""
         self._fleet.keep(pools)
 
     async def close(self) -> None:
-        """Close every account; none may be used afterwards."""
+        """Close every account. None may be used afterwards."""
         accounts = list(self._accounts.values())
         self._accounts.clear()
         await asyncio.gather(*(account.close() for account in accounts))

@@ -1,6 +1,6 @@
-"""Vendors' codes: what each can mean, the error that stands for one, and one refusal for several.
+"""Vendors' codes: the meanings that a code can have, the error for a code, and one refusal for several errors.
 
-Each adapter has the table of its vendor's codes and says how far a refusal with one reaches.
+Each adapter has the table of its vendor's codes, and says how far a refusal with each code reaches.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from charterer.providers.errors import (
     UnknownCode,
 )
 
-# Answers of another shape than a cloud describes.
+# Answers that do not have the shape that a cloud describes.
 
 
 @contextmanager
 def understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Iterator[None]:
-    """An answer of another shape than the SDK describes is an error about that pool, and about no other."""
+    """Turn an answer with an unexpected shape into an error about that pool, and about no other."""
     try:
         yield
     except (LookupError, ValueError, TypeError) as error:
@@ -42,7 +42,7 @@ def understood(pool: PoolId, call: str, otherwise: type[ProviderError]) -> Itera
 logger = logging.getLogger(__name__)
 
 LONGEST_MESSAGE: Final = 400
-"""Characters that are kept of what a vendor says."""
+"""Number of characters that are kept of a vendor's message."""
 
 
 class CodeMeaning(Enum):
@@ -51,20 +51,20 @@ class CodeMeaning(Enum):
     CAPACITY = auto()
     QUOTA = auto()
     NOT_OFFERED = auto()
-    """The type is not offered there; as spot it may be out of stock."""
+    """The type is not offered there. A spot type may be out of stock."""
     LATE = auto()
-    """A machine was made, which is billed, and then failed."""
+    """A machine was made, which is billed, and failed afterwards."""
     THROTTLED = auto()
     UNAUTHORIZED = auto()
     NOT_FOUND = auto()
     EXISTS = auto()
-    """There is something of that name."""
+    """Something with that name exists."""
     INVALID = auto()
     BUSY = auto()
     SERVER = auto()
-    """The server failed: a read may be repeated, what a mutation did is unknown."""
+    """The server failed. A read may be repeated; what a mutation did is unknown."""
     SUMMARY = auto()
-    """It says nothing of why; other codes may."""
+    """The code does not say why; other codes may."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Code:
 
 @dataclass(frozen=True, slots=True)
 class LaunchError:
-    """Why a machine was not made, as its vendor words it, and where; empty where it does not say."""
+    """Why a machine was not made, in its vendor's words, and where. A field is empty if the vendor does not say."""
 
     code: str
     message: str
@@ -87,7 +87,7 @@ class LaunchError:
 
 
 class LaunchRefused(ProviderError):
-    """A code that refuses a launch, in the place of an answer to the call."""
+    """A code that refuses a launch, if it came instead of an answer to the call."""
 
     reason = RefusalKind.LAUNCH_FAILED.value
 
@@ -98,7 +98,7 @@ class LaunchRefused(ProviderError):
 
 
 class AlreadyThere(ProviderError):
-    """There is something of a name that was to be made; nothing happened."""
+    """Something with the name of what was to be made exists. Nothing happened."""
 
     reason = "AlreadyExists"
 
@@ -116,7 +116,7 @@ _ERRORS: Final[Mapping[CodeMeaning, type[ProviderError]]] = {
 
 
 def lost(*, mutation: bool) -> type[CloudOutcomeUnknown] | type[Transient]:
-    """The kind of error of a call without an answer."""
+    """The class of error of a call without an answer."""
     return CloudOutcomeUnknown if mutation else Transient
 
 
@@ -131,10 +131,12 @@ def error_of_code(
     *,
     mutation: bool,
 ) -> ProviderError:
-    """The error that stands for the code with which a whole call was answered.
+    """The error for the code with which a whole call was answered.
 
-    ``known``: its meaning; None where the adapter does not know the code. ``status``: of HTTP. ``at``: the cloud's time
-    of the answer. ``wait``: seconds before the next call, where there were too many.
+    ``known``: the code's meaning; None if the adapter does not know the code.
+    ``status``: the HTTP status.
+    ``at``: the cloud's time of the answer.
+    ``wait``: seconds before the next call, if there were too many calls.
     """
     code, message = told.code, told.message
     if known is None and status < 500:
@@ -150,9 +152,9 @@ def error_of_code(
 
 
 Known: TypeAlias = tuple[LaunchError, Code | None]
-"""An error with the meaning of its code; None where the adapter does not know the code."""
+"""An error with the meaning of its code; None if the adapter does not know the code."""
 OrderOfKinds: TypeAlias = Sequence[tuple[RefusalKind, tuple[CodeMeaning | None, ...]]]
-"""Kinds of refusals with the meanings that they are for, the most telling first. None: of a code that is not known."""
+"""Kinds of refusals with their meanings, the most specific kind first. None stands for unknown codes."""
 
 
 def one_refusal(
@@ -164,10 +166,10 @@ def one_refusal(
     order: OrderToken,
     plain: Callable[[str], str] = lambda message: message,
 ) -> Refusal:
-    """One refusal for all that is listed: of the first of ``kinds`` that there is, otherwise LaunchFailed.
+    """One refusal for all errors: of the first of ``kinds`` to which one belongs, or else LaunchFailed.
 
-    Codes that only sum up others are left out. ``reach``: how far an error reaches, and the name of that; those that
-    reach differently concern the whole pool. ``plain``: a message as people are to read it.
+    Codes that only sum up others are left out. ``reach``: how far an error reaches, and the name of what it reaches. If
+    errors reach differently, the refusal is of the whole pool. ``plain``: shortens a message for people.
     """
     telling = [pair for pair in errors if pair[1] is None or pair[1].meaning is not CodeMeaning.SUMMARY] or errors
     for error, code in telling:

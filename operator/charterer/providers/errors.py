@@ -1,6 +1,7 @@
-"""Errors of clouds, whatever the vendor calls them; adapters classify each vendor code once.
+"""Errors of clouds, whatever the vendor calls them. Each adapter maps its vendor's codes to these classes.
 
-A class says what its catcher may do. The message names the pool, the call and the vendor's code, and what to do.
+The class of an error says what its catcher may do. The message names the pool, the call and the vendor's code, and says
+what to do.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from charterer.domain.order import RefusalKind
 
 
 class ProviderError(Exception):
-    """A call to a cloud did not do what it should. ``code`` is the vendor's word, ``message`` its explanation.
+    """A call to a cloud did not do what it should.
 
-    ``said``: all of it, for a place that names the pool.
-    ``reason`` names the kind of error in conditions and metrics; ``advice`` says what a user can do about it.
-    ``refuses``: what it says of the pool where nodes were asked for and none will come; None where it says nothing.
+    ``code``: the vendor's code.
+    ``message``: the vendor's explanation.
+    ``said``: the whole text, for a place that names the pool itself.
+    ``reason``: the name of this class of error in conditions and metrics.
+    ``advice``: what a user can do about it.
+    ``refuses``: the kind of refusal that it means for a pool that was asked for nodes; None if it means none.
     """
 
     reason: ClassVar[str]
@@ -33,7 +37,7 @@ class ProviderError(Exception):
         self.message = message
 
     def about(self, pool: PoolId) -> Self:
-        """The same error as one of another pool, for which the same call would have been made."""
+        """This error for another pool, for which the same call would have been made."""
         other = type(self).__new__(type(self))
         other.__dict__.update(self.__dict__)
         ProviderError.__init__(other, pool, self.call, self.code, self.message)
@@ -41,7 +45,7 @@ class ProviderError(Exception):
 
 
 class InsufficientCapacity(ProviderError):
-    """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or later."""
+    """The cloud has no such machine left in ``scope`` (a group or a zone). Try another offer, or try later."""
 
     reason = "InsufficientCapacity"
     refuses = RefusalKind.STOCK_OUT
@@ -52,7 +56,7 @@ class InsufficientCapacity(ProviderError):
 
 
 class QuotaExceeded(ProviderError):
-    """The account may not have more; ``limit`` says which limit it met."""
+    """The account may not have more. ``limit``: the limit that it reached."""
 
     reason = "QuotaExceeded"
     refuses = RefusalKind.QUOTA_EXCEEDED
@@ -64,7 +68,7 @@ class QuotaExceeded(ProviderError):
 
 
 class Throttled(ProviderError):
-    """Too many calls; nothing happened. Repeat after ``retry_after`` seconds."""
+    """There were too many calls, and nothing happened. Repeat after ``retry_after`` seconds."""
 
     reason = "Throttled"
 
@@ -74,7 +78,7 @@ class Throttled(ProviderError):
 
 
 class Busy(ProviderError):
-    """Another caller is changing the same thing; nothing happened. Survey and decide again."""
+    """Another caller is changing the same thing, and nothing happened. Survey and decide again."""
 
     reason = "Busy"
 
@@ -88,20 +92,20 @@ class NotFoundInCloud(ProviderError):
 
 
 class AtMinSize(ProviderError):
-    """The group may not become smaller; nothing was ended."""
+    """The group may not become smaller. Nothing was ended."""
 
     reason = "AtMinSize"
     advice = "lower the group's minimum size"
 
 
 class WouldTerminate(ProviderError):
-    """A lower target would let the cloud choose which existing instance to end; nothing happened."""
+    """A lower target would let the cloud choose which existing instance to end. Nothing happened."""
 
     reason = "WouldTerminate"
 
 
 class CloudUnauthorized(ProviderError):
-    """The credentials are missing, wrong or not enough."""
+    """The credentials are missing, wrong, or have too few rights."""
 
     reason = "Unauthorized"
     refuses = RefusalKind.UNAUTHORIZED
@@ -124,52 +128,55 @@ class UnknownCode(ProviderError):
 
 
 class Transient(ProviderError):
-    """It did not work this time; nothing happened. It may simply be repeated."""
+    """The call failed this time, and nothing happened. It may simply be repeated."""
 
     reason = "Transient"
 
 
 class CloudUnreachable(Transient):
-    """The cloud could not be reached; nothing was sent."""
+    """The cloud could not be reached. Nothing was sent."""
 
     reason = "Unreachable"
     advice = "check the pool's endpoint and the network"
 
 
 class NotLeading(ProviderError):
-    """This process may not change anything any more, because another may lead; nothing was sent."""
+    """This process may not change anything any more, because another one may lead. Nothing was sent."""
 
     reason = "NotLeading"
 
 
 class CloudCallWithheld(ProviderError):
-    """A mutation of a dry run, which only logs it; nothing was sent."""
+    """A mutation in a dry run, which is only logged. Nothing was sent."""
 
     reason = "DryRun"
 
 
 class OperatorStopped(ProviderError):
-    """A person has stopped the operator; nothing was sent."""
+    """A person has stopped the operator. Nothing was sent."""
 
     reason = "Stopped"
     advice = "charterer resume lets it rent again"
 
 
 class OperatorLimitReached(ProviderError):
-    """The clouds have, or are asked for, as many nodes as the operator may have; nothing was sent."""
+    """The clouds have, or were asked for, as many nodes as the operator may have. Nothing was sent."""
 
     reason = "OperatorLimit"
     advice = "raise limits.nodes or limits.dollarsPerHour of the chart, or wait until other nodes are given back"
 
 
 class UnusablePrice(ProviderError):
-    """A price of zero or less, or of a million dollars an hour, is none: the last one counts, if there is one."""
+    """A price of zero or less, or of a million dollars an hour, cannot be true.
+
+    The last price counts, if there is one.
+    """
 
     reason = "UnusablePrice"
     advice = "set spec.price.hourly"
 
 
 class CloudOutcomeUnknown(ProviderError):
-    """A mutation was sent and nobody knows whether it took effect: look before repeating it."""
+    """A mutation was sent, and it is unknown whether it took effect. Look before repeating it."""
 
     reason = "OutcomeUnknown"

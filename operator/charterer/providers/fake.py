@@ -1,4 +1,4 @@
-"""The fake cloud's adapter: its v1 API only, never the levers under /admin."""
+"""The fake cloud's adapter. It uses the v1 API only, never the test controls under /admin."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ from charterer.providers.provider import (
     size_finding,
 )
 
-# Answers of the fake cloud's API (docs/fakecloud.md) as domain values. An answer of another shape raises
-# ValueError, KeyError or TypeError, which the adapter reports as MalformedAnswer.
+# Answers of the fake cloud's API (docs/fakecloud.md) as domain values. An answer of another shape raises ValueError,
+# KeyError or TypeError, which the adapter reports as MalformedAnswer.
 
 
 Json = Mapping[str, Any]
@@ -85,7 +85,7 @@ def _order(answer: Json) -> OrderToken | None:
 
 
 def _refusals(group: Json, answer: Json) -> tuple[Refusal, ...]:
-    """The failed activities. Where the group replies, its reply has said them already."""
+    """The failed activities as refusals. If the group replies to orders, its reply has named them already."""
     if group["orders"] == "replying":
         return ()
     failed = (activity for activity in answer["activities"] if activity["status"] == "Failed")
@@ -112,7 +112,7 @@ def reply(group: Json, answer: Json) -> Reply:
 
 
 def traits(group: Json) -> Traits:
-    """The traits of a group, by how machines are asked of it."""
+    """The traits of a group, by the way in which machines are ordered from it."""
     orders = group["orders"]
     return Traits(
         named=orders != "counted",
@@ -137,7 +137,7 @@ def now(answer: Json) -> Instant:
 
 
 def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey:
-    """The three answers about one group as one survey, as old as the oldest of them."""
+    """One survey from three answers about a group. It is as old as the oldest of them."""
     return Survey(
         pool=pool.id,
         target=None if group["target"] is None else int(group["target"]),
@@ -160,13 +160,12 @@ def survey(pool: Pool, group: Json, instances: Json, activities: Json) -> Survey
 
 
 def _nodes(group: Json) -> NodeTemplate:
-    """What a group says of its Nodes."""
     taints = [(taint["key"], f"{taint['value']}:{taint['effect']}") for taint in group["taints"]]
     return NodeTemplate(dict(group["labels"]), taints, dict(group["resources"]))
 
 
 def quote(answer: Json, source: str) -> Quote:
-    """A price answer; ``source`` says whose price list it is."""
+    """The quote in a price answer. ``source``: whose price list it is."""
     return Quote(
         price=Price.parse(answer["hourlyPrice"]),
         worst=Price.parse(answer["worstHourlyPrice"]),
@@ -183,10 +182,10 @@ _CONNECT_SECONDS: Final = 3.0
 _READ_SECONDS: Final = 5.0
 _MUTATION_SECONDS: Final = 10.0
 _READ_PAUSES: Final = (0.2, 0.8)
-"""Seconds before a read's second and third try; the last failure is raised."""
+"""Seconds before a read's second and third attempt. After the last attempt its error is raised."""
 _TARGET_TRIES: Final = 3
 _ANSWER_BYTES: Final = 16 * 2**20
-"""The longest answer that is read: many thousands of instances."""
+"""Bytes of the longest answer that is read: many thousands of instances."""
 
 T = TypeVar("T")
 
@@ -213,7 +212,7 @@ class _AnswerLost(Exception):
 
 
 async def _never_resend(request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
-    """aiohttp sends PUT and DELETE again by itself when the connection breaks, unless it meets an exception of ours."""
+    """Keep aiohttp from repeating a PUT or DELETE after the connection broke, by an exception of ours."""
     try:
         return await handler(request)
     except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
@@ -234,7 +233,7 @@ class FakeCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """Three reads for each pool, eight pools at a time."""
+        """Three reads for each pool, for eight pools at a time."""
         surveys = await asyncio.gather(*(self._survey_or_error(pool) for pool in pools))
         return {pool.id: survey for pool, survey in zip(pools, surveys, strict=True)}
 
@@ -263,7 +262,7 @@ class FakeCloud:
         return _decoded(pool, f"GET {path}", lambda: quote(answer, f"the price list of {self._endpoint}"))
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Place the orders; where the group counts, read the target, and set it only if it is lower."""
+        """Place the orders. If the group only counts, read its target, and set it only if it is lower than wanted."""
         path = _group_path(pool)
         group = await self._read(pool, path)
         if not _traits(pool, group).named:
@@ -274,7 +273,10 @@ class FakeCloud:
         return _decoded(pool, f"POST {path}/orders", lambda: reply(group, answer))
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Withdraw each order; where the group counts, read the target, and set it only if it is higher."""
+        """Withdraw each order.
+
+        If the group only counts, read its target, and set it only if it is higher than wanted.
+        """
         path = _group_path(pool)
         group = await self._read(pool, path)
         if not _traits(pool, group).named:
@@ -286,9 +288,10 @@ class FakeCloud:
                 logger.info("%s", error)  # it was launched meanwhile: the next survey shows its instance
 
     async def _move_target(self, pool: Pool, group: Json, wanted: Callable[[int], bool], to: int) -> None:
-        """Compare and set. If the target that was read is old, the cloud refuses and names the present one: try again.
+        """Compare and set the target. If it changed since it was read, the cloud refuses and names the present one: try
+        again.
 
-        Busy when others keep changing it.
+        Busy if others keep changing it.
         """
         path = _group_path(pool)
         target = _decoded(pool, f"GET {path}", lambda: int(group["target"]))
@@ -305,7 +308,7 @@ class FakeCloud:
                 return
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End the instance and lower the target; a missing instance counts as ended."""
+        """End the instance and lower the target. A missing instance counts as ended."""
         path = f"{_group_path(pool)}/instances/{escaped(instance, safe='')}?decrement=true"
         try:
             await self._mutate(pool, "DELETE", path)
@@ -315,10 +318,10 @@ class FakeCloud:
         logger.info("GPUPool %s: ended instance %s, whose node %s was empty", pool.id, instance, proof.node)
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Nothing: machines of the fake cloud never end themselves."""
+        """Do nothing: machines of the fake cloud never end themselves."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Whether the group is there, sells what the pool says and has a price, and how many of maxNodes fit in it."""
+        """Whether the group exists, sells the capacity type and has a price, and how many of maxNodes fit in it."""
         path = _group_path(pool)
         try:
             group = await self._read(pool, path)
@@ -355,7 +358,7 @@ class FakeCloud:
     async def _call(
         self, pool: Pool, method: str, path: str, body: Mapping[str, object] | None, seconds: float
     ) -> Json:
-        """Send one request once; its answer, or the ProviderError that says what is known."""
+        """Send one request once. Returns its answer, or raises the ProviderError that says what is known."""
         call = f"{method} {path}"
         lost = Transient if method == "GET" else CloudOutcomeUnknown
         if self._session is None:
@@ -391,7 +394,7 @@ class FakeCloud:
 
 
 class _TargetChanged(Busy):
-    """The target had changed since it was read; ``target`` is the present one."""
+    """The target had changed since it was read. ``target``: the present one."""
 
     def __init__(self, pool: PoolId, call: str, code: str, message: str, target: int) -> None:
         super().__init__(pool, call, code, message)
@@ -399,7 +402,6 @@ class _TargetChanged(Busy):
 
 
 def _group(pool: Pool) -> str:
-    """The name of the pool's group."""
     if not isinstance(pool.cloud, FakeGroup):
         raise TypeError(f"GPUPool {pool.id} is not the fake cloud's: {pool.cloud}")
     return pool.cloud.group
@@ -420,7 +422,7 @@ def _traits(pool: Pool, group: Json) -> Traits:
 
 
 async def _bounded(answer: aiohttp.ClientResponse) -> bytes | None:
-    """The answer's body; None if it is too long, of which no more is read."""
+    """The answer's body; None if it is too long, in which case reading stops."""
     body = bytearray()
     async for part in answer.content.iter_any():
         body += part
@@ -449,7 +451,7 @@ def _decoded(pool: Pool, call: str, decode: Callable[[], T]) -> T:
 def _refusal(
     pool: Pool, call: str, status: int, retry_after: str | None, answer: Mapping[str, Any] | None
 ) -> ProviderError:
-    """The error class that stands for the cloud's code; no other place looks at codes."""
+    """The error for the cloud's code. No other place looks at codes."""
     error = (answer or {}).get("error")
     if not isinstance(error, dict) or not isinstance(error.get("code"), str):
         return _without_code(pool, call, status)
@@ -474,7 +476,7 @@ def _refusal(
 
 
 def _without_code(pool: Pool, call: str, status: int) -> ProviderError:
-    """An error without the cloud's code, such as a proxy's: only its HTTP status is known."""
+    """An error without the cloud's code, such as a proxy's. Only its HTTP status is known."""
     message = "an error without a code; is something else listening at the endpoint?"
     if status < 500:
         return UnknownCode(pool.id, call, f"HTTP {status}", message)

@@ -1,5 +1,8 @@
-"""The wrapper of every account's adapter: time-outs, bounded concurrency, the lease's fence, metrics, and what a
-person forbids (a dry run, a stopped operator, the operator's own limits). Adapters have none of this themselves."""
+"""The wrapper of every account's adapter, with what adapters themselves do not have.
+
+These are time-outs, bounded concurrency, the lease's fence, metrics, and what a person forbids: mutations in a dry run,
+nodes while the operator is stopped, and more nodes than the operator's own limits allow.
+"""
 
 from __future__ import annotations
 
@@ -32,10 +35,10 @@ from charterer.providers.errors import (
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding, Provider
 from charterer.sentences import count
 
-# What a cloud says of a machine, as far as it can be recorded.
+# What a cloud says about a machine, without the values that cannot be recorded.
 #
-# A value out of bounds would be refused by the API server, or would spend a whole budget. It is left out, machine
-# by machine, and told: the others, and what the record already has, are not touched by it.
+# A value out of bounds would be refused by the API server, or would use up a whole budget. It is left out, for each
+# machine by itself, and reported. Other machines, and what the record already has, are not affected.
 
 
 _UNBELIEVABLE: Final = Price.parse(str(MOST_HOURLY_DOLLARS))
@@ -46,11 +49,10 @@ _LONGEST_LIFE_SECONDS: Final = 20 * 366 * 86_400.0
 
 
 def recordable(instance: Instance, asked: Instant) -> tuple[Instance, Sequence[str]]:
-    """The instance without what cannot be recorded of it, and a sentence about each such value.
+    """The instance without values that cannot be recorded, and a sentence about each of these.
 
-    More price segments than a record takes become fewer that cost the same.
-
-    Without a price the quotes say what it costs. ``asked``: the cloud's time of the list.
+    If it has more price segments than a record takes, they are replaced by fewer with the same cost. Without any price
+    the quotes say what it costs. ``asked``: the cloud's time of the list.
     """
     faults: list[str] = []
     within = instance
@@ -79,10 +81,10 @@ def _believable(segments: tuple[PriceSegment, ...]) -> tuple[PriceSegment, ...]:
     return tuple([segment for segment in segments if Price(0) <= segment.price < _UNBELIEVABLE])
 
 
-# All nodes that exist or are on order, as the clouds themselves say, held against the operator's own limits.
+# All nodes that exist or are on order, as the clouds themselves say, compared with the operator's own limits.
 #
-# The planner keeps to the limits by what is on record in the API server. This counts anew, from the surveys and
-# from what was asked for since, and is the last look before a cloud is asked: neither a wrong plan nor a wrong
+# The planner keeps the limits by what is recorded in the API server. The count here is made anew, from the surveys and
+# from what was asked for since then. It is the last check before a cloud is asked, so neither a wrong plan nor a wrong
 # record passes it.
 
 
@@ -91,7 +93,10 @@ _CALL = "ask"
 
 @dataclass(slots=True)
 class _UnderWay:
-    """An order that surveys need not show yet: answered at ``at`` (None: not yet), as ``instance`` if it was named."""
+    """An order that surveys may not show yet.
+
+    ``at``: when it was answered; None if it was not. ``instance``: its instance, if the answer named one.
+    """
 
     at: float | None = None
     instance: InstanceId | None = None
@@ -99,9 +104,9 @@ class _UnderWay:
 
 @dataclass(slots=True)
 class _KnownPool:
-    """A pool with what its cloud said last, when that was asked for, and what was asked of it since.
+    """A pool with its last survey, when that was asked for (``began``), and what was asked of the pool since then.
 
-    ``at_least``: the number last asked for, where the cloud only counts; and when that was answered, as above.
+    ``at_least``: for a cloud that only counts, the number last asked for, and when that was answered.
     """
 
     account: object
@@ -112,15 +117,15 @@ class _KnownPool:
     at_least: tuple[int, _UnderWay] | None = None
 
     def live(self) -> Iterator[Instance]:
-        """Its machines that have not ended."""
+        """The pool's machines that have not ended."""
         for instance in () if self.survey is None else self.survey.instances:
             if instance.state is not InstanceState.ENDED:
                 yield instance
 
     def coming(self, ask: Ask | None = None) -> int:
-        """Nodes that are on order, or asked for now, beside the machines that are there.
+        """Number of nodes that are on order or asked for now, beside the machines that exist.
 
-        A machine that is being ended is none of those that a group's target counts.
+        A group's target does not count machines that are being ended.
         """
         live = list(self.live())
         if self.survey is not None and self.survey.target is not None:
@@ -133,11 +138,11 @@ class _KnownPool:
         return len(orders - {instance.order for instance in live})
 
     def worst(self) -> Price | None:
-        """The most that a node of the pool can cost an hour, as the user pays it; None where no price is known."""
+        """The most that a node of the pool can cost an hour, as the user pays it; None if no price is known."""
         return None if self.pool.quote is None else self.pool.quote.worst
 
     def settle(self, survey: Survey) -> None:
-        """Drop what was under way and must be in the survey by now."""
+        """Drop the orders that the survey must show by now."""
         shown = {instance.id for instance in survey.instances}
         lag = survey.traits.lag_seconds
 
@@ -179,7 +184,10 @@ class Fleet:
         known.at_least = ask.at_least, _UnderWay()
 
     def answered(self, pool: PoolId, ask: Ask, reply: Reply | None) -> None:
-        """The cloud has answered, or (None) nobody knows what it did: later surveys will show that."""
+        """Take in the cloud's answer.
+
+        ``reply``: None if it is unknown what the cloud did; later surveys will show that.
+        """
         known = self._pools.get(pool)
         if known is None:
             return
@@ -193,7 +201,7 @@ class Fleet:
             known.at_least = known.at_least[0], _UnderWay(self._clock())
 
     def keep(self, pools: Mapping[PoolId, Pool]) -> None:
-        """Forget all other pools, also former ones whose name another group's pool has now."""
+        """Forget all pools but these. A pool whose name another group's pool has now is forgotten too."""
         for name, known in list(self._pools.items()):
             if name not in pools or pools[name].cloud != known.pool.cloud:
                 del self._pools[name]
@@ -226,7 +234,7 @@ class Fleet:
 
 
 def _price(known: _KnownPool, machine: Instance) -> Price | None:
-    """The most that a machine costs an hour: its newest price, or what one launched now may cost, if that is more."""
+    """The most that a machine costs an hour: its newest price, or the worst price of a new one if that is more."""
     prices = [known.pool.most_priced(segment.price) for segment in machine.segments[-1:]]
     worst = known.worst()
     return max([*prices, *([] if worst is None else [worst])], default=None)
@@ -253,9 +261,10 @@ CallRecorder: TypeAlias = Callable[[str, str, str, float], None]
 
 @dataclass(frozen=True, slots=True)
 class CallLimits:
-    """Seconds that each kind of call may take in all, and how many calls of an account run at a time.
+    """The seconds that each kind of call may take in all.
 
-    Reads and mutations do not wait for each other. A survey is one call, however many pools it is about.
+    ``at_once``: number of calls of an account at a time. Reads and mutations do not wait for each other. A survey is
+    one call, however many pools it is about.
     """
 
     survey: float = 60.0
@@ -276,9 +285,12 @@ async def _nobody_stops() -> Stop | None:
 class Guards:
     """The limits for the calls of all accounts.
 
-    ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``).
-    ``stopped`` looks, without a cache, whether a person has stopped the operator; its errors are raised, and nothing is
-    asked for. ``limits``: the operator's own.
+    ``record``: records each call.
+    ``fence``: the seconds for which this process may still change anything (the Lease's ``remaining``).
+    ``stopped``: reads, without a cache, whether a person has stopped the operator. Its errors are raised, and then
+    nothing is asked for.
+    ``dry_run``: whether mutations are only logged.
+    ``limits``: the operator's own limits.
     """
 
     record: CallRecorder = lambda vendor, call, outcome, seconds: None
@@ -290,7 +302,7 @@ class Guards:
 
 
 class Guarded:
-    """The Provider of one account. For the running event loop only, whose clock it uses."""
+    """The Provider of one account. It is for the running event loop only, because it uses the loop's clock."""
 
     def __init__(self, vendor: str, adapter: Provider, guards: Guards, fleet: Fleet) -> None:
         self._vendor = vendor
@@ -306,9 +318,10 @@ class Guarded:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """As the adapter answers; each pool counts as one call. What fails as a whole is every pool's error.
+        """The adapter's answer, counted as one call for each pool. If the survey fails as a whole, every pool gets the
+        error.
 
-        What cannot be recorded of a machine is left out.
+        Values of machines that cannot be recorded are left out.
         """
         began = _clock()
         try:
@@ -328,7 +341,7 @@ class Guarded:
         return told
 
     def _recordable(self, survey: Survey) -> Survey:
-        """The survey without what cannot be recorded of its machines, which is logged once."""
+        """The survey without values of its machines that cannot be recorded. These are logged once."""
         read = [recordable(instance, survey.asked) for instance in survey.instances]
         problems = [f"{item.id[:253]} has {' and '.join(faults)}" for item, faults in read if faults]
         if (content := "; ".join(problems)) != self._logged.get((survey.pool, "survey"), ""):
@@ -351,13 +364,13 @@ class Guarded:
         return quote
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """As the adapter answers."""
+        """The adapter's findings."""
         return await self._read(pool, "preflight", self._guards.calls.preflight, lambda: self._adapter.preflight(pool))
 
     # --- mutations ----------------------------------------------------------------------------------------------------
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """As the adapter does, within the operator's limits and unless a person has stopped it."""
+        """Ask as the adapter does, within the operator's limits, and unless a person has stopped the operator."""
         orders = ", ".join(f"{order.rental} ({order.token})" for order in ask.orders)
         content = f"orders {orders}; at least {ask.at_least} nodes{', together' if ask.together else ''}"
         async with self._mutations:
@@ -376,21 +389,21 @@ class Guarded:
             return reply
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """As the adapter does."""
+        """Withdraw as the adapter does."""
         async with self._mutations:
             self._begin(pool, "withdraw", f"orders {', '.join(orders)}; {keep} nodes stay")
             seconds = self._guards.calls.withdraw
             await self._mutate(pool, "withdraw", seconds, lambda: self._adapter.withdraw(pool, orders, keep))
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """As the adapter does."""
+        """End the instance as the adapter does."""
         async with self._mutations:
             self._begin(pool, "terminate", f"instance {instance}, whose node is {proof.node}")
             seconds = self._guards.calls.terminate
             await self._mutate(pool, "terminate", seconds, lambda: self._adapter.terminate(pool, instance, proof))
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """As the adapter does; one call for all pools."""
+        """Renew as the adapter does, in one call for all pools."""
         first = pools[0]
         async with self._mutations:
             self._begin(first, "renew", f"what ends itself in {', '.join(pool.id for pool in pools)}")
@@ -403,7 +416,7 @@ class Guarded:
     # --- what all calls have ------------------------------------------------------------------------------------------
 
     def _begin(self, pool: Pool, call: str, content: str) -> None:
-        """In a dry run, log the mutation once and raise CloudCallWithheld."""
+        """In a dry run, log the mutation once and raise CloudCallWithheld. Otherwise do nothing."""
         if not self._guards.dry_run:
             return
         if self._logged.get((pool.id, call)) != content:
@@ -416,7 +429,7 @@ class Guarded:
             return await self._counted(call, lambda: _within(seconds, pool.id, call, send()))
 
     async def _mutate(self, pool: Pool, call: str, seconds: float, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a mutation unless the lead ends too soon, and give it up when the lead or its time ends."""
+        """Send a mutation unless the leadership ends too soon. Give it up when the leadership or its time ends."""
         remaining = self._guards.fence()
         if remaining < MIN_LEADERSHIP:
             message = f"not sent: this process leads for {remaining:.1f} s more"
@@ -451,7 +464,7 @@ class Guarded:
         return result
 
     def _refused(self, call: str, error: ProviderError) -> ProviderError:
-        """The error of a call that was not sent, counted."""
+        """Record the error of a call that was not sent, and return it."""
         self._record(call, error, _clock())
         return error
 
@@ -461,7 +474,7 @@ class Guarded:
 
 
 async def _within(seconds: float, pool: PoolId, call: str, answer: Awaitable[T]) -> T:
-    """A read's answer, if it comes in time; whatever else an adapter raises is an UnknownCode."""
+    """A read's answer, if it comes in time. Anything else that an adapter raises becomes an UnknownCode."""
     try:
         async with asyncio.timeout(seconds):
             return await answer

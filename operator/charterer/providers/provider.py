@@ -18,20 +18,22 @@ from charterer.domain.pool import Pool, Quote, Survey
 from charterer.domain.time import Instant
 from charterer.providers.errors import ProviderError
 
-# What a cloud's own object, such as an instance group, says of its nodes before one is there.
+# What a cloud's own object, such as an instance group, declares about its nodes before there is one.
 
 
 _MOST: Final = 64
-"""The most labels, taints and resources that are read of an object. An Auto Scaling group has 50 tags at most."""
+"""The most labels, taints and resources that are read from an object. An Auto Scaling group has at most 50 tags."""
 _EFFECTS: Final[Mapping[str, TaintEffect]] = {"NoSchedule": "NoSchedule", "NoExecute": "NoExecute"}
-"""Effects that keep pods off. A taint with PreferNoSchedule keeps none off, and is passed over."""
+"""Effects that keep pods away. A taint with PreferNoSchedule keeps none away, and is ignored."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTemplate:
-    """Labels by key, taints (key and ``VALUE:EFFECT``) and quantities of resources by name, in the object's words.
+    """The declarations of a cloud's object about its nodes, as the object has them.
 
-    What no Node can have is passed over: the object's owner wrote it, maybe for others.
+    ``labels``: by key. ``taints``: key and ``VALUE:EFFECT``. ``resources``: quantities by name.
+
+    What no Node can have is ignored: the object's owner may have written it for other programs.
     """
 
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -39,7 +41,7 @@ class NodeTemplate:
     resources: Mapping[str, str] = field(default_factory=dict)
 
     def traits(self, machine: Mapping[str, str]) -> NodeTraits:
-        """What each node shows. ``machine``: resources of its machine, of which it has no more than that."""
+        """The traits of each node. ``machine``: the resources of its machine, which declared resources replace."""
         labels = _first(each for each in sorted(self.labels.items()) if is_label(*each))
         resources = _first(each for each in sorted(self.resources.items()) if _is_amount(*each))
         taints = dict.fromkeys(taint for each in self.taints if (taint := _taint(*each)) is not None)
@@ -47,7 +49,7 @@ class NodeTemplate:
 
 
 NO_TEMPLATE: Final = NodeTemplate()
-"""What an object says that says nothing."""
+"""The template of an object that declares nothing."""
 
 
 def _first(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
@@ -55,7 +57,7 @@ def _first(entries: Iterable[tuple[str, str]]) -> dict[str, str]:
 
 
 def _is_amount(resource: str, quantity: str) -> bool:
-    """Whether a Node may have that much of that."""
+    """Whether a Node may have that quantity of that resource."""
     try:
         thousandths(quantity)
     except ValueError:
@@ -64,7 +66,7 @@ def _is_amount(resource: str, quantity: str) -> bool:
 
 
 def _taint(key: str, text: str) -> NodeTaint | None:
-    """The taint; None where it is none, or keeps no pod off."""
+    """The taint; None if the text is none, or if it keeps no pod away."""
     value, _, named = text.partition(":")
     effect = _EFFECTS.get(named)
     return NodeTaint(key, value, effect) if effect is not None and is_label(key, value) else None
@@ -72,9 +74,9 @@ def _taint(key: str, text: str) -> NodeTaint | None:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    """Proof that an uncached look at ``checked`` found no live pod on ``node`` (None: no Node ever appeared).
+    """Proof that a look without a cache, at ``checked``, found no live pod on ``node`` (None: no Node ever appeared).
 
-    Made only by the controller's check, right before the instance is ended.
+    Only the controller's check makes it, right before the instance is ended.
     """
 
     node: NodeName | None
@@ -83,7 +85,7 @@ class Drained:
 
 @dataclass(frozen=True, slots=True)
 class PreflightFinding:
-    """One result of a preflight: what was looked at, whether it is well, and otherwise what to do."""
+    """One result of a preflight: what was looked at, whether it is well, and if not, what to do."""
 
     subject: str
     well: bool
@@ -91,7 +93,10 @@ class PreflightFinding:
 
 
 def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
-    """Whether the pool's group takes as many nodes as its spec allows; what is too many is never asked for."""
+    """Whether the pool's group takes as many nodes as its spec allows.
+
+    More than the group takes are never asked for.
+    """
     said = f"spec.maxNodes is {pool.max_nodes}, and the group takes {group_size}"
     well = pool.max_nodes <= group_size
     return PreflightFinding("size", well, said if well else f"{said}: lower maxNodes, or raise the group's maximum")
@@ -100,9 +105,12 @@ def size_finding(pool: Pool, group_size: int) -> PreflightFinding:
 def vcpus_finding(
     pool: Pool, quota: str, used: int, allowed: int, each: int, own: int, ask_where: str
 ) -> PreflightFinding:
-    """Whether all nodes of the pool fit into a quota of virtual CPUs, of which a node takes ``each``.
+    """Whether all nodes of the pool fit into a quota of virtual CPUs.
 
-    ``own``: the nodes that it has already. ``ask_where``: where a higher quota is asked for.
+    ``used``, ``allowed``: virtual CPUs that are used, and the quota.
+    ``each``: virtual CPUs of a node.
+    ``own``: number of nodes that the pool has already.
+    ``ask_where``: where a higher quota can be requested.
     """
     fit = own + max(allowed - used, 0) // each
     told = f"{quota}: {used} of {allowed} vCPUs are used, a node has {each}"
@@ -114,11 +122,11 @@ def vcpus_finding(
 
 
 Check: TypeAlias = Callable[[], Awaitable[PreflightFinding]]
-"""One look of a preflight; it may raise a ProviderError."""
+"""One check of a preflight. It may raise a ProviderError."""
 
 
 async def checked(subject: str, check: Check) -> PreflightFinding:
-    """What the check found; its error is a finding, too."""
+    """The finding of the check. Its error becomes a finding too."""
     try:
         return await check()
     except ProviderError as error:
@@ -126,55 +134,55 @@ async def checked(subject: str, check: Check) -> PreflightFinding:
 
 
 KnownMachines = Mapping[PoolId, Collection[InstanceId]]
-"""Ids of machines by pool."""
+"""Ids of machines for each pool."""
 NONE_KNOWN: Final[KnownMachines] = MappingProxyType({})
 
 
 class Provider(Protocol):
     """One account of one cloud. Every call may raise a ProviderError.
 
-    Reads are tried again by the adapter, a bounded number of times; a mutation is sent once, and when nobody knows
-    whether it took effect it raises OutcomeUnknown: look before repeating it.
+    The adapter repeats reads a limited number of times. A mutation is sent once. If it is unknown whether it took
+    effect, CloudOutcomeUnknown is raised: look before repeating it.
     """
 
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The cloud's answer for each pool, or why it could not be asked: one pool's error hides no other pool.
+        """The cloud's answer for each pool, or why it could not be asked. One pool's error does not affect the others.
 
-        ``known``: machines that are on record as running. The answer has those that the cloud still has, whatever
-        became of the marks by which it finds others.
+        ``known``: machines that are recorded as running. The answer has those that the cloud still has, even if they
+        have lost the tags or labels by which it finds others.
         """
         ...
 
     async def quote(self, pool: Pool) -> Quote:
-        """The cloud's price of one node; the pool's own override or adjustment is not applied."""
+        """The cloud's price of one node. The pool's own override or adjustment is not applied."""
         ...
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Make the cloud want these orders. Never ends or lowers anything; the same orders again are the same call.
+        """Make the cloud want these orders. It never ends or lowers anything. The same orders again make the same call.
 
-        Raises what concerns the whole call. What was refused of single orders is in the reply, or in a later survey.
+        Raises what concerns the whole call. Refusals of single orders are in the reply, or in a later survey.
         """
         ...
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Those orders are not wanted any more, and none of them has an instance.
+        """Withdraw orders that are not wanted any more. None of them has an instance.
 
-        Clouds that only count lower what they want to ``keep``; WouldTerminate when more instances than that exist.
-        Called only where the pool's traits say ``keeps_trying``.
+        Clouds that only count lower their number to ``keep``; WouldTerminate if more instances than that exist. It is
+        called only if the pool's traits have ``keeps_trying``.
         """
         ...
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End that one instance, and nothing takes its place; succeeds when the instance is not there any more."""
+        """End that one instance without a replacement. It succeeds if the instance is not there any more."""
         ...
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """The operator lives: keep the machines of these pools from ending themselves, where it is time to.
+        """Keep the machines of these pools from ending themselves, if it is time to, because the operator lives.
 
-        Called as often as a quiet pool is surveyed. What nobody renews for the pool's ``abandonAfterSeconds`` ends
-        itself, whoever is down.
+        It is called as often as a quiet pool is surveyed. A machine that nobody renews for the pool's
+        ``abandonAfterSeconds`` ends itself, whatever else is down.
         """
         ...
 

@@ -35,25 +35,32 @@ from charterer.policy.solve.phase_dp import key_of
 
 
 PSEUDO_JOBS = 3.0
-"""Jobs that cost what was predicted, as the prior of κ."""
+"""Weight of κ's prior, in jobs that cost what was predicted."""
 PRIOR_SQUARED_CV = 4.0
 """Squared coefficient of variation of dollars per job, before a class shows its own. In the Philly trace the GPU-time
 of a virtual cluster's jobs has a coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is
 more even than a team, hence 2."""
 SPREAD_JOBS = 30.0
-"""Weight of that prior in jobs, and of all classes together against a single one. A sample's variance is off by the
-factor √((kurtosis − 1) / n), which at such coefficients (lognormal: kurtosis 100 and more) takes a hundred jobs to
-become 1; most samples of a dozen have not seen the jobs that make it."""
+"""Weight, in jobs, of the prior spread against that of all classes, and of the spread of all classes against that of
+one class. A sample's variance is off by the factor √((kurtosis − 1) / n), which at such coefficients (lognormal:
+kurtosis 100 and more) takes a hundred jobs to become 1. Most samples of a dozen miss the few dear jobs that make the
+variance."""
 _OVERHEAD_PRIOR_SECONDS = 3 * 3600.0
-"""Seconds for which the budget's money, or a node, are taken to have been paid without overhead, beside what was paid:
-many times what a node takes to start. These dollars depend on no decision: a plan leaves the overhead as it was."""
+"""The prior of the overhead: seconds of the budget's even spending, or of its dearest node if that costs more, that are
+taken to have had no overhead. They are many times what a node takes to start. No decision changes them, so a plan
+leaves the overhead as it was."""
 _MOST_OVERHEAD = 2.0
-"""Bound of the overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
+"""The highest overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostFactor:
-    """``value`` is κ; ``jobs``: how many it rests on, pseudo-jobs included; ``squared_cv``: of dollars per job."""
+    """κ of a class and how sure it is.
+
+    ``value``: κ.
+    ``jobs``: number of jobs that it rests on, those of the prior included.
+    ``squared_cv``: squared coefficient of variation of dollars per job.
+    """
 
     value: float = 1.0
     jobs: float = PSEUDO_JOBS
@@ -71,7 +78,10 @@ NOTHING_KNOWN = CostFactor()
 def cost_factor(
     known: ClassHistory | None, running: CommittedCost = NOTHING, usual_squared_cv: float = PRIOR_SQUARED_CV
 ) -> CostFactor:
-    """κ of one class; running jobs without a prediction do not count. ``usual_squared_cv``: of all classes."""
+    """κ of one class. Running jobs without a prediction do not count.
+
+    ``usual_squared_cv``: the prior of the class's spread, from all classes.
+    """
     predicted = (0.0 if known is None else known.predicted) + running.predicted
     if predicted <= 0:
         return CostFactor(squared_cv=usual_squared_cv)
@@ -88,7 +98,10 @@ def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
 
 
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
-    """That of actual ÷ predicted cost, weighted by dollars, over finished jobs and ``SPREAD_JOBS`` of the ``prior``."""
+    """The squared coefficient of variation of a job's actual ÷ predicted cost, weighted by dollars.
+
+    It is the mean over finished jobs and ``SPREAD_JOBS`` jobs that have the ``prior``.
+    """
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for history in classes:
         if history.actual > 0 and history.predicted > 0:
@@ -104,11 +117,14 @@ def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
 class CostCalibration:
     """Cost factors of a budget's classes, and what its running jobs are still committed to.
 
-    ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held: starting and idle ones are paid too.
-    ``overhead_measured``: whether more of that was paid than is assumed to have been paid without any (three hours).
-    ``rate``: dollars a second that nodes with jobs cost now; ``left``: dollars that those jobs will still cost,
-    ``spread`` the standard deviation of that. Nodes that boot for jobs still waiting are in neither: otherwise
-    renting one would change the rate it was rented at, and the next plan, a moment later, would release it.
+    ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held. Starting and idle nodes are paid too.
+    ``overhead_measured``: whether more dollars were paid than the overhead's prior has (``_OVERHEAD_PRIOR_SECONDS``).
+    ``rate``: dollars a second that nodes with jobs cost now.
+    ``left``: dollars that those jobs will still cost.
+    ``spread``: the standard deviation of ``left``.
+
+    Nodes that boot for waiting jobs are in neither ``rate`` nor ``left``: otherwise renting a node would change the
+    exchange rate at which it was rented, and the next plan, a moment later, would release it.
     """
 
     cost_factors: Mapping[ClassId, CostFactor]
@@ -119,7 +135,7 @@ class CostCalibration:
     spread: float
 
     def of(self, class_id: ClassId) -> CostFactor:
-        """κ of a class; the prior for one never seen."""
+        """κ of a class; the prior for a class that was never seen."""
         return self.cost_factors.get(class_id, NOTHING_KNOWN)
 
     def factor(self, class_id: ClassId) -> float:
@@ -137,12 +153,13 @@ def calibrate(
     prepaid: frozenset[PoolId] = frozenset(),
     remember: Remember = directly,
 ) -> CostCalibration:
-    """From the balance's history and the jobs in sight.
+    """The calibration, from the balance's history and the jobs in sight.
 
-    ``rentals``: those whose bill depends on jobs. ``paid``: all that was ever paid, running rentals included, but for
-    what nodes that are there cost before they took pods: their jobs are to come, and have a start-up in their costs.
-    ``steady``: what spends the aim evenly, or the price of the dearest node where that is more. ``prepaid``: pools
-    whose nodes are or were paid for whether they are used or not: their idle hours are no overhead of jobs.
+    ``rentals``: rentals whose bill depends on jobs.
+    ``paid``: all dollars ever paid, those of running rentals included. What the present nodes cost before they took
+    pods is left out, because the jobs that they started for count a start-up in their own costs.
+    ``steady``: the price that spends the aim evenly, or that of the dearest node if it is more.
+    ``prepaid``: pools whose nodes are or were paid for whether they are used or not. Their idle hours are no overhead.
     """
     balance = budget.balance
     known: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
@@ -184,12 +201,12 @@ def _billed(rentals: Sequence[PoolRentals], used: Sequence[frozenset[RentalId]])
 
 
 def _overhead(paid: float, held: float, prior: float) -> float:
-    """Dollars paid per dollar held, drawn to 1 by ``prior`` dollars paid without overhead."""
+    """Dollars paid per dollar held, pulled toward 1 by ``prior`` dollars that count as paid without overhead."""
     return min(max((paid + prior) / (held + prior), 1.0), _MOST_OVERHEAD) if held + prior > 0 else 1.0
 
 
 def unavoidable_cost(groups: Iterable[JobGroup], seconds: float) -> float:
-    """Dollars that running jobs will spend in that time whatever is planned, if no hard limit stops them."""
+    """Dollars that running jobs will spend within ``seconds`` whatever is planned, if no hard limit stops them."""
     lefts = [
         (facts.reported or 0.0, facts.price) for group in groups for facts in group.unchanging if not facts.prepaid
     ]
@@ -197,14 +214,16 @@ def unavoidable_cost(groups: Iterable[JobGroup], seconds: float) -> float:
 
 
 _NUDGE = 1e-6
-"""Fraction by which a second's worth is moved off a tie of two corners, so that jobs choose the one given to them."""
+"""Fraction by which the worth of a second is moved off a tie of two corners, so that jobs choose their own corner."""
 
 
 @dataclass(frozen=True, slots=True)
 class AssignedPath:
-    """A path that ``fraction`` of a group's jobs take. ``seconds`` and ``dollars``: of a new job on it.
+    """A path that some of a group's jobs take.
 
-    ``values``: the menu's values at θ*, as those jobs see it.
+    ``fraction``: the fraction of the jobs that take it.
+    ``seconds``, ``dollars``: what a new job on it takes and costs.
+    ``values``: the menu's values at θ*, moved off a tie so that this path is the best.
     """
 
     path: Path
@@ -216,7 +235,7 @@ class AssignedPath:
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """The paths that a group is given: one of ``assigned_paths``, the cheapest first; more than one where it mixes."""
+    """The paths that a group's jobs take, the cheapest first. Each job takes one; a group with several mixes them."""
 
     group: GroupDemand
     assigned_paths: tuple[AssignedPath, ...]
@@ -253,29 +272,29 @@ class GroupAssignment:
 
     @property
     def spend(self) -> float:
-        """Dollars a second over the budget's horizon, if all its jobs take the cheapest path."""
+        """Dollars a second that the group spends over the horizon, if all its jobs take the cheapest path."""
         return self.group.spend(self.cheapest.seconds, self.cheapest.dollars, kappa=1.0, overhead=1.0)
 
     def to_come(self, seconds: float) -> float:
-        """Dollars that the jobs that come within that time will cost within it; those of the last hours end later."""
+        """Dollars that will be spent within ``seconds`` on jobs that come within them; the last ones end later."""
         if self.cheapest.seconds <= seconds:
             return self.arrivals * self.cheapest.dollars * (seconds - self.cheapest.seconds / 2.0)
         return self.arrivals * self.cheapest.dollars * seconds**2 / 2.0 / self.cheapest.seconds
 
     def in_the_long_run(self) -> GroupAssignment:
-        """The same paths of the jobs to come, for ever."""
+        """The same paths for the group without its jobs in sight, over an endless horizon."""
         return replace(self, group=self.group.in_the_long_run())
 
     def position(self, job: Job) -> JobPosition:
-        """The job's position by what it reported; at its class's mean size where it reports nothing."""
+        """The job's position by what it reported; if it reported nothing, by its class's mean work."""
         return job_position(job, self.group.work)
 
     def drawn_values(self, job: Job) -> OptionValues:
-        """The values for a job whose path does not show which it took: drawn by its id, always the same."""
+        """The menu's values on the path that a hash of the job's id draws, so that a job always draws the same path."""
         return draw_path(job, self.assigned_paths).values if self.mixes else self.values
 
     def mixes_both(self, one: Option, other: Option) -> bool:
-        """Whether the class is mixed of jobs on the one and jobs on the other for life: both are as good for each."""
+        """Whether some jobs of the group stay on ``one`` and others on ``other``: then both are equally good."""
         alone = {key_of(each.path[0]) for each in self.assigned_paths if len(each.path) == 1}
         return {key_of(one), key_of(other)} <= alone
 
@@ -293,7 +312,7 @@ class GroupAssignment:
 
 
 def draw_path(job: Job, assigned_paths: Sequence[AssignedPath]) -> AssignedPath:
-    """One of the paths by the job's id, always the same: each as often as its fraction of all says."""
+    """The path that a hash of the job's id draws, each with its ``fraction``. A job always draws the same path."""
     draw = crc32(job.id.encode()) / 2**32 * sum(assigned.fraction for assigned in assigned_paths)
     for assigned in reversed(assigned_paths[1:]):
         if draw < assigned.fraction:
@@ -303,7 +322,7 @@ def draw_path(job: Job, assigned_paths: Sequence[AssignedPath]) -> AssignedPath:
 
 
 def assign(group: GroupDemand, solution: Solution, number: int, remember: Remember) -> GroupAssignment:
-    """The solution's paths for the group, which is its class ``number``."""
+    """The solution's paths for the group, which is number ``number`` among those that were solved."""
     level, hull, worth = solution.levels[number], group.hull, group.worth(solution.rate)
     fractions = [1.0 - solution.mix, solution.mix] if number == solution.mixed else [1.0]
     return GroupAssignment(
@@ -322,7 +341,7 @@ def assign(group: GroupDemand, solution: Solution, number: int, remember: Rememb
 
 
 def assign_at_rate(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
-    """The group's paths at an exchange rate, whatever they cost; that needs no hull."""
+    """The group's best path at an exchange rate, whatever it costs. No hull is needed for it."""
     values = remember(OptionValues, group.menu, group.worth(rate))
     best, path = values.newcomer(group.work)
     return GroupAssignment(group, (AssignedPath(path, 1.0, best.seconds, best.dollars, values),))

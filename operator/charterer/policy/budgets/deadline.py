@@ -1,9 +1,10 @@
 """Deadlines (spec.targetCompletionTime): what a second must be worth at least for a job's path to end in time.
 
-A target is a wish within the budget. The dollars of its path beyond what a second is worth to the budget's jobs anyway
-are set aside, and that worth is solved for again. They must be left in the period, and all limits of the budget apply.
+A target is a wish within the budget. What its path costs beyond what the job's group is given anyway is set aside, and
+the exchange rate is solved again with the rest. These dollars must be left in the period, and all limits of the budget
+apply.
 
-A target that is out of reach counts as none: otherwise a time that nobody can keep would be a priority over all others.
+A target that is out of reach does not count: otherwise a time that nobody can keep would be a priority over all others.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.hull import bisect
 
 MARGIN = 0.1
-"""Fraction of its time by which a path must end before the target to be entered; staying on it needs no margin.
-Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth for that. As
-much too late is the fastest path of a job whose target still counts: what is lost by a moment is not given up."""
+"""A job enters a path only if it would be in time with this fraction more time; staying on a path needs no margin.
+Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth for that. If a
+job's fastest path is late by no more than this fraction, its target still counts."""
 _STARTS, _SETBACKS = 4.0, 2.0
-"""What the reserve on nodes that are taken back is for, instead of the margin; who stays there needs a start less. Of
-the rules that were tried on traces with 15 to 100 % of slack this one was within 2 % of the optimum by dynamic
-programming. It hardly depends on the two numbers (1 to 4)."""
+"""Starts and interruptions that the reserve has time for. On nodes that are taken back the reserve replaces the margin;
+a job that stays there needs one start less. Of the rules that were tried on traces with 15 to 100 % of slack this one
+was within 2 % of the optimum by dynamic programming. It hardly depends on the two numbers (1 to 4)."""
 _LAST_STARTS = 2.0
 """Starts that a job on such nodes keeps beside its last interruption, before it goes to the end on others."""
 ONLY_MONEY, ONLY_TIME = 1e-9, 1e6
@@ -48,13 +49,17 @@ _HALVINGS = 16
 
 @dataclass(frozen=True, slots=True)
 class DeadlineNeed:
-    """A job with a target, ``left`` seconds from now. ``worth``: dollars that a second of it is worth at least.
+    """What a job needs to meet its target.
 
-    ``ends``: seconds in which its path is expected to end; ``met``: whether that is in time. ``extra``: dollars that
-    the path costs beyond the cheapest. ``fastest``: seconds that the fastest path of all takes. ``spare``: seconds
-    that it may lose before it needs another path. ``may_wait``: whether its cheapest path ends in time, the reserve
-    included, so that it may wait for its nodes. ``postpones``: whether it puts off nodes that are not taken back, so
-    that it moves to no such node yet.
+    ``left``: seconds until the target.
+    ``worth``: the least number of dollars that a second of the job counts as worth.
+    ``ends``: seconds until its path is expected to end.
+    ``extra``: dollars that the path costs beyond the cheapest one.
+    ``met``: whether the path ends in time.
+    ``fastest``: seconds until the fastest path of all ends.
+    ``spare``: seconds that the job may lose before it needs another path.
+    ``may_wait``: whether its cheapest path ends in time, the reserve included, so that it may wait for its nodes.
+    ``postpones``: whether it puts off nodes that are not taken back, so that it moves to no such node yet.
     """
 
     job: Job
@@ -84,11 +89,11 @@ class DeadlineNeed:
 
     @property
     def outlook(self) -> TargetOutlook:
-        """The end that is expected."""
+        """The job's expected end, and whether it is in time."""
         return TargetOutlook(self.ends, self.fastest, self.met, counts=not self.out_of_reach)
 
     def fact(self, now: Instant) -> TargetFact:
-        """What is told of the target."""
+        """The sentence on the target in the job's reason, as a fact."""
         target, end = self.job.target_completion or now, after(now, self.ends)
         if self.met:
             return TargetKept(target)
@@ -105,9 +110,10 @@ def deadline_needs(
     nodes: Mapping[PoolId, PoolNodes],
     budget: Budget,
 ) -> tuple[dict[JobId, DeadlineNeed], dict[JobId, DeadlineNeed]]:
-    """The jobs of a budget whose targets lie ahead, the oldest first: those that count, and those out of reach.
+    """The needs of the jobs of a budget whose targets lie ahead, the oldest job first.
 
-    ``money``: dollars of the period that are not spent.
+    The first mapping has the targets that count, the second those that are out of reach. ``money``: dollars of the
+    period that are not spent.
     """
     needs: dict[JobId, DeadlineNeed] = {}
     out_of_reach: dict[JobId, DeadlineNeed] = {}
@@ -135,7 +141,7 @@ def beyond_given(
     inputs: PlanInputs,
     nodes: Mapping[PoolId, PoolNodes],
 ) -> dict[JobId, DeadlineNeed]:
-    """The needs with the ``extra`` beyond what the jobs' groups are given at an exchange rate anyway."""
+    """The needs, each ``extra`` reduced to what its path costs beyond what its group is given at ``rate`` anyway."""
     waits = _launch_waits(inputs, nodes) if any(need.extra for need in needs.values()) else {}
     found: dict[JobId, DeadlineNeed] = {}
     for name, need in needs.items():
@@ -151,7 +157,7 @@ def beyond_given(
 
 
 def _launch_waits(inputs: PlanInputs, nodes: Mapping[PoolId, PoolNodes]) -> Mapping[PoolId, float]:
-    """Seconds until a pool gives a node, of pools in which the budget has no machine that is free or boots."""
+    """Seconds until each pool gives a node. Pools in which the budget has a free or booting machine are left out."""
     there = {
         name for name, here in nodes.items() if any(map(has_machine, here.rentals.booting)) or any(here.free.values())
     }
@@ -169,10 +175,11 @@ def deadline_need(
     *,
     moves: bool = True,
 ) -> DeadlineNeed | None:
-    """The job's way to its target; None without one that lies ahead, or where there is nothing to choose.
+    """What the job needs for its target; None if no target lies ahead, or if there is nothing to choose.
 
-    ``money``: dollars that its path may cost beyond the cheapest. Where no path that costs no more ends in time, it is
-    the fastest of those. ``waits``: seconds until a pool gives a node, of the pools where the job would have to wait.
+    ``money``: dollars that its path may cost beyond the cheapest. If no path for that money ends in time, the job gets
+    the fastest path for it.
+    ``waits``: seconds until a pool gives a node, for the pools in which the job would have to wait.
     ``moves``: whether its budget moves running jobs at any time.
     """
     left = 0.0 if job.target_completion is None else seconds_between(now, job.target_completion)
@@ -209,7 +216,7 @@ def deadline_need(
 def _postponed(need: DeadlineNeed, paths: _Paths, left: float) -> DeadlineNeed:
     """The need of a job that puts off nodes that are not taken back, as long as it can still end in time on them.
 
-    ``need``: without putting them off; it stays where there is no time for that.
+    ``need``: the need without putting them off, which is returned if there is no time for that.
     """
     last = paths.end(paths.turn(lambda end: not end.interrupted)[0])
     spare = left - paths.safe_seconds() - last.setback
@@ -221,9 +228,9 @@ def _postponed(need: DeadlineNeed, paths: _Paths, left: float) -> DeadlineNeed:
 
 @dataclass(frozen=True, slots=True)
 class _Paths:
-    """The ends of a job's paths by the worth of a second of it, in dollars, from ``least`` to ``most``.
+    """A job's paths, by the worth of a second of the job in dollars, from ``least`` to ``most``.
 
-    ``waits``: seconds until a pool gives a node, of the pools where the job would have to wait.
+    ``waits``: seconds until a pool gives a node, for the pools in which the job would have to wait.
     """
 
     job: Job
@@ -242,17 +249,17 @@ class _Paths:
         return ONLY_TIME * max(self.menu.table.prices)
 
     def end(self, worth: float) -> _End:
-        """The end of the path that pays at that worth."""
+        """The end of the path that is best at that worth."""
         return _end(self.job, OptionValues(self.menu, worth), self.position, self.waits)
 
     def turn(self, enough: Callable[[_End], bool]) -> tuple[float, float]:
-        """Two worths that are almost one: the last whose end is not enough, the first whose end is."""
+        """Two worths that are almost equal: the end at the first is not enough, and the end at the second is."""
         return bisect(self.least, self.most, lambda worth: enough(self.end(worth)), _HALVINGS)
 
     def goes_back_for(self, to: Option, seconds: float) -> bool:
-        """Whether a job that runs on nodes that are not taken back saves by having others for so long.
+        """Whether a job on nodes that are not taken back saves money by going to ``to`` for ``seconds`` and back.
 
-        It will be back: what the same work costs less there has to pay for the way there and back.
+        What the same work costs less there has to pay for both ways.
         """
         if self.job.allocation is None:
             return True
@@ -263,7 +270,7 @@ class _Paths:
         return (to.speed / here.speed * cost - other) * seconds > cost * here.entry_seconds + other * to.entry_seconds
 
     def safe_seconds(self) -> float:
-        """Seconds to the end on the fastest nodes that are not taken back; infinite where there are none."""
+        """Seconds to the end on the fastest nodes that are not taken back; infinite if there are none."""
         projections = OptionValues(self.menu, self.most).entering(self.position)
         safe = [projection for projection in projections if projection.option.interruptions is None]
         return min(
@@ -273,11 +280,14 @@ class _Paths:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """Where a job ends up that does what pays: ``seconds`` and ``dollars`` to its end; ``stay``: if it changes nothing.
+    """The end of a job that does what pays.
 
-    ``option``: where it is then. ``stay`` is None while it does not run. ``reserve``: seconds by which it should end
-    sooner, where it is on nodes that are taken back (``interrupted``). ``setback``: seconds after which it can at worst
-    go to the end on others. ``wait``: seconds until their pool gives one.
+    ``option``: the option that it is on then.
+    ``seconds``, ``dollars``: what it still takes and costs.
+    ``stay``: seconds to its end if it changes nothing; None if it does not run.
+    ``reserve``: seconds by which it should end sooner because its nodes are taken back; 0 on other nodes.
+    ``setback``: seconds that one more interruption may cost before the job goes to other nodes for good.
+    ``wait``: seconds until the pool gives its nodes.
     """
 
     option: Option
@@ -290,7 +300,7 @@ class _End:
 
     @property
     def interrupted(self) -> bool:
-        """Whether its nodes are taken back."""
+        """Whether it is on nodes that are taken back."""
         return self.reserve > 0.0
 
     def spare(self, left: float) -> float:
@@ -322,10 +332,11 @@ def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[P
 
 
 def _kept_back(option: Option, made: float) -> tuple[float, float]:
-    """The ``reserve`` and the ``setback`` of an ``_End`` on the option. ``made``: starts that are behind it.
+    """The ``reserve`` and the ``setback`` of an ``_End`` on the option. ``made``: starts that it needs no more.
 
-    The reserve is for starts and ``_SETBACKS`` interruptions, each a start and half the work between two checkpoints,
-    beside those that are expected. The setback is one interruption that loses all of that, and what comes before it.
+    The reserve has time for the starts and for ``_SETBACKS`` interruptions beyond the expected ones. An interruption
+    costs a start and half the work between two checkpoints. The setback is the starts still needed and one interruption
+    that loses all the work between two checkpoints.
     """
     lost = option.interruptions
     if lost is None:

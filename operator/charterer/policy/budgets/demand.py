@@ -1,11 +1,11 @@
-"""The load on a budget: its jobs in groups that choose alike, what is in sight of them, and how often more come.
+"""The load on a budget: its jobs in groups that choose alike, their work in sight, and how often more of them come.
 
-A group is a class, a menu and a weight. Its load has two parts (docs/theory/policy.md, section 5), which together cost
-what the budget has over the horizon H (``pacing``):
+A group has one class, one menu and one weight. Its load has two parts (docs/theory/policy.md, section 5). Together they
+cost what the budget has over the horizon H (``forecast``):
 
-- the jobs in sight, running and waiting: a stock. What work they have left, in jobs of the mean size, over H.
-- the jobs to come: λ a second (``arrivals``, or as the profile declares it as far as jobs bear that out:
-  ``demand``), without what those of the last hours will cost after H.
+- The jobs in sight, running and waiting, are a stock: the work that they have left, in jobs of the mean size, over H.
+- The jobs to come are λ a second: the rate that was seen, or the rate that the profile declares, up to what jobs bear
+  out. What jobs that come shortly before H ends will cost after it is left out.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from charterer.policy.solve.hull import Demand, Hull
 #
 # Finished jobs are in the budget's history (``ledger.balance``), all others are in sight; each counts once. A
 # Poisson process whose rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate
-# updating: Harvey and Fernandes 1989). The prior is what the owner's amount was made for. A weight that halves in a
-# month tells what is usual, and that in turn is the prior of the count whose weights halve in a week:
+# updating: Harvey and Fernandes 1989). The prior is what the owner's amount was made for. Counts whose weights halve
+# in a month give the usual rate, which is the prior of the rate from counts whose weights halve in a week:
 #
 # λ₀ = max(amount / (R₀·m) − opening, a quarter of that) / the period m: mean dollars of a job λ_m = (a₀·s + S_m) /
 # (a₀·s / λ₀ + E_m) λ = (n₀·s + S_w) / (n₀·s / λ_m + E_w) after the first day, λ_m before
 #
-# m is at the cheapest width and, as what a job's time is worth, in no cheaper a pool than usual
-# (``options.menu``): a cheap pool that is added does not mean that more jobs come.
+# m is the cost at the cheapest width, and, like the bound of what a job's time is worth, in no cheaper a pool than
+# usual (``options.menu``): a cheap pool that is added does not mean that more jobs come.
 #
 # S are faded counts and E the faded time since the budget was made. The jobs of its first hour are its opening: a
 # stock that waited for it, in no count. Jobs that come together are one event: e batches were seen, of s jobs each.
@@ -56,28 +56,28 @@ from charterer.policy.solve.hull import Demand, Hull
 
 
 PRIOR_BATCHES = 5.0
-"""a₀ = n₀: batches that the owner's amount is worth, and the usual rate beside the last week's."""
+"""a₀ = n₀: weight, in batches, of the owner's amount against the month's count, and of that against the week's."""
 AMOUNT_FACTOR = 2.0
-"""R₀: the owner's amount divided by what the load that it was made for usually costs at the least. In simulated months
-1.5 and 4 lose as little; an owner who knows better says how many jobs come (``arrivalsPerHour``)."""
+"""R₀: the owner's amount ÷ the least that the load for which it was made usually costs. In simulated months 1.5 and 4
+lose as little. An owner who knows better declares how many jobs come (``arrivalsPerHour``)."""
 BATCH_SECONDS = 3_600.0
-"""Jobs that come within this time of a batch's first are of that batch."""
+"""Jobs that come within this time of a batch's first job belong to that batch."""
 HISTORY_BATCHES = 10
-"""Batches from which on, after a day, a rate counts as counted."""
+"""Number of batches from which on a rate is a count and no assumption, once the budget is a day old."""
 _DAY = 86_400.0
 _LEAST_PART = 0.25
-"""Part of λ₀ that an opening, however large, leaves."""
+"""Fraction of λ₀ that is left however large the opening is."""
 
 
 @dataclass(frozen=True)
 class SeenJobs:
-    """The jobs of one class that were seen: those in the history, and when those came that are not in it."""
+    """The jobs of one class that were seen: its history, and the instants at which jobs came that are not in it."""
 
     known: ClassHistory | None
     created: Sequence[Instant]
 
     def count(self, now: Instant) -> float:
-        """How many, with weights that halve in a month."""
+        """Number of jobs, with weights that halve in a month."""
         before = 0.0 if self.known is None else self.known.aged(now).arrivals
         if not self.created:
             return before
@@ -88,17 +88,18 @@ class SeenJobs:
 
     @cached_property
     def _at_last(self) -> tuple[Instant, float]:
-        """When the last one came, and how many there were then, faded so: all fade alike after that."""
+        """When the last job came, and the faded number of jobs at that instant. After it all of them fade alike."""
         last = max(self.created)
         return last, _faded(_ages(self.created, last), HISTORY_HALF_LIFE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """The jobs of all classes that came after a budget's opening, as of when the ``last`` of all came.
+    """The jobs of all classes that came after a budget's opening, as of ``last``, when the last one came.
 
-    ``opening``: jobs before. ``month``, ``week``: jobs with weights that halve in that time. ``batches``: in how many
-    they came.
+    ``opening``: number of jobs that came during the opening, the budget's first hour.
+    ``month``, ``week``: number of jobs with weights that halve in that time.
+    ``batches``: number of batches in which they came.
     """
 
     last: Instant
@@ -110,7 +111,7 @@ class Came:
 
     @classmethod
     def of(cls, opened: Instant, seen: Sequence[SeenJobs], now: Instant | None = None) -> Came:
-        """The jobs of a budget that was made at ``opened``; with ``now``, what came after that came then."""
+        """The jobs of a budget that was made at ``opened``. Jobs that came after ``now`` count as of then."""
         created = sorted([at if now is None else min(at, now) for jobs in seen for at in jobs.created])
         came = [at for at in created if seconds_between(opened, at) > OPENING_SECONDS]
         last = created[-1] if created else opened
@@ -121,11 +122,15 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """``rate``: jobs a second of all classes. ``parts``: of it by class. ``batches``: how many were seen.
+    """How often jobs come to a budget.
 
-    ``jobs``: number of jobs that the rate rests on, the prior's included. ``counted``: whether it is a history and no
-    assumption. ``opening``: jobs in sight of the budget's first hour. ``seen``: jobs a second of the last week, by what
-    was seen alone.
+    ``rate``: jobs a second of all classes.
+    ``parts``: the fraction of it that each class has.
+    ``batches``: number of batches that were seen.
+    ``jobs``: number of batches that the rate rests on, the prior's included.
+    ``counted``: whether the rate is a count and no assumption.
+    ``opening``: number of jobs in sight that came in the budget's first hour.
+    ``seen``: jobs a second of the last week, without any prior.
     """
 
     rate: float
@@ -143,13 +148,13 @@ class Arrivals:
 
 @dataclass(frozen=True, slots=True)
 class SeenLately:
-    """``jobs`` seen, with weights that halve in a week; ``elapsed``: seconds since the first of them."""
+    """``jobs``: jobs seen, with weights that halve in a week. ``elapsed``: seconds since the first of them."""
 
     jobs: float
     elapsed: float
 
     def rate(self, least_seconds: float) -> float:
-        """Jobs a second, if they are taken to have come within ``least_seconds`` at least, and within a second."""
+        """Jobs a second, as if they had come over ``least_seconds`` at least, and over a second at least."""
         return self.jobs / _exposure(max(self.elapsed, least_seconds, 1.0), WEEK_SECONDS)
 
 
@@ -195,7 +200,7 @@ def expected_arrivals(
 
 
 def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> SeenLately | None:
-    """The arrivals seen of a class; None where no job ever was."""
+    """The arrivals seen of a class; None if there never was a job of it."""
     begun = [*created] if known is None or not known.arrivals else [known.since, *created]
     if not begun:
         return None
@@ -221,7 +226,7 @@ def _owners_rate(amount: float, period_seconds: float, usual: float, opening: in
 
 
 def _posterior(prior_jobs: float, prior_rate: float, jobs: float, seconds: float) -> float:
-    """Jobs a second, by ``jobs`` seen in that time, and a prior; by what was seen alone where the prior is silent."""
+    """Jobs a second, from a prior and ``jobs`` seen in ``seconds``. Without a prior, the jobs seen alone count."""
     if prior_rate <= 0.0:
         return jobs / seconds
     return (prior_jobs + jobs) / (prior_jobs / prior_rate + seconds)
@@ -236,7 +241,7 @@ def _faded(ages: Sequence[float], half_life: float) -> float:
 
 
 def _exposure(elapsed: float, half_life: float) -> float:
-    """Seconds that passed in ``elapsed``, faded as counts are."""
+    """Seconds in ``elapsed``, with weights that fade as those of counts do."""
     return half_life / log(2.0) * (1.0 - decay(elapsed, half_life))
 
 
@@ -248,25 +253,25 @@ def _exposure(elapsed: float, half_life: float) -> float:
 # - arrivals: up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose
 # jobs no longer come no longer counts, and one of which no job was seen does not count at all. Jobs that never
 # wanted GPUs (suspended, refused) are not seen. - work: up to ``SEEN_FACTOR`` times the dollars of the dearest job
-# that was seen, of a job in sight what it has cost so far, and those of ``PRIOR_SECONDS`` on the cheapest path.
+# was seen (for a job in sight: what it has cost so far), and the dollars of ``PRIOR_SECONDS`` on the cheapest path.
 #
 # Jobs in sight count anyway, with the work that they have left. So a class is weighed by at most about five times
 # what its own jobs cost, whatever it declares, and many classes of one namespace by no more than all their jobs.
 
 
 SEEN_FACTOR = 2.0
-"""Multiple of what was seen up to which a declared number counts: jobs that come at random often come twice as fast."""
+"""A declared number counts up to this multiple of what was seen: jobs that come at random often come twice as fast."""
 MOST_UNSEEN_SECONDS = 600.0
-"""Longest time over which arrivals are seen at least: a job that has just come says that one may come in the time that
-it takes on its cheapest path, or every ten minutes if it takes longer. So in its first minutes a declared load counts
-little more than the jobs in sight do themselves, however short its jobs are."""
+"""Upper bound of the least time over which arrivals count as seen: the time that a job takes on its cheapest path. A
+job that has just come says that one may come in every such time, or every ten minutes if the path takes longer. So in
+its first minutes a declared load counts little more than the jobs in sight do, however short its jobs are."""
 PRIOR_SECONDS = 300.0
 """Seconds on its cheapest path that a job is believed to take before one of its class has cost anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Facts of a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
+    """Facts about a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
 
     seen: SeenLately | None
     dearest: float
@@ -275,23 +280,26 @@ class Evidence:
 def evidence(
     groups: Iterable[JobGroup], known: ClassHistory | None, created: Sequence[Instant], now: Instant
 ) -> Evidence:
-    """``groups``: of the class. ``created``: of the jobs that are not in the history."""
+    """The evidence for one class. ``groups``: its groups. ``created``: when jobs came that it does not have."""
     return Evidence(seen_lately(known, created, now), _dearest_job(groups, known, now))
 
 
 def believed_arrivals(seen: SeenLately, hull: Hull) -> float:
-    """Jobs a second that are believed of a class at most. ``hull``: of one of its jobs."""
+    """The most jobs a second that are believed of a class. ``hull``: the hull of one of its jobs."""
     return SEEN_FACTOR * seen.rate(min(hull.seconds[0], MOST_UNSEEN_SECONDS))
 
 
 def _dearest_job(groups: Iterable[JobGroup], known: ClassHistory | None, now: Instant) -> float:
-    """Dollars of the dearest job of a class so far, or of its mean job in the history if that is more."""
+    """Dollars of the dearest job of a class so far; those of its mean job in the history if they are more."""
     in_sight = max([facts.spent(now) for group in groups for facts in group.members], default=0.0)
     return max(in_sight, known.actual / known.jobs if known is not None and known.jobs else 0.0)
 
 
 def believed_work(hull: Hull, dearest: float) -> float:
-    """The fraction of a job's declared work that counts. ``hull``: of a job of that work; ``dearest``: in dollars."""
+    """The fraction of a job's declared work that counts.
+
+    ``hull``: the hull of a job with the declared work. ``dearest``: dollars of the dearest job that was seen.
+    """
     cheapest = hull.money[0]
     believed = SEEN_FACTOR * dearest + PRIOR_SECONDS * hull.rates[0]
     return min(believed / cheapest, 1.0) if cheapest > 0.0 else 1.0
@@ -303,12 +311,18 @@ DEFAULT_WORK_SECONDS = 4 * 3600.0
 
 @dataclass(frozen=True, slots=True)
 class GroupDemand:
-    """Jobs of one budget that choose alike. ``arrivals``: jobs a second, which rest on ``basis``.
+    """The load of jobs of one budget that choose alike.
 
-    ``in_sight``: the work that its jobs have left, in jobs of the mean size ``work`` (seconds of the reference option).
-    ``horizon``: H, seconds. ``ceiling``: dollars that a second of a job of weight 1 may cost at most, None for the
-    default. ``counted``: number of jobs that ``arrivals`` rests on, infinite where it is declared. ``active``: number
-    of jobs that want to run. ``sized``: whether anything says how much work they are, so that ``work`` is no default.
+    ``frontier``: computes the hull.
+    ``work``: mean work of a job, in seconds of the reference option.
+    ``active``: number of jobs that want to run.
+    ``arrivals``: jobs a second to come.
+    ``in_sight``: the work that the jobs in sight have left, in jobs of the mean size ``work``.
+    ``horizon``: H, in seconds.
+    ``basis``: what ``arrivals`` rests on.
+    ``counted``: number of batches that ``arrivals`` was counted from; infinite if it is declared.
+    ``ceiling``: the most dollars that a second of a job of weight 1 may cost; None for the menu's default.
+    ``sized``: whether ``work`` is known: False if it is only the default.
     """
 
     class_id: ClassId
@@ -332,7 +346,7 @@ class GroupDemand:
 
     @property
     def most(self) -> Rate:
-        """Dollars that a second of a job of weight 1 may cost at most."""
+        """The most dollars that a second of a job of weight 1 may cost."""
         return self.menu.ceiling if self.ceiling is None else self.ceiling
 
     def worth(self, rate: Rate) -> float:
@@ -341,28 +355,29 @@ class GroupDemand:
 
     @property
     def foreseen(self) -> float:
-        """Jobs a second that are counted on to come: none as long as that is assumed."""
+        """Jobs a second that are counted on to come: none if the arrivals are only assumed."""
         return 0.0 if self.basis is ArrivalsBasis.ASSUMED else self.arrivals
 
     def held(self, seconds: float, kappa: float) -> float:
-        """Jobs a second that hold GPUs, for ``seconds`` each.
+        """Jobs a second, each of which holds GPUs for ``seconds``.
 
-        As they come, ``kappa`` seconds for each one predicted; as long as that is assumed those in sight, by Little's
-        law.
+        It is the rate of arrivals, times ``kappa`` (seconds taken for each one predicted). If arrivals are only
+        assumed, it is the rate that the jobs in sight stand for by Little's law.
         """
         if self.basis is ArrivalsBasis.ASSUMED and self.horizon < inf:
             return self.active / seconds
         return self.arrivals * kappa
 
     def in_the_long_run(self) -> GroupDemand:
-        """The group without the jobs in sight: those to come, for ever."""
+        """The group without its jobs in sight, over an endless horizon."""
         return replace(self, active=0, in_sight=0.0, horizon=inf)
 
     def spend(self, seconds: float, dollars: float, kappa: float, overhead: float, coming: float = 1.0) -> float:
         """Dollars a second over the horizon, if a new job of the group takes ``seconds`` and ``dollars``.
 
-        ``kappa``, ``overhead``: dollars really paid for each of a job to come, of a job in sight (whose reports say
-        what is left). ``coming``: jobs to come for each expected one.
+        ``kappa``: dollars really paid for each one predicted, for a job to come.
+        ``overhead``: the same for a job in sight, whose reports say what is left.
+        ``coming``: jobs to come for each expected one.
         """
         return self._spends([(seconds, dollars)], coming * kappa, overhead)[0]
 
@@ -389,18 +404,19 @@ class GroupDemand:
         return Demand(hull.slopes, spends, 1.0, self.weight, self.most)
 
     def spend_at(self, corner: int, kappa: float, overhead: float, coming: float = 1.0) -> float:
-        """What it spends at one corner of its hull; for the arguments see ``spend``."""
+        """Dollars a second that the group spends at one corner of its hull; for the arguments see ``spend``."""
         hull = self.hull
         return self.spend(hull.seconds[corner], hull.money[corner], kappa, overhead, coming)
 
 
 @dataclass(frozen=True, slots=True)
 class _ClassLoad:
-    """The load of all of a budget's jobs of one class.
+    """The load of all jobs of one class of a budget.
 
-    ``work``: mean work of one, seconds of the reference option; ``sized``: whether that is known. ``seen``: those that
-    say how often such jobs come. ``found``: the evidence for the load that ``profile`` declares; None where it declares
-    none.
+    ``work``: mean work of a job, in seconds of the reference option.
+    ``sized``: whether ``work`` is known.
+    ``seen``: the jobs that say how often such jobs come.
+    ``found``: the evidence for the load that ``profile`` declares; None if it declares none.
     """
 
     profile: Profile | None
@@ -419,7 +435,7 @@ class _ClassLoad:
         now: Instant,
         remember: Remember,
     ) -> _ClassLoad:
-        """``groups``: of the class. ``known``: what the balance remembers of it."""
+        """The load of a class. ``groups``: its groups. ``known``: what the balance remembers of it."""
         seen = remember(_seen, tuple(groups), balance, known)
         declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
         found = evidence(groups, known, seen.created, now) if declares else None
@@ -436,7 +452,7 @@ class _ClassLoad:
         ceiling: Rate | None,
         horizon: float,
     ) -> GroupDemand | None:
-        """The demand of a group of the class, in which no jobs are to come yet; None without any option."""
+        """The demand of a group of the class, still without jobs to come; None if it has no option."""
         _, menu_key, weight = key
         menu = menus.menu(menu_key)
         if not menu.options:
@@ -460,14 +476,14 @@ class _ClassLoad:
         )
 
     def with_arrivals(self, demand: GroupDemand, class_id: ClassId, came: Arrivals, fraction: float) -> GroupDemand:
-        """The demand with the jobs to come: of the class's the group's ``fraction``."""
+        """The demand with the jobs to come. ``fraction``: the group's part of those of its class."""
         if self.profile is not None and self.profile.arrivals_per_hour is not None:
             return self._as_declared(demand, self.profile, self.profile.arrivals_per_hour / 3600.0 * fraction, fraction)
         basis = ArrivalsBasis.COUNTED if came.counted else ArrivalsBasis.ASSUMED
         return replace(demand, arrivals=came.of(class_id) * fraction, counted=came.jobs, basis=basis)
 
     def _as_declared(self, demand: GroupDemand, profile: Profile, rate: float, fraction: float) -> GroupDemand:
-        """As far as what was seen bears it out; a class of which no job was seen declares in vain."""
+        """The demand with the declared load, up to what was seen bears out; without a job seen, nothing is to come."""
         found, counted = self.found, rate
         if profile.claims_arrivals and (found is None or found.seen is None):
             return replace(demand, arrivals=0.0, counted=inf, basis=ArrivalsBasis.DECLARED)
@@ -547,14 +563,14 @@ def budget_load(
 
 
 def _parts(groups: Sequence[JobGroup]) -> dict[GroupKey, float]:
-    """The fraction of a class's jobs to come that each of its groups has: as of those that came."""
+    """For each group of a class, its fraction of the class's jobs to come: as large as that of the jobs that came."""
     came = {group.key: len(group.members) - len(group.not_come) for group in groups}
     whole = sum(came.values())
     return {key: number / whole if whole else 1.0 / len(groups) for key, number in came.items()}
 
 
 def _any_key(profile: Profile) -> GroupKey:
-    """The key of a class of which no job exists: on anything that its curves cover."""
+    """The group of a class without any job: it may run on anything that the class's curves cover."""
     return profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0
 
 
@@ -564,7 +580,7 @@ def _usual_dollars(
     fractions: Mapping[GroupKey, float],
     now: Instant,
 ) -> float:
-    """m: mean dollars that a job that was seen usually costs at the least; 0 where none was."""
+    """m: the least that a job usually costs, in dollars: a mean over the jobs that were seen; 0 if none was."""
     counts = {key: loads[key[0]].seen.count(now) * fractions[key] for key in demands}
     whole = sum(counts.values())
     dollars = {key: max(demand.work * demand.menu.usual, demand.hull.money[0]) for key, demand in demands.items()}
@@ -576,10 +592,10 @@ def _seen(groups: Sequence[JobGroup], balance: Balance | None, known: ClassHisto
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
-    """The instants at which the jobs were created that came and are not in the balance's sums.
+    """The instants at which jobs came that are not in the balance's sums.
 
-    A job that neither had GPUs nor wants any has not come yet: as long as it is suspended or refused, it costs
-    nothing, and thousands of them must not take the money from others.
+    A job that neither had GPUs nor wants any has not come yet. While it is suspended or refused it costs nothing, and
+    thousands of such jobs must not take the money from others.
     """
     created: list[Instant] = []
     for group in groups:

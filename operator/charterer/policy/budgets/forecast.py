@@ -16,20 +16,20 @@ from charterer.domain.time import Calendar, Instant, seconds_between
 
 # How many dollars a second a budget may plan with from now on (docs/theory/budgets.md has the reasoning).
 #
-# allowed = M / h, M = aim − spent + b·(h − left) = b·h + B B = b·(time since it opened) − spent
+#   allowed = M / h,    M = aim − spent + b·(h − left) = b·h + B,    B = b·(time since it opened) − spent
 #
 # b is the period's aim, spread evenly over it, and ``left`` the time until its end. h is the horizon: that time,
 # but two days at least. M is all the money there is for it, also for what running jobs will still cost: they are in
 # the load (``demand``), so that it makes no difference to the exchange rate which jobs already run.
 #
-# What commitments will cost within h, nodes that are paid for whether they are used or not, is no longer there to
-# decide about: it is taken out of M. Jobs cost next to nothing there, and none of it is in the load (ADR 6).
+# Commitments are nodes that are paid for whether they are used or not. What they will cost within h is taken out of M,
+# because nothing about it can be decided any more. Jobs there cost next to nothing, so they are no load (ADR 6).
 
 
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
 """Seconds below which the horizon does not shrink: the last jobs of a period would bear all of the correction."""
 COMMITTED_AHEAD_SECONDS = 10 * 86_400.0
-"""Seconds ahead whose money may be committed to jobs where it is too little for all of them."""
+"""Seconds ahead whose money may be committed to jobs, if the money is too little for all of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +58,7 @@ class PacingState:
     carried_horizon: float = Calendar("UTC").usual_seconds
 
     def committed(self, seconds: float) -> float:
-        """Dollars that commitments cost within so many seconds."""
+        """Dollars that commitments cost within the next ``seconds``."""
         return sum([rate * min(left, seconds) for rate, left in self.commitments])
 
     @property
@@ -67,7 +67,7 @@ class PacingState:
         return self.committed(max(self.seconds - self.elapsed, 0.0))
 
     def without_commitments(self) -> PacingState:
-        """The money for jobs alone, as if commitments had no future."""
+        """The state without commitments: what they still cost is taken from the aim, so that the rest is for jobs."""
         return replace(self, aim=max(self.aim - self.still_committed, 0.0), commitments=())
 
     @property
@@ -92,27 +92,28 @@ class PacingState:
 
     @property
     def balance(self) -> float:
-        """B: dollars of the target up to now that are not spent; negative: a deficit."""
+        """B: dollars of even spending up to now that are not spent; negative if more was spent."""
         return self.target_rate * self.elapsed - self.spent
 
     @property
     def coming(self) -> float:
-        """Seconds ahead whose money may be committed to jobs now: of the present period, ten days at most."""
+        """Seconds ahead whose money may be committed to jobs now: the rest of the period, but ten days at most."""
         return min(max(self.seconds - self.elapsed, 0.0), COMMITTED_AHEAD_SECONDS)
 
     @property
     def committable(self) -> float:
-        """Dollars that may be committed to jobs, those that run included: the target up to the end of that time, less
-        what is spent and what commitments will still cost."""
+        """Dollars that may be committed to jobs, running ones included: the even spending up to the end of ``coming``,
+        minus what is spent and what commitments will still cost by then."""
         target = self.target_rate * (self.elapsed + self.coming)
         return max(target - self.spent - self.committed(self.coming), 0.0)
 
 
 def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:
-    """The pacing of a budget that spent ``spent`` in the period, with nothing running.
+    """The pacing of a budget that has spent ``spent`` in the period, as if nothing ran.
 
-    A budget made within the period spreads its aim over what was left of it then, beside its opening spend: where that
-    is not known, the aim is the part of the amount for that time, so that the rate is that of a whole period.
+    A budget that was made within the period spreads its aim, less its opening spend, over what was left of the period
+    then. If the opening spend is not known, the aim is the part of the amount for that time, so that the rate is that
+    of a whole period.
     """
     start, end = max(period[0], min(budget.created, now)), period[1]
     before = opening_in(budget, period[0]).dollars
@@ -128,7 +129,7 @@ def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], 
 
 
 def commitments_of(pools: Iterable[Pool], now: Instant) -> tuple[tuple[float, float], ...]:
-    """What all nodes of a committed pool cost in dollars a second, and the seconds until its end, for each pool."""
+    """For each committed pool, the dollars a second that all its nodes cost, and the seconds until its end."""
     return tuple(
         [
             (pool.price_override.dollars_per_second * pool.max_nodes, _seconds_until(pool.committed.until, now))
@@ -143,41 +144,42 @@ def _seconds_until(end: Instant | None, now: Instant) -> float:
 
 
 def allowed_rate(pacing: PacingState) -> float:
-    """Dollars a second that may be committed to; never negative."""
+    """The dollars a second that may be committed to jobs; never negative."""
     committed = pacing.committed(pacing.horizon) / pacing.horizon
     return max(pacing.target_rate + pacing.balance / pacing.horizon - committed, 0.0)
 
 
 # The forecast of a period's spend: the expected amount, and an interval that holds as often as it says.
 #
-# The planner keeps correcting (``pacing``), so of a dollar too much, x seconds before the end, only the fraction
+# The planner keeps correcting (``PacingState``). If a dollar too much is spent x seconds before the end, only the
+# fraction
 #
-# D(x) = exp(−∫ dy / (h(y) + lag(y))), y from 0 to x, lag = max(life − h/2, 0)
+#   D(x) = exp(−∫ dy / (h(y) + lag(y))), y from 0 to x,    lag = max(life − h/2, 0)
 #
-# is left at the end. A commitment is counted at once, but no further ahead than half a horizon: what a longer job
-# costs beyond that is corrected as it is spent, so its life (of a dollar of it: E S² / (ρ·E S)) slows the
-# correction. Of a job that comes x seconds before the end min(S, ρx) is spent by then, where S are its dollars and
-# ρ what it costs a second. With jobs of class i coming at λ_i (compound Poisson), at κm dollars with squared
-# coefficient of variation c², the variance is
+# of it is left at the end. A commitment is counted at once, but no further ahead than half a horizon: what a longer job
+# costs beyond that is corrected as it is spent. So the life of a job, the mean time over which a dollar of it is spent
+# (E S² / (ρ·E S)), slows the correction. S are the dollars of a job and ρ what it costs a second: a job that comes x
+# seconds before the end has spent min(S, ρx) by then. If jobs of a class come at λ (compound Poisson), at κm dollars
+# with squared coefficient of variation c², the variance is the sum of
 #
-# Σ λ · ∫ E[min(S, ρx)²] · D² dx the jobs to come: nobody can know how many and how large + Σ (λκm)² (1/n + e²) · (∫
-# E[min(S, ρx)] / E S · D dx)² λ counted from n jobs, and the standard error e of κ + spread² · D(time left)² what
-# running jobs that are silent still cost
+#   Σ λ · ∫ E[min(S, ρx)²] · D² dx                           the jobs to come: nobody can know how many and how large
+#   Σ (λκm)² (1/n + e²) · (∫ E[min(S, ρx)] / E S · D dx)²    λ counted from n batches, and the standard error e of κ
+#   spread² · D(time left)²                                  what running jobs that are silent still cost
 #
 # S is taken to be lognormal, for which the limited moments are known (Klugman, Panjer and Willmot, Loss Models).
 #
-# Periods that are over tell whether that is enough. Their deviations, in standard deviations as they are expected
-# now, and ``PRIOR_PERIODS`` that were as expected, give a factor of the variance; and since a variance estimated
-# from ν periods is itself uncertain, quantiles are Student's with ν degrees of freedom. So whatever the model does
-# not know (week ends, a changing load, sizes more unequal than was seen) widens the interval once it has shown.
+# Periods that are over show whether that is enough. Their deviations, in standard deviations as they are expected now,
+# and ``PRIOR_PERIODS`` periods that were as expected, give a factor of the variance. Since a variance estimated from ν
+# periods is itself uncertain, quantiles are those of Student's distribution with ν degrees of freedom. So whatever the
+# model does not know (week ends, a changing load, sizes more unequal than was seen) widens the interval once it shows.
 #
-# The interval is that of a gamma distribution of what is still to be spent, which like it is positive and skewed;
-# its quantiles by Wilson and Hilferty (1931). It begins no lower than what is spent already and what jobs that run
-# to their end as they are will still spend, by their own reports.
+# The interval is that of a gamma distribution, which is positive and skewed like what is still to be spent; its
+# quantiles are those of Wilson and Hilferty (1931). It begins no lower than what is already spent and what jobs that
+# run to their end as they are will still spend, by their own reports.
 
 
 HOLDS = 0.9
-"""Fraction of periods in which the interval is to hold: it fails low in one of twenty, and high in one."""
+"""Fraction of periods in which the interval is to hold. In one of twenty the spend is below it, and in one above it."""
 _NORMAL = NormalDist()
 _Z = _NORMAL.inv_cdf((1.0 + HOLDS) / 2.0)
 """The normal distribution's quantile at the interval's upper end."""
@@ -185,17 +187,20 @@ _LEAST_STEPS = 48
 """Steps that the time left is divided into at least: fifteen hours each at the beginning of a month. None is longer
 than the shortest horizon, so that no step pays more back than a deviation is."""
 PRIOR_PERIODS = 4.0
-"""Periods that the modelled variance is worth before any is over: it is believed to within a factor of about two."""
+"""Weight of the modelled variance, in periods, before any is over: it is believed to within a factor of about two."""
 _ALIKE = 1e-9
 """Least squared coefficient of variation: that of jobs that all cost the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobStream:
-    """Jobs of one class to come: ``arrivals`` a second, each ``dollars`` over ``seconds``, as expected with κ.
+    """The jobs of one class to come.
 
-    ``squared_cv``: of its dollars. ``counted``: jobs that ``arrivals`` was counted from (infinite: declared).
-    ``cost_factor_error``: the relative standard error of κ.
+    ``arrivals``: jobs a second.
+    ``dollars``, ``seconds``: what each is expected to cost and take, κ included.
+    ``squared_cv``: squared coefficient of variation of its dollars.
+    ``counted``: number of batches that ``arrivals`` was counted from; infinite if it is declared.
+    ``cost_factor_error``: relative standard error of κ.
     """
 
     arrivals: float
@@ -207,19 +212,22 @@ class JobStream:
 
     @property
     def spends(self) -> float:
-        """Dollars a second."""
+        """Dollars a second that the jobs spend."""
         return self.arrivals * self.dollars
 
 
 def remembered(known: ClassHistory, squared_cv: float, overhead: float, arrivals: float, counted: float) -> JobStream:
-    """The stream of a class of which no job is in sight: at what its jobs have cost."""
+    """The jobs to come of a class without jobs in sight. They cost what its past jobs cost on average."""
     dollars = overhead * known.actual / known.jobs if known.jobs else 0.0
     return JobStream(arrivals, dollars, 0.0, squared_cv, counted, sqrt(squared_cv / max(known.jobs, 1.0)))
 
 
 @dataclass(frozen=True, slots=True)
 class SpendBounds:
-    """Dollars a second: ``most`` that all jobs on their fastest options would spend; ``least`` that is spent anyway."""
+    """Bounds of the spending in dollars a second.
+
+    ``most``: what all jobs would spend on their fastest options. ``least``: what is spent in any case.
+    """
 
     most: float
     least: float = 0.0
@@ -227,7 +235,7 @@ class SpendBounds:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Dollars spent in the period at its end: ``expected``, and within [low, high] as often as ``HOLDS`` says."""
+    """Dollars that will have been spent at the period's end: as expected, and an interval that holds with ``HOLDS``."""
 
     expected: float
     low: float
@@ -235,9 +243,13 @@ class Forecast:
 
 
 class CompoundPoisson:
-    """The jobs to come as one stream: ``rate`` of them a second, of ``mean`` dollars and mean ``square``.
+    """The jobs to come as one stream.
 
-    ``pace``: dollars a second that one costs; infinite: all at once. ``guessed``: variance of what they spend a second.
+    ``rate``: jobs a second.
+    ``mean``: mean dollars of a job.
+    ``square``: mean square of the dollars of a job.
+    ``pace``: dollars a second that a job costs; infinite if it costs all at once.
+    ``guessed``: variance of what the jobs spend a second, because their rate and κ are estimates.
     """
 
     def __init__(self, streams: Sequence[JobStream]) -> None:
@@ -263,7 +275,7 @@ class CompoundPoisson:
 
     @property
     def life(self) -> float:
-        """Seconds over which a dollar of a job is spent."""
+        """Mean seconds over which a dollar of a job is spent."""
         return self.square / self.mean / self.pace if self.mean else 0.0
 
     def spent(self, seconds: float) -> tuple[float, float]:
@@ -284,9 +296,10 @@ def forecast(
     spread: float = 0.0,
     past: Sequence[float] = (),
 ) -> Forecast:
-    """The spend at the end of the period. ``spread``: standard deviation of what running jobs will still cost.
+    """The spend at the end of the period. What commitments cost is added to that of the jobs.
 
-    ``past``: what earlier periods spent, as a fraction of their aim. What commitments cost comes on top of the jobs.
+    ``spread``: standard deviation of what running jobs will still cost.
+    ``past``: what earlier periods spent, as fractions of their aims.
     """
     if pacing.commitments:
         told, more = forecast(pacing.without_commitments(), streams, bounds, spread, past), pacing.still_committed
@@ -319,10 +332,10 @@ def _variance(path: Sequence[tuple[float, float]], left: float, coming: Compound
 def _by_past_periods(
     pacing: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
 ) -> tuple[float, float]:
-    """The factor of the variance that past periods give, and the quantile that then holds.
+    """The factor of the variance that follows from past periods, and the quantile that holds with it.
 
-    ``past``: what each spent, as a fraction of its aim. A period that spent less than its aim deviated only as far as
-    more could have been spent.
+    ``past``: what each period spent, as a fraction of its aim. If a period spent less than its aim, it deviates only by
+    what could have been spent beyond that.
     """
     if not past:
         return 1.0, student(PRIOR_PERIODS)
@@ -361,7 +374,7 @@ def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float
 
 
 def _of_running(pacing: PacingState, left: float) -> float:
-    """Dollars that running jobs still spend: their rate falls evenly to nothing in twice their mean time left."""
+    """Dollars that running jobs will still spend. Their rate falls evenly to 0 in twice their mean time left."""
     if not pacing.left or not pacing.rate:
         return 0.0
     ends = 2.0 * pacing.left / pacing.rate

@@ -37,10 +37,13 @@ from charterer.policy.options.speeds import quarantined_widths
 class PlanInputs:
     """The facts from which all budgets of a snapshot are solved.
 
-    ``menus``: by budget, of the pools that its money may rent. ``market``: what all pools offer; ``offers``: what their
-    nodes would be. ``ends``: the known ones of nodes. ``tree``: the parents of budgets. ``unprofitable``: by budget,
-    pools of slices that it leaves alone (``planner``). ``refusing``: rentals whose nodes refused a
-    pod, with these nodes.
+    ``menus``: for each budget, the menus of the pools that its money may rent.
+    ``market``: what all pools offer.
+    ``offers``: what the nodes of each pool would be.
+    ``ends``: the known ends of nodes.
+    ``refusing``: rentals whose nodes refused a pod, with these nodes.
+    ``tree``: the parents of budgets.
+    ``unprofitable``: for each budget, pools of slices that it does not use (``planner``).
     """
 
     snapshot: Snapshot
@@ -59,7 +62,7 @@ class PlanInputs:
     unprofitable: Mapping[BudgetId, frozenset[PoolId]] = field(default_factory=dict)
 
     def without_layouts(self, unprofitable: Mapping[BudgetId, frozenset[PoolId]]) -> PlanInputs:
-        """The inputs with the menus of budgets that leave these pools of slices alone."""
+        """The inputs in which each budget's menus leave out its unprofitable pools of slices."""
         menus = {name: self.menus[name].without(pools) for name, pools in unprofitable.items()}
         return replace(self, menus={**self.menus, **menus}, unprofitable=unprofitable)
 
@@ -96,15 +99,14 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
 
 
 def _refusing(nodes: Mapping[NodeName, Node], rental_of: Mapping[NodeName, RentalId]) -> Mapping[RentalId, Node]:
-    """The rentals whose nodes refused a pod."""
     refusing = [node for node in nodes.values() if node.refused]
     return {rental_of[node.name]: node for node in refusing if node.name in rental_of}
 
 
 def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanInputs:
-    """The inputs with the groups as the next plan will see them, when those jobs have been told to stop.
+    """The inputs as the next plan will see them, after the jobs in ``stopped`` were told to stop.
 
-    What their runs would still have cost is not committed any more; those that start anew are jobs that wait.
+    The rest of their runs is not committed to any more. Those that start anew are waiting jobs.
     """
     snapshot, classes = inputs.snapshot, frozenset(inputs.snapshot.profiles)
     found: dict[BudgetId | None, Mapping[GroupKey, JobGroup]] = {}
@@ -116,7 +118,7 @@ def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanIn
 
 
 def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetId, Menus]:
-    """The menus of each budget's jobs; budgets that may rent in the same pools share theirs."""
+    """The menus of each budget's jobs. Budgets that may rent in the same pools share them."""
     exploring, quarantined = _exploring(snapshot, groups), quarantined_widths(snapshot.profiles, snapshot.now)
     made: dict[tuple[Selector, frozenset[PoolId]], Menus] = {}
     found: dict[BudgetId, Menus] = {}
@@ -131,9 +133,9 @@ def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetI
 def _startable(
     groups: Mapping[GroupKey, JobGroup], menus: Menus, snapshot: Snapshot, memo: Memo
 ) -> Mapping[GroupKey, JobGroup]:
-    """The groups of a budget, in which waiting jobs whose maxCost is below the cost of all their options are refused.
+    """The groups of a budget, with waiting jobs refused if the cost of every option is above their maxCost.
 
-    They will never cost anything: counted as load, they would make other jobs narrower for nothing.
+    Such jobs will never cost anything. If they counted as load, other jobs would become narrower for nothing.
     """
     found = dict(groups)
     for key, group in groups.items():
@@ -153,14 +155,14 @@ def _startable(
 
 
 def _refuse(group: JobGroup, refused: Sequence[tuple[JobId, Reason]]) -> JobGroup:
-    """The group, in which these jobs want no GPUs because of their maxCost; with each of them why."""
+    """The group in which the jobs in ``refused`` want no GPUs because of their maxCost, for the reasons given there."""
     why = dict(refused)
     members = [replace(facts, refused=why.get(facts.job.id, facts.refused)) for facts in group.members]
     return job_group(tuple(members))
 
 
 def _exploring(snapshot: Snapshot, groups: JobGroups) -> frozenset[ClassId]:
-    """Classes whose budget pays for trials of widths that were never measured."""
+    """Classes whose budget pays for runs at widths that were never measured."""
     learned = {
         name: profile.budget
         for name, profile in snapshot.profiles.items()

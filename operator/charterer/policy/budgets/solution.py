@@ -59,7 +59,7 @@ from charterer.policy.solve.hull import BudgetFit, Solution, rates_of_mixtures, 
 from charterer.policy.solve.phase_dp import key_of
 from charterer.sentences import count
 
-# The forecast of one budget: of the jobs to come of its groups, and of classes that only its history remembers.
+# The forecast of one budget: from the jobs to come of its groups, and of classes that only its history remembers.
 
 
 _PERIODS = 12
@@ -76,7 +76,7 @@ def forecast_budget(
 ) -> Forecast:
     """The forecast of a budget whose groups' jobs come as ``streams`` and spend ``most`` dollars a second at most.
 
-    Classes of which no job is in sight may take whatever the plan gives them; the balance has what they cost.
+    A class without jobs in sight is expected to cost what the balance remembers; what it may spend is not bounded.
     """
     in_sight = {key[0] for key in streams}
     history = {} if balance is None else balance.class_history
@@ -98,7 +98,7 @@ def forecast_assigned(
     budget: Budget,
     came: Arrivals,
 ) -> Forecast:
-    """The forecast of the budget at what its groups are given."""
+    """The forecast of the budget on the paths that its groups are given."""
     streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
     most = sum(
         assignment.group.spend_at(-1, calibration.factor(key[0]), calibration.overhead)
@@ -108,14 +108,15 @@ def forecast_assigned(
 
 
 def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], calibration: CostCalibration) -> Forecast:
-    """The forecast at an exchange rate that is kept whatever is spent."""
+    """The forecast at an exchange rate that stays the same whatever is spent."""
     rate = sum(stream.spends for stream in streams)
     return forecast(pacing, streams, SpendBounds(rate, rate), calibration.spread)
 
 
 def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -> ForecastVerdict:
-    """The forecast of several budgets together, at most ``most``: half an interval is the root of the sum of squares of
-    theirs, as if what they spend were independent.
+    """The forecast of several budgets together, capped at ``most``.
+
+    Half its interval is the root of the sum of the squares of theirs, as if the budgets spent independently.
     """
     expected = total(each.expected for each in forecasts)
     below = Money(round(hypot(*(each.expected.micros - each.low.micros for each in forecasts))))
@@ -128,23 +129,23 @@ def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -
 
 
 _QUANTILES = (-1.5341, -0.8871, -0.4888, -0.1573, 0.1573, 0.4888, 0.8871, 1.5341)
-"""The middles of eight equal parts of the normal distribution."""
+"""Quantiles of the normal distribution at the middles of eight parts of equal probability."""
 _SIZE_SQUARES = 3.25
-"""1 + c²: of jobs whose dollars have a coefficient of variation of c = 1.5."""
+"""1 + c²: mean square ÷ squared mean of the dollars of jobs whose coefficient of variation is c = 1.5."""
 
 
 def solve_for_plausible_loads(
     load: BudgetLoad, calibration: CostCalibration, horizon: float, allowed: float
 ) -> Solution:
-    """The solution at the geometric mean of the θ that each plausible load would need.
+    """The solution at the geometric mean of the exchange rates θ that plausible loads would need.
 
-    θ goes with a power of money over load. The hours lost by a θ that is too low by a factor, in percent, are about as
-    many as the dollars lost by one that is too high by the same factor; so θ is the mean on a logarithmic scale. The
-    jobs to come are f times as expected, where f is lognormal with mean 1 and variance
+    θ follows a power of money over load. If θ is too low by a factor, about as many percent of hours are lost as
+    percent of dollars if it is too high by that factor, so the mean is taken on a logarithmic scale. The number of jobs
+    to come is f times the expected one, where f is lognormal with mean 1 and variance
 
         u² / (a₀ + e) + (1 + c²) / (N + 1)
 
-    e: batches that were seen; N: jobs to come; u: the part of them that is not declared.
+    e: batches that were seen; N: jobs to come; u: the fraction of them that is not declared.
     """
     groups = [(group, calibration.factor(key[0])) for key, group in load.groups.items()]
     demands = [group.demand(kappa, calibration.overhead) for group, kappa in groups]
@@ -168,7 +169,7 @@ def solve_for_plausible_loads(
 
 
 def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float) -> bool:
-    """Whether the money is enough for the jobs in sight on their cheapest options, beside those that are counted on."""
+    """Whether the money is enough for the jobs in sight and those counted on to come, all on their cheapest options."""
     least = 0.0
     for key, group in load.groups.items():
         sure = 0.0 if group.basis is ArrivalsBasis.ASSUMED else 1.0
@@ -176,11 +177,11 @@ def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float
     return least <= allowed
 
 
-# Reasons: what an option takes and costs, what the next one would, and what the budget pays a second.
+# Reasons: what an option takes and costs, what the next option would, and what the budget pays for a second.
 
 
 def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
-    """How late a pool is expected to give a node."""
+    """The fact that a pool is expected to give a node late, and how late."""
     return LateNodes(pool, wait.expected, wait.probation)
 
 
@@ -205,7 +206,7 @@ def ends_at_least(verdict: BudgetVerdict) -> Money:
 
 
 def of_share(budget: Budget) -> str:
-    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty where it has all of it."""
+    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty if the budget has all of that."""
     share = budget.share
     if share is None or share.given is None or not share.scaled:
         return ""
@@ -230,7 +231,7 @@ def of_first_period(budget: Budget, now: Instant) -> str:
 
 
 def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
-    """Why a job has this option: against the next cheaper one in numbers, the next wider one as a fact."""
+    """Why a job has this option: in dollars and seconds against the next cheaper one, with a fact on a faster one."""
     menu = values.menu
     here = to_the_end(option, values, position)
     cost = Money.of(here.dollars)
@@ -258,14 +259,14 @@ def _faster(above: Projection, here: Projection, values: OptionValues) -> of.Fas
 
 
 def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Projection:
-    """The rest of the job, entering the option included, as if for a new run."""
+    """Time and cost of the rest of the job on the option, as if a new run entered it."""
     projection = values.staying(option, position)
     time, cost = projection.seconds + option.entry_seconds, projection.dollars + option.entry_cost.dollars
     return Projection(option, time, cost, values.worth * time + cost)
 
 
 def moving(move: Move, here: Option, work: float, pays: Money | None, weight: float) -> Reason:
-    """Why a running job goes elsewhere; ``pays``: what the budget pays for an hour saved, None for any price."""
+    """Why a running job moves. ``pays``: dollars that the budget pays for an hour saved; None if it pays any price."""
     facts = of.MovePays(here, work / here.speed, move.to, move.saved_seconds, move.cost, pays)
     return Reason(ReasonCode.MOVE_PAYS, weight * move.saved_seconds, move.cost, facts, here)
 
@@ -277,8 +278,10 @@ def waiting(code: ReasonCode, option: Option, why: Fact) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class InSight:
-    """What nodes still cost in a period, until they can be given back: ``dollars`` with the jobs that wait, ``running``
-    without those."""
+    """Dollars that nodes still cost in a period, until they can be given back.
+
+    ``dollars``: for all jobs in sight. ``running``: without the jobs that wait.
+    """
 
     dollars: Money
     running: Money
@@ -286,14 +289,20 @@ class InSight:
 
 @dataclass(frozen=True, slots=True)
 class BudgetSolution:
-    """One budget at one instant. ``allowed`` and ``planned`` are dollars a second; ``rate`` is θ*.
+    """One budget, solved at one instant.
 
-    ``feasible``: no job has to wait for money. ``surplus``: more money makes nothing faster.
-    ``committable``: dollars that may be committed to jobs, those that run included.
-
-    ``pacing``: what ``allowed`` comes from. ``calibration``: of predicted costs. ``arrivals``: of all classes.
-    ``forecast``: of the period's spend. ``deadline_needs``: of the jobs whose target lies ahead; ``out_of_reach``: of
-    those whose target counts as none.
+    ``allowed``: dollars a second that may be planned with.
+    ``planned``: dollars a second that the plan spends.
+    ``rate``: θ*.
+    ``feasible``: whether no job has to wait for money.
+    ``surplus``: whether more money would make nothing faster.
+    ``committable``: dollars that may be committed to jobs, running ones included.
+    ``pacing``: the state of the money from which ``allowed`` follows.
+    ``calibration``: the factors from predicted to real costs.
+    ``arrivals``: the arrivals of all classes.
+    ``forecast``: the forecast of the period's spend.
+    ``deadline_needs``: the needs of jobs whose targets lie ahead and count.
+    ``out_of_reach``: the needs of jobs whose targets count as none, because no path ends in time.
     """
 
     budget: Budget
@@ -318,16 +327,16 @@ class BudgetSolution:
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
 
     def in_the_long_run(self) -> BudgetSolution:
-        """The budget as its jobs come, for ever: what it gives them now, without those in sight."""
+        """The solution for the jobs to come alone, over an endless horizon, on the paths that groups have now."""
         assignments = {
             key: assignment.in_the_long_run() for key, assignment in self.assignments.items() if assignment.arrivals
         }
         return replace(self, assignments=assignments)
 
     def deadline_values(self, job: Job) -> OptionValues | None:
-        """The menu's values for a job that is worth more than its group is given; None for any other job.
+        """The menu's values for a job that is worth more than the other jobs of its group; None for any other job.
 
-        Its target needs it, or its owner says it of an interactive job.
+        It is worth more if its target needs that, or if it is interactive and its owner says so.
         """
         if job.interactive is None and job.id not in self.deadline_needs:
             return None
@@ -338,8 +347,10 @@ class BudgetSolution:
         return self.inputs.memo(OptionValues, assignment.group.menu, worth)
 
     def worth(self, job: Job, assignment: GroupAssignment) -> float:
-        """Dollars that a second of the job's life is worth: what its group is given; its target's need if more, or what
-        the owner of an interactive job says.
+        """Dollars that a second of the job's life is worth.
+
+        It is the largest of three: the worth that its group is given, the need of its target, and what the owner of an
+        interactive job says.
         """
         need = self.deadline_needs.get(job.id)
         if need is None and job.interactive is None:
@@ -347,7 +358,10 @@ class BudgetSolution:
         return max(assignment.values.worth, least_worth(job), 0.0 if need is None else need.worth)
 
     def queue_weight(self, job: Job) -> float:
-        """The job's weight in the queue: more where its owner says that an hour of an interactive job is worth more."""
+        """The job's weight in the queue.
+
+        It is higher for an interactive job whose owner says that its hour is worth more.
+        """
         assignment = self.assignment(job)
         if job.interactive is None or assignment is None:
             return job.weight
@@ -366,7 +380,7 @@ class BudgetSolution:
         return why if need is None else why.with_note(need.fact(self.now))
 
     def outlook(self, job: Job) -> TargetOutlook | None:
-        """What is expected of the job's target; None without one that lies ahead."""
+        """What is expected of the job's target; None if no target lies ahead."""
         need = self._told_of(job)
         return None if need is None else need.outlook
 
@@ -374,7 +388,7 @@ class BudgetSolution:
         return self.deadline_needs.get(job.id) or self.out_of_reach.get(job.id)
 
     def assignment(self, job: Job) -> GroupAssignment | None:
-        """The assignment of the job's group; None when nothing is on its menu."""
+        """The assignment of the job's group; None if its menu is empty."""
         return self.assignments.get(self.key(job))
 
     def sized(self, job: Job) -> bool:
@@ -383,7 +397,7 @@ class BudgetSolution:
         return job.remaining is not None or (assignment is not None and assignment.group.sized)
 
     def occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
-        """The jobs on each node that have no other node."""
+        """For each node, the jobs that are on it and on no other node."""
         memo = self.inputs.memo
         each = [
             (self.groups[key], assignment.group.work)
@@ -397,11 +411,11 @@ class BudgetSolution:
         return self.inputs.facts[job.id].key
 
     def classes(self) -> tuple[ClassVerdict, ...]:
-        """The assignments as they are reported."""
+        """The verdicts on classes: their assignments as users see them."""
         return tuple(_class_verdict(self.budget, assignment) for assignment in self.assignments.values())
 
     def verdict(self, committed: Money, nodes: InSight) -> BudgetVerdict:
-        """The budget's verdict. ``nodes``: what those of its jobs in sight will still cost in the period."""
+        """The budget's verdict. ``nodes``: what the nodes of its jobs in sight will still cost in the period."""
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         most = self._most_rate()
         arrivals, forecast = self.arrivals_verdict(), None
@@ -429,7 +443,7 @@ class BudgetSolution:
         )
 
     def forecast_verdict(self) -> ForecastVerdict:
-        """The forecast, as far as limits and pools let it come true; also where it rests on assumed arrivals."""
+        """The forecast, capped by limits and by what pools can cost; also given if it rests on assumed arrivals."""
         most = self._most_rate()
         low, expected, high = (
             self._within_limits(dollars, most)
@@ -438,7 +452,7 @@ class BudgetSolution:
         return ForecastVerdict(expected=expected, low=low, high=high)
 
     def arrivals_verdict(self) -> ArrivalsVerdict:
-        """The arrivals of all classes: assumed as long as those of one are."""
+        """The arrivals of all classes together. They are declared only if those of every group are."""
         came, groups = self.arrivals, [assignment.group for assignment in self.assignments.values()]
         absent = set(came.parts) - {group.class_id for group in groups}
         bases = {group.basis for group in groups if group.arrivals}
@@ -453,7 +467,7 @@ class BudgetSolution:
         )
 
     def _to_come(self) -> Money:
-        """Dollars of the jobs to come, until the period's end."""
+        """Dollars that jobs to come will cost until the period's end."""
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
         return Money.of(
             sum(
@@ -463,9 +477,9 @@ class BudgetSolution:
         )
 
     def _within_limits(self, dollars: float, most: float) -> Money:
-        """A forecast of dollars beside the opening spend, as far as limits and pools let it come true.
+        """A forecast of dollars with the opening spend added, capped by hard limits and by what nodes can cost.
 
-        ``most``: dollars a second that all its nodes can cost.
+        ``most``: dollars a second that all nodes of the budget can cost.
         """
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
         return self._at_most(min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds)))
@@ -477,9 +491,10 @@ class BudgetSolution:
         return min(end, max(min(limits), self.spent)) if limits else end
 
     def _with_standing(self, forecast: ForecastVerdict, standing: Money) -> ForecastVerdict:
-        """The forecast with at least what nodes cost that stand because of running jobs: those are paid as a whole.
+        """The forecast, raised to at least ``standing``: what nodes cost that running jobs keep, which are paid as a
+        whole.
 
-        Its low end stays, because jobs may be moved together.
+        Its low end is not raised, because jobs may be moved together onto fewer nodes.
         """
         least = self._at_most(standing)
         return replace(forecast, expected=max(forecast.expected, least), high=max(forecast.high, least))
@@ -496,12 +511,12 @@ class BudgetSolution:
 
     @property
     def payable(self) -> Price:
-        """The dollars an hour that it may spend on all of its nodes."""
+        """The highest price that the budget may pay for all of its nodes together."""
         allowed, limit = Price.per_second(self.allowed), self._hourly_limit
         return allowed if limit is None else min(allowed, limit)
 
     def _most_rate(self) -> float:
-        """Dollars a second that the budget's nodes can cost at most: all that it may have, at worst prices."""
+        """The most dollars a second that the budget's nodes can cost: all nodes that it may have, at worst prices."""
         snapshot, memo = self.inputs.snapshot, self.inputs.memo
         micros, nodes_there = 0, 0
         open_to, more = snapshot.pools_of(self.budget), list[tuple[int, int]]()
@@ -525,7 +540,7 @@ class BudgetSolution:
 
 
 def most_micros(rentals: PoolRentals, worst: int) -> int:
-    """Micro-dollars an hour that live rentals can cost at most, where a new one can cost ``worst``."""
+    """The most micro-dollars an hour that live rentals can cost. ``worst``: the most that a new rental can cost."""
     return sum([max(rental.dearest.micros_per_hour, worst) for rental in rentals.live])
 
 
@@ -548,7 +563,7 @@ def _class_verdict(budget: Budget, assignment: GroupAssignment) -> ClassVerdict:
 def _pacing_and_calibration(
     budget: Budget, groups: Collection[JobGroup], nodes: Mapping[PoolId, PoolNodes], inputs: PlanInputs
 ) -> tuple[PacingState, CostCalibration, Money]:
-    """The budget's pacing with what its running jobs cost, its cost factors, and what it has spent in the period."""
+    """The budget's pacing with its running jobs, its cost factors, and the dollars that it has spent in the period."""
     snapshot = inputs.snapshot
     now = snapshot.now
     current = budget.in_period_of(now)
@@ -574,7 +589,10 @@ the micro-dollar an hour for each GPU by which options are told apart (``Pool.ma
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
-    """Solve the budget's θ* for the load of its jobs; where another amount is compared, for that at the real one."""
+    """Solve the budget's θ* for the load of its jobs.
+
+    If another amount is tried, the load is that at the real amount.
+    """
     snapshot, memo = inputs.snapshot, inputs.memo
     now = snapshot.now
     groups = inputs.groups.get(budget.id, {})

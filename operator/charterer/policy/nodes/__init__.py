@@ -1,3 +1,3 @@
-"""Rented nodes: who holds which GPUs, what they have cost, and what limits still allow.
+"""Rented nodes: which jobs hold which GPUs, what the nodes have cost, and what limits still allow.
 
 Nothing here chooses an option or solves a budget."""

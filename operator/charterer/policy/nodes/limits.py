@@ -32,38 +32,39 @@ from charterer.policy.jobs.job_facts import reason
 from charterer.policy.options.option_value import Projection
 from charterer.sentences import count
 
-# The hard limit and the hourly limit: they hold even if everything rented costs as much as it ever can.
+# The hard limit and the hourly limit hold even if everything rented costs as much as it ever can.
 #
-# At every plan, of every budget, spent + Σ exposure(rental) ≤ hard limit is kept, where a rental's exposure is the
-# most it can still cost if its release is ordered at the next look: its worst price over the time that an orderly
-# end takes (grace of the jobs on it, and a margin for the operator and the cloud), and for a node that still boots
-# at least what is left of the reserve it was rented with. Spending eats the slack between the two sides no faster
-# than the sum of worst prices, so the instant when everything must be released is known in advance
+# At every plan, spent + Σ exposure(rental) ≤ hard limit holds for every budget. A rental's exposure is the most that it
+# can still cost if its release is ordered at the next plan: its worst price over the time that an orderly end takes
+# (the grace of the jobs on it, and a margin for the operator and the cloud). For a node that still boots it is at least
+# what is left of the reserve with which it was rented. Spending reduces the slack between the two sides no faster than
+# the sum of worst prices, so the instant at which everything must be released is known in advance
 # (docs/theory/policy.md, section 4).
 #
-# A budget that is above others has the same limits for itself and all of these together: one purse that all their
-# purses draw on (``Purse.draws_on``).
+# A budget that is above others has the same limits for itself and all of these together: one purse from which all
+# their purses take (``Purse.draws_on``).
 
 
 MARGIN_SECONDS = 180
-"""From the last pod's end (or with no pod on it) to the end of billing: looks, cloud calls, lists that lag."""
+"""Seconds from the end of the last pod, or without a pod from the release, to the end of billing. They cover the time
+between plans, calls of the cloud, and lists that are late."""
 LOOK_AHEAD_SECONDS = 60
-"""How much earlier than the last moment everything is released, for a plan that comes late."""
+"""Seconds before the last possible moment at which everything is released, in case a plan comes late."""
 USEFUL_SECONDS = 600
-"""Nothing is rented that would have to be released sooner than this after it is ready."""
+"""Seconds that a node must be usable: none is rented that would have to be released sooner after it is ready."""
 START_BOUND_FACTOR = 3
-"""Multiple of the pool's start-up time that a reserve covers; slower nodes are not waited for."""
+"""The start-up time that a reserve covers, as a multiple of the pool's. Slower nodes are not waited for."""
 
 _CENT = 10_000
-"""Micro-dollars."""
+"""Micro-dollars of a cent."""
 _BOOTING = (RentalPhase.REQUESTED, RentalPhase.STARTING)
 
 
 def reserve(pool: Pool, grace_seconds: int) -> Money:
-    """Worst-case cost of a node rented now and released, with its jobs' grace, as soon as it is ready.
+    """The worst-case cost of a node that is rented now and released, with its jobs' grace, as soon as it is ready.
 
-    Worst price over the billing minimum or the bound on start-up, whichever is longer, and then the time to drain;
-    rounded up to the cent. ValueError without a quote.
+    It is the worst price over the billing minimum or the bound on start-up, whichever is longer, and over the time to
+    drain, rounded up to the cent. ValueError if the pool has no quote.
     """
     if pool.quote is None:
         raise ValueError(f"GPUPool {pool.id} has no quote: nothing can be reserved for a node of an unknown price")
@@ -73,7 +74,10 @@ def reserve(pool: Pool, grace_seconds: int) -> Money:
 
 
 def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instant) -> Money:
-    """The most the rental can cost beyond what has accrued (billing minimum included), released at the next look."""
+    """The most that the rental can cost beyond what has accrued, if it is released at the next plan.
+
+    What has accrued includes the billing minimum.
+    """
     if rental.phase is RentalPhase.ENDED:
         return ZERO
     leaving = rental.dearest.cost(grace_seconds + MARGIN_SECONDS + ceil(lag_seconds))
@@ -85,7 +89,11 @@ def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instan
 
 @dataclass(frozen=True, slots=True)
 class Exposed:
-    """The most that rentals can still cost, each and in all, and their worst prices."""
+    """The most that rentals can still cost, and their worst prices.
+
+    ``each``: dollars for each rental. ``micros``: their sum in micro-dollars.
+    ``worst``: worst price of each rental. ``worst_micros``: their sum in micro-dollars an hour.
+    """
 
     each: Mapping[RentalId, Money]
     worst: Mapping[RentalId, Price]
@@ -94,9 +102,9 @@ class Exposed:
 
 
 class Purse:
-    """The room under one budget's limits while a plan is being made; renting and hosting use it up.
+    """The room under one budget's limits while a plan is made. Renting and hosting jobs use it up.
 
-    ``parent``: the budget whose limits these are, where they hold for all budgets below it together.
+    ``parent``: the budget whose limits these are, if they hold for all budgets below it together; else None.
     """
 
     def __init__(
@@ -113,7 +121,7 @@ class Purse:
         self._worst_micros = 0
 
     def hold(self, rental: RentalId, worst: Price, exposed: Money) -> None:
-        """Count a rental (once; a second time with another exposure replaces the first)."""
+        """Count a rental. If it was counted before, the new exposure replaces the old one."""
         self._exposed_micros += exposed.micros - self._exposed.get(rental, ZERO).micros
         self._worst_micros += worst.micros_per_hour - self._worst.get(rental, Price(0)).micros_per_hour
         self._exposed[rental] = exposed
@@ -122,7 +130,7 @@ class Purse:
             purse.hold(rental, worst, exposed)
 
     def draws_on(self, above: Sequence[Purse]) -> None:
-        """From now on what is held here is held there too; what is held already is counted there."""
+        """Count in the purses ``above`` too what is held from now on. They have counted what is held already."""
         self._above = above
 
     def hold_all(self, exposed: Exposed) -> None:
@@ -134,28 +142,28 @@ class Purse:
 
     @property
     def committed(self) -> Money:
-        """Spent, and the most that everything rented can still cost until an orderly end."""
+        """Dollars spent, and the most that everything rented can still cost until an orderly end."""
         return self.spent + Money(self._exposed_micros)
 
     @property
     def hourly(self) -> Price:
-        """The sum of worst prices."""
+        """The sum of the worst prices of all rentals."""
         return Price(self._worst_micros)
 
     @property
     def slack(self) -> Money | None:
-        """Dollars left under its own hard limit; None without one."""
+        """Dollars left under its own hard limit; None if it has no hard limit."""
         return None if self.hard_limit is None else self.hard_limit - self.committed
 
     @property
     def tightest(self) -> Purse | None:
-        """The purse with the least slack, here or above; None where none has a hard limit."""
+        """The purse with the least slack, this one or one above; None if none has a hard limit."""
         limited = [purse for purse in (self, *self._above) if purse.hard_limit is not None]
         return min(limited, key=lambda purse: purse.slack or ZERO, default=None)
 
     @property
     def tightest_hourly(self) -> Purse | None:
-        """The purse with the least room an hour, here or above; None where none has an hourly limit."""
+        """The purse with the least room under its hourly limit, this one or one above; None if none has one."""
         limited = [
             (purse.max_hourly.micros_per_hour - purse.hourly.micros_per_hour, level, purse)
             for level, purse in enumerate((self, *self._above))
@@ -165,7 +173,7 @@ class Purse:
 
     @property
     def must_release(self) -> Purse | None:
-        """The purse for whose hard limit to hold everything has to be released now; None where nothing has."""
+        """The purse whose hard limit holds only if everything is released now; None if there is no such purse."""
         return next((purse for purse in (self, *self._above) if purse._is_used_up), None)
 
     @property
@@ -174,7 +182,7 @@ class Purse:
         return slack is not None and bool(self._exposed) and slack < self.hourly.cost(LOOK_AHEAD_SECONDS)
 
     def release_at(self, now: Instant) -> Instant | None:
-        """When that will be at the earliest, if nothing else changes; None if never."""
+        """The earliest instant at which ``must_release`` names a purse if nothing else changes; None if never."""
         seconds = [
             slack.micros * 3600 / purse._worst_micros - LOOK_AHEAD_SECONDS
             for purse in (self, *self._above)
@@ -183,12 +191,12 @@ class Purse:
         return after(now, max(min(seconds), 1.0)) if seconds else None
 
     def over_hourly(self, leaving: Iterable[RentalId] = ()) -> bool:
-        """Whether the rentals that are not leaving exceed its own hourly limit (it was lowered)."""
+        """Whether the rentals that are not ``leaving`` exceed its own hourly limit, as after it was lowered."""
         gone = sum(self._worst[rental].micros_per_hour for rental in leaving if rental in self._worst)
         return self.max_hourly is not None and self._worst_micros - gone > self.max_hourly.micros_per_hour
 
     def refusal(self, worst: Price, reserved: Money, nodes: int) -> ReasonCode | None:
-        """Which limit forbids ``nodes`` more rentals of a worst price and a reserve each; None when none does."""
+        """The limit that forbids ``nodes`` more rentals with this worst price and reserve each; None if none does."""
         hourly = self._worst_micros + nodes * worst.micros_per_hour
         if self.max_hourly is not None and hourly > self.max_hourly.micros_per_hour:
             return ReasonCode.HOURLY_LIMIT
@@ -199,7 +207,7 @@ class Purse:
         return next(filter(None, [purse.refusal(worst, reserved, nodes) for purse in self._above]), None)
 
     def host(self, rentals: Iterable[tuple[RentalId, Money]]) -> bool:
-        """Let rentals have at least these exposures (a job with a long grace comes), if the hard limit allows it."""
+        """Raise these rentals to at least these exposures, as for a job with a long grace, if hard limits allow it."""
         raised = [(name, exposed) for name, exposed in rentals if exposed > self._exposed.get(name, ZERO)]
         more = total(exposed - self._exposed.get(name, ZERO) for name, exposed in raised)
         for purse in (self, *self._above):
@@ -270,38 +278,38 @@ class GrantWindow:
 #
 # A run is stopped while the dollars that are left still pay for its grace period:
 #
-# spent + price·(grace + margins) ≤ maxCost
+#   spent + price·(grace + margins) ≤ maxCost
 #
-# So an option fits only if the job is expected to end on it before it would be stopped, whether its size is its own
-# or what its class leads to expect, and however its speed is known. Where nothing says how much work it is, its end
-# cannot be expected: such a job is started if it can train for a useful time before it would be stopped, and its
-# condition WithinMaxCost says that its cost is not known.
+# So an option fits only if the job is expected to end on it before it would be stopped. That holds whether the job's
+# size is its own or is expected from its class, and however its speed is known. If nothing says how much work the job
+# is, its end cannot be expected: such a job is started if it can train for a useful time before it would be stopped,
+# and its condition WithinMaxCost says that its cost is not known.
 #
-# The margins cover a restart of the operator. A job can cost more only if no operator runs for longer than the
-# margins.
+# The margins cover a restart of the operator. A job can cost more only if no operator runs for longer than that.
 
 
 def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
-    """Dollars that the job may still cost; None when there is no bound."""
+    """Dollars that the job may still cost; None if it has no maxCost."""
     if job.max_cost is None:
         return None
     return (job.max_cost - job_cost(job, snapshot.rentals, snapshot.now)).dollars
 
 
 def stop_cost(job: Job, option: Option) -> float:
-    """Dollars that its GPUs cost at most from a decision to stop it until they are left."""
+    """The most dollars that the job's GPUs cost from a decision to stop it until it has left them."""
     return option.paid_price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
 
 
 def within_max_cost(job: Job, option: Option, dollars: float, left: float | None) -> bool:
-    """Whether an option that costs ``dollars`` to the end, at the price that is paid, stays within what is left."""
+    """Whether an option that costs ``dollars`` to the job's end, at the price that is paid, stays within ``left``."""
     return left is None or dollars + stop_cost(job, option) <= left
 
 
 def needs(job: Job, projection: Projection, *, sized: bool) -> float:
-    """Dollars that must be left for an option to be entered, an orderly stop included.
+    """Dollars that must be left for a job to enter an option, an orderly stop included.
 
-    ``sized``: whether anything says how much work the job is, so that the projection to its end means something.
+    ``sized``: whether it is known how much work the job is. If not, the projection to its end means nothing, and the
+    dollars are for a useful time instead.
     """
     dollars = projection.paid_dollars
     if not sized:
@@ -317,7 +325,7 @@ def affordable(job: Job, projections: Sequence[Projection], snapshot: Snapshot, 
 
 
 def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *, sized: bool) -> Reason | None:
-    """The reason why a job is not started: each of its options would cost more than it may. None where one fits."""
+    """The reason why a job is not started: each of its options would cost more than its maxCost. None if one fits."""
     if job.max_cost is None or affordable(job, projections, snapshot, sized=sized):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
@@ -329,13 +337,12 @@ def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *,
 
 # Room under the operator's own limits: how many more nodes all pools and budgets together may have.
 #
-# Every rental that has not ended counts, from its intent on, at the most that it can cost an hour; and so does
-# every machine that a cloud lists and no rental names. ``providers.guarded`` counts once more, before a cloud is
-# asked.
+# Every rental that has not ended counts, from its intent on, at the most that it can cost an hour. So does every
+# machine that a cloud lists and no rental names. ``providers.guarded`` counts once more before a cloud is asked.
 
 
 def in_words(limits: OperatorLimits) -> str:
-    """``40 nodes and $500.00/h``."""
+    """The limits in words, such as ``40 nodes and $500.00/h``."""
     nodes = "" if limits.nodes is None else count(limits.nodes, "node")
     return " and ".join(filter(None, [nodes, "" if limits.hourly is None else str(limits.hourly)]))
 
@@ -362,7 +369,7 @@ class OperatorRoom:
 
     @property
     def hourly(self) -> Price:
-        """The sum of worst prices."""
+        """The sum of the worst prices of all nodes."""
         return Price(self._micros)
 
     def take(self, pool: Pool) -> None:

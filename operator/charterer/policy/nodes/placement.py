@@ -1,9 +1,9 @@
-"""Where a job of some width goes: onto ready nodes now, onto nodes that boot, or onto nodes still to be rented.
+"""The nodes for a job of some width: ready nodes, nodes that boot, or nodes still to be rented.
 
-Below a node it goes into the fullest node that fits, or the one that its ``choice`` names; whole nodes get a pod
-each, all of one pool (one zone). Nobody owns a booting node: each plan offers ready GPUs first to the job that comes
-first, and rents only what is missing.
-A job that must wait keeps the ready nodes it counts on from those behind it, or wide jobs would starve.
+A job of less than a node goes onto the fullest node that fits, or onto the node that its ``choice`` names. A wider job
+gets whole nodes, one pod each, all in one pool (one zone). Nobody owns a booting node: each plan offers ready GPUs
+first to the job that comes first, and rents only what is missing. If a job must wait, the ready nodes that it counts on
+are kept from jobs behind it, or wide jobs would starve.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from charterer.incremental import Remember, directly
 from charterer.policy.nodes.rentals import BudgetPool, HeldGpus, Holdings, KnownEnds, PoolNodes, by_rental
 from charterer.policy.options.market import Market
 
-# Which nodes to rent for a width, where pools sell nodes of several sizes with the same GPUs.
+# Which nodes to rent for a width, if pools sell nodes of several sizes with the same GPUs.
 #
-# The marginal bill of a narrow job is its part of a node, whatever the node's size; what differs is how many GPUs a
-# new node would leave unused. So the smallest node that the job fits into is rented, and a job that fits into none
-# gets as few nodes as there can be.
+# A narrow job adds its part of a node to the bill, whatever the node's size. What differs is how many GPUs a new node
+# would leave unused. So the smallest node into which the job fits is rented, and a job that fits into no node gets as
+# few nodes as possible.
 
 
 def fit(option: Option, market: Market) -> tuple[int, int]:
-    """How well an option fits its nodes, the smaller the better: its nodes, then the GPUs of one."""
+    """How well an option fits its nodes: number of nodes, then GPUs of a node. The smaller, the better."""
     size = market.offers[option.pool].gpus_per_node
     return max(option.takes // size, 1), size
 
 
 def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
-    """The options, best first, with the one in front that fits best of those like the first.
+    """The options, best first. Among those that equal the first one, the one that fits its nodes best is put in front.
 
-    Those have its width on GPUs of its kind, and are as fast for no more money.
+    An option equals the first one if it has the same width on GPUs of the same kind, and is as fast for no more money.
     """
     first = options[0]
     kind = market.offers[first.pool].kind
@@ -57,9 +57,7 @@ def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option
     return options if best is first else [best, *(option for option in options if option is not best)]
 
 
-# Which GPUs are free, on ready nodes and on nodes that boot, by budget and pool.
-#
-# A job only ever runs on rentals of its own budget.
+# Free GPUs on ready nodes and on nodes that boot, by budget and pool. A job only runs on rentals of its own budget.
 
 
 FreeGpus = Mapping[RentalId, int]
@@ -72,9 +70,9 @@ _Place = tuple[float, RentalId]
 
 
 class NodesByFreeGpus:
-    """Nodes of one kind by free GPUs: finds the fullest node that fits, among equals the soonest, then by name.
+    """Nodes by their free GPUs. It finds the fullest node that fits; among equals the soonest, then the first by name.
 
-    ``seconds``: until each is ready, or since when it is there; nodes that are not in it are the last.
+    ``seconds``: until each node is ready, or since when it is there. Nodes without seconds come last.
     """
 
     def __init__(
@@ -88,7 +86,7 @@ class NodesByFreeGpus:
         self._gpus: int | None = None
 
     def put(self, rental: RentalId, free: int) -> None:
-        """Add a node, or set how much of it is free (below zero where it is over-used)."""
+        """Add a node, or set its number of free GPUs, which is negative if the node is over-used."""
         self._counted.clear()
         self._gpus = None
         before, place = self.free.get(rental), (self.seconds.get(rental, inf), rental)
@@ -99,7 +97,7 @@ class NodesByFreeGpus:
         insort(self._own_places(free), place)
 
     def _own_places(self, free: int) -> list[_Place]:
-        """The nodes with so many free GPUs, in a list that may be changed."""
+        """The nodes with ``free`` free GPUs, in a list of this object that may be changed."""
         if free not in self._own:
             self._own.add(free)
             self._by_free[free] = [*self._by_free.get(free, ())]
@@ -118,7 +116,7 @@ class NodesByFreeGpus:
         return self._gpus
 
     def whole_ones(self, size: int) -> int:
-        """How many have at least ``size`` free GPUs."""
+        """Number of nodes with at least ``size`` free GPUs."""
         known = self._counted.get(size)
         if known is None:
             known = self._counted[size] = sum([len(names) for free, names in self._by_free.items() if free >= size])
@@ -133,25 +131,25 @@ class NodesByFreeGpus:
         return found
 
     def take(self, rental: RentalId, gpus: int) -> None:
-        """Use that many of its free GPUs (or give back, if negative)."""
+        """Take ``gpus`` free GPUs of a node; give them back if negative."""
         self.put(rental, self.free[rental] - gpus)
 
     def fragments(self, size: int) -> int:
-        """Free GPUs of nodes of ``size`` GPUs that are in use."""
+        """Number of free GPUs on nodes in use. ``size``: GPUs of a node."""
         return sum([free * len(names) for free, names in self._by_free.items() if 0 < free < size])
 
     def largest_fragment(self, size: int) -> int:
-        """The most free GPUs of one of them."""
+        """The most free GPUs on one node in use. ``size``: GPUs of a node."""
         return max([free for free, names in self._by_free.items() if 0 < free < size and names], default=0)
 
     def in_use(self, size: int) -> list[tuple[int, list[RentalId]]]:
-        """The nodes in use by their free GPUs, the emptiest first."""
+        """The nodes in use by their free GPUs, the emptiest first. ``size``: GPUs of a node."""
         found = [(free, places) for free, places in self._by_free.items() if 0 <= free < size and places]
         return [(free, [name for _, name in places]) for free, places in sorted(found, reverse=True)]
 
 
 def places_by_free(free: FreeGpus, seconds: Mapping[RentalId, float]) -> Mapping[int, list[_Place]]:
-    """Nodes by free GPUs, each with its seconds, in order."""
+    """Nodes with their seconds, in order, by their free GPUs."""
     found: dict[int, list[_Place]] = {}
     for place in sorted([(seconds.get(rental, inf), rental) for rental in free]):
         found.setdefault(free[place[1]], []).append(place)
@@ -161,8 +159,9 @@ def places_by_free(free: FreeGpus, seconds: Mapping[RentalId, float]) -> Mapping
 class FreeNodes:
     """The nodes of one pool that one budget pays for, with their free GPUs.
 
-    ``seconds``: until booting ones are ready. ``since``: since when ready ones are there, where that matters.
-    ``touched``: those that somebody was given or waits for in this plan.
+    ``seconds``: seconds until each booting node is ready.
+    ``since``: since when each ready node is there, if its age matters.
+    ``touched``: nodes that this plan gave to a job, or for which a job waits.
     """
 
     def __init__(
@@ -179,7 +178,7 @@ class FreeNodes:
 
 
 class Capacity:
-    """The GPUs that are still free as a plan goes on: at first those that nobody holds."""
+    """The GPUs that are free as a plan goes on. It begins with those that no job holds."""
 
     def __init__(
         self,
@@ -200,7 +199,7 @@ class Capacity:
         self._free_nodes: dict[BudgetPool, FreeNodes] = {}
 
     def close(self, ending: frozenset[RentalId]) -> None:
-        """Offer nothing on rentals that are ``ending``: they take no new pods."""
+        """Offer nothing on these rentals any more: they end, and take no new pods."""
         self._ending = ending
 
     def free_nodes(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
@@ -218,12 +217,12 @@ class Capacity:
         return made
 
     def touched(self, rental: Rental) -> Container[RentalId]:
-        """The nodes of the rental's pool and budget that somebody was given or waits for in this plan."""
+        """The nodes of the rental's pool and budget that this plan gave to a job, or for which a job waits."""
         made = self._free_nodes.get((rental.budget, rental.pool))
         return () if made is None else made.touched
 
     def offers(self, rental: Rental) -> bool:
-        """Whether jobs may begin on the rental: the cloud does not end it soon, and the plan does not."""
+        """Whether jobs may begin on the rental: neither the cloud nor the plan is about to end it."""
         here = self.free_nodes(rental.budget, rental.pool)
         return rental.id in here.ready.free or rental.id in here.booting.free
 
@@ -241,9 +240,9 @@ class Capacity:
         }
 
     def _seconds(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
-        """Until each booting node is ready: a whole start-up where it has no machine yet.
+        """Seconds until each booting node is ready; a whole start-up if it has no machine yet.
 
-        One that is late is taken to be as late again, up to a whole start-up.
+        A node that is late is taken to be as late again, up to a whole start-up.
         """
         pool, now = self._snapshot.pools.get(name), self._snapshot.now
         if pool is None:
@@ -255,7 +254,8 @@ class Capacity:
         }
 
     def _since(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
-        """Where nodes are taken back, since when each is there: the oldest live longest, so jobs get and keep them."""
+        """Since when each node is there, if nodes of the pool are taken back: the oldest live longest, so jobs get them
+        first."""
         pool = self._snapshot.pools.get(name)
         if pool is None or pool.hazard is None or pool.hazard.never:
             return UNKNOWN
@@ -274,7 +274,7 @@ class Capacity:
         return rental.id not in self._ending and not rental.deleting and rental.instance not in closed
 
     def _closed(self, name: PoolId, here: PoolNodes) -> frozenset[InstanceId]:
-        """Instances that the cloud takes back, or may take back soon: nothing new begins there."""
+        """Instances that the cloud takes back, or may take back soon. No job begins there."""
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return frozenset()
@@ -284,19 +284,27 @@ class Capacity:
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:
-    """Instances that take nothing new. A list may lag behind the node's own readiness, so all others are as good."""
+    """Instances that end.
+
+    All others are offered, because the cloud's list may be later than the node's own readiness.
+    """
     gone = (InstanceState.STOPPING, InstanceState.ENDED)
     return frozenset(instance.id for instance in survey.instances if instance.state in gone)
 
 
 RentNodes = Callable[[int, int], list[RentalId]]
 NodeChoice = Callable[[NodesByFreeGpus], RentalId | None]
-"""Names the node that a job takes of some, None for none of them."""
+"""Names the node that a job takes among some nodes; None if it takes none of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuClaim:
-    """``placements`` when the job can go there at once, else the ``nodes`` it waits for, or why it is ``blocked``."""
+    """The answer to a claim.
+
+    ``placements``: where the job can start at once; None if it must wait.
+    ``nodes``: the nodes that it waits for.
+    ``blocked``: why it gets none.
+    """
 
     placements: tuple[Placement, ...] | None
     nodes: tuple[RentalId, ...] = ()
@@ -304,10 +312,10 @@ class GpuClaim:
 
 
 class PoolAllocator:
-    """One pool's nodes of one budget, with ways to get more of them.
+    """The nodes of one pool and budget, and the way to rent more of them.
 
-    ``refusal(n)`` says why n more nodes cannot be rented (None: they can); ``rent(n, there)`` rents them, beside those
-    that are there already, and names them.
+    ``refusal(n)``: why n more nodes cannot be rented; None if they can.
+    ``rent(n, there)``: rents n nodes for a job that has ``there`` nodes already, and returns their names.
     """
 
     def __init__(
@@ -331,11 +339,12 @@ class PoolAllocator:
         only_ready: bool = False,
         choice: NodeChoice | None = None,
     ) -> GpuClaim:
-        """Take GPUs for an option. ``own``: what the job holds already, which its next run may use again.
+        """Take GPUs for an option. Nothing is taken if the claim is blocked.
 
-        ``choice``: of a node, below a whole one; without it the fullest is taken. ``hosts`` says whether the limits
-        allow the job on these ready nodes. With ``only_ready`` nothing is waited for. Nothing is taken when the claim
-        is blocked.
+        ``own``: GPUs that the job holds already, which its next run may use again.
+        ``hosts``: whether the limits allow the job on these ready nodes.
+        ``only_ready``: whether the claim is blocked rather than made to wait.
+        ``choice``: chooses the node of a job that is smaller than one; without it the fullest node that fits is taken.
         """
         self._lend(own)
         claim = self._claim(option.takes, hosts, only_ready, choice)
@@ -353,7 +362,7 @@ class PoolAllocator:
     def look(
         self, option: Option, own: HeldGpus, choice: NodeChoice | None = None
     ) -> tuple[list[RentalId], list[RentalId], int]:
-        """Ready nodes, booting nodes and the number of nodes to be rented that a claim would take."""
+        """What a claim would take: ready nodes, booting nodes, and the number of nodes to be rented."""
         self._lend(own)
         found = self._find(option.takes, choice)
         for rental, gpus in own.items():
@@ -362,7 +371,7 @@ class PoolAllocator:
         return found
 
     def waits(self, option: Option, own: HeldGpus, choice: NodeChoice | None = None) -> list[float] | None:
-        """Seconds until each booting node that a claim would take is ready; None where nodes must be rented."""
+        """Seconds until each booting node that a claim would take is ready; None if nodes must be rented."""
         _, booting, missing = self.look(option, own, choice)
         seconds = self._nodes.booting.seconds
         if missing or any(name not in seconds for name in booting):
@@ -370,7 +379,7 @@ class PoolAllocator:
         return [seconds[name] for name in booting]
 
     def missing(self, option: Option, own: HeldGpus, choice: NodeChoice | None = None) -> int:
-        """How many nodes would have to be rented for a claim."""
+        """Number of nodes that would have to be rented for a claim."""
         if choice is not None:
             return self.look(option, own, choice)[2]
         ready, booting, gpus, size = self._nodes.ready, self._nodes.booting, option.takes, self._size
@@ -385,7 +394,7 @@ class PoolAllocator:
                 self._nodes.ready.take(rental, -gpus)
 
     def _find(self, gpus: int, choice: NodeChoice | None) -> tuple[list[RentalId], list[RentalId], int]:
-        """Ready nodes, booting nodes and the number of missing ones for a width."""
+        """Ready nodes, booting nodes, and the number of missing nodes for a width of ``gpus``."""
         if gpus < self._size:
             ready = self._nodes.ready.fullest(gpus) if choice is None else choice(self._nodes.ready)
             if ready is not None:

@@ -1,4 +1,4 @@
-"""How many nodes and GPUs each pool may have: its quota, and its size in the long run."""
+"""How many nodes and GPUs each pool may have: in the long run, and now; and what its nodes cost as jobs leave them."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from charterer.policy.nodes.rentals import PoolRentals, RentalIndex
 
 # How many GPUs each pool can have in the long run, and what sets the limit.
 #
-# A pool that had no node to give is as large as what it has. It is asked again after its cooldown, and then has as
-# long again to show that there are nodes: without that, every end of a cooldown would move prices and exchange
-# rates, and the next failure, seconds later, would move them back. A node launched after the failure ends the doubt
-# at once.
+# A pool that had no node to give counts as having no more than it has now. It is asked again after its cool-down, and
+# then has the same time again to show that there are nodes. Without that, every end of a cool-down would move prices
+# and exchange rates, and the next failure, seconds later, would move them back. A node launched after the failure ends
+# the doubt at once.
 #
-# The operator's own limits are of all pools together. Here each pool has all that they allow; ``pool_room`` keeps
-# to them.
+# The operator's own limits hold for all pools together. Here each pool has all that they allow; ``OperatorRoom`` keeps
+# the sum within them.
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
-    """``nodes`` of ``gpus_per_node`` GPUs; ``until``: when a limit other than ``spec.maxNodes`` is taken to be over."""
+    """The most nodes that a pool can have in the long run, of ``gpus_per_node`` GPUs each, and what limits them.
+
+    ``until``: when the limit is taken to be over; None for ``spec.maxNodes`` and the operator's limits.
+    """
 
     nodes: int
     gpus_per_node: int
@@ -47,7 +50,7 @@ class PoolSize:
 
 
 def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, PoolSize]:
-    """The room of every pool that may be rented from, by name."""
+    """The size of every pool from which nodes may be rented, by name."""
     return {
         name: _pool_size(pool, pool.offering.gpus_per_node, rentals.of(name), snapshot.now, snapshot.limits)
         for name, pool in sorted(snapshot.pools.items())
@@ -56,7 +59,7 @@ def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, Pool
 
 
 def on_probation(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
-    """The cool-downs of pools of which it is not known whether they have nodes again."""
+    """The cool-downs of pools that had no node to give, and of which it is not known whether they have nodes again."""
     probations = {
         name: _probation(pool, rentals.of(name), snapshot.now)
         for name, pool in snapshot.pools.items()
@@ -95,17 +98,17 @@ def _allowed(pool: Pool, limits: OperatorLimits) -> int:
     return most if limits.hourly is None or worst <= 0 else min(most, limits.hourly.micros_per_hour // worst)
 
 
-# Nodes that each pool may still have, and the names of new rentals: shared by all budgets while a plan is made.
+# Nodes that each pool may still have, and the names of new rentals. All budgets of a plan share them.
 #
-# No node is asked of a pool that had none to give a while ago, is full, unknown or being deleted; and none at all
-# while the operator is stopped or has as many as it may.
+# A pool is not asked for nodes if it had none to give a while ago, is full, is unknown or is being deleted. No pool is
+# asked while the operator is stopped or has as many nodes as it may.
 
 
 def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Instant) -> ReasonCode | None:
-    """Why the pool cannot be asked for ``more`` nodes beside ``live_rentals`` now; None when it can.
+    """Why the pool cannot be asked for ``more`` nodes beside ``live_rentals`` now; None if it can.
 
-    A pool that cools is not asked, but nodes it has, ready or booting, are used. A pool whose cloud has not answered
-    yet (``surveyed`` False) is not asked blindly.
+    A pool that cools is not asked, but its nodes, ready or booting, are used. A pool whose cloud has not answered yet
+    (``surveyed`` False) is not asked.
     """
     if pool.closed_because:
         return ReasonCode.POOL_DELETED
@@ -120,7 +123,10 @@ def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Insta
 
 @dataclass(frozen=True, slots=True)
 class PoolRoom:
-    """The nodes of a pool, of ``size`` GPUs each, that a budget has or may rent. ``free``: GPUs that no job holds."""
+    """The nodes of a pool that a budget has or may rent.
+
+    ``size``: GPUs of a node. ``free``: for each node, GPUs that no job holds.
+    """
 
     size: int
     free: Mapping[RentalId, int]
@@ -128,19 +134,19 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWait:
-    """The wait until a pool gives a node. ``probation``: the recent cool-down for which that is in doubt, if any."""
+    """The wait until a pool gives a node. ``probation``: the recent cool-down that makes this doubtful, if any."""
 
     expected: ExpectedWait
     probation: CoolDown | None
 
     @property
     def seconds(self) -> float:
-        """Its expected value."""
+        """The expected wait in seconds."""
         return self.expected.seconds
 
 
 def launch_wait(pool: Pool, probation: CoolDown | None, now: Instant) -> LaunchWait | None:
-    """The wait for a node that the pool is asked for as soon as it may be; None where it is given at once."""
+    """The wait for a node, if the pool is asked as soon as it may be; None if the node is given at once."""
     refused = None if probation is None else probation.row_seconds(pool.cooldown_seconds)
     expected = expected_wait(pool.known_launches, now, refused)
     if probation is not None and (cools := seconds_between(now, probation.until)) > expected.seconds:
@@ -149,7 +155,7 @@ def launch_wait(pool: Pool, probation: CoolDown | None, now: Instant) -> LaunchW
 
 
 def launch_waits(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, LaunchWait]:
-    """The pools that do not give a node at once."""
+    """The waits of pools that do not give a node at once."""
     probations = on_probation(snapshot, rentals)
     found = {
         name: launch_wait(pool, probations.get(name), snapshot.now) for name, pool in sorted(snapshot.pools.items())
@@ -158,10 +164,11 @@ def launch_waits(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, La
 
 
 class PoolQuota:
-    """The pools' rooms and names; renting uses them up. Budgets come to it in order, see ``planner``.
+    """The room and the rental names of all pools. Renting uses them up; ``planner`` says in which order budgets rent.
 
-    ``probations``: the cool-downs of pools of which it is not known whether they have nodes again. ``cooled``: until
-    when pools that were wanted cool, or are in doubt. ``waits``: whether some pool has a ``wait``.
+    ``probations``: the cool-downs of pools of which it is not known whether they have nodes again.
+    ``cooled``: the instants at which cool-downs and doubts end of pools that were wanted.
+    ``waits``: whether some pool has a ``wait``.
     """
 
     def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
@@ -177,7 +184,7 @@ class PoolQuota:
         self.room = OperatorRoom(snapshot)
 
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
-        """Why the pool cannot give ``nodes`` more now; notes in ``cooled`` until when a pool that was wanted cools."""
+        """Why the pool cannot give ``nodes`` more now; None if it can. If it cools, its end goes into ``cooled``."""
         surveyed = pool.id in self._snapshot.surveys
         if self._snapshot.stop is not None:
             return ReasonCode.STOPPED
@@ -191,13 +198,13 @@ class PoolQuota:
         return code
 
     def lacking(self, pool: Pool) -> int:
-        """How many nodes fewer than the most it may have the pool has."""
+        """Number of nodes that the pool lacks to the most that it may have."""
         return max(pool.max_nodes - self._live.get(pool.id, 0), 0)
 
     def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
-        """The ``nodes`` there are, and those that the pool may still give, as many as ``gpus`` need.
+        """The present ``nodes``, and as many more as ``gpus`` GPUs need and the pool may still give.
 
-        Each pool has all that the operator's limits allow, whatever limits the budgets have.
+        Each pool has all that the operator's limits allow. Limits of budgets do not count.
         """
         size = pool.gpus_per_node or 1
         there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
@@ -205,7 +212,7 @@ class PoolQuota:
         return PoolRoom(size, {name: max(free, 0) for name, free in there} | new)
 
     def more(self, pool: Pool, most: int) -> int:
-        """How many more nodes the pool may give, at most ``most``."""
+        """Number of nodes that the pool may still give, at most ``most``."""
         most = min(self._left(pool), most)
         return bisect_left(range(1, most + 1), True, key=lambda count: not self.room.allows(pool, count))
 
@@ -216,9 +223,9 @@ class PoolQuota:
         return self.lacking(pool) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
 
     def wait(self, pool: PoolId) -> LaunchWait | None:
-        """The wait for a node of the pool that is asked for now; None where it is given at once.
+        """The wait for a node of the pool that is asked for now; None if it is given at once.
 
-        Notes in ``cooled`` until when the pool is in doubt.
+        If the pool is in doubt, the end of the doubt goes into ``cooled``.
         """
         if pool not in self._waits:
             self._waits[pool] = launch_wait(self._snapshot.pools[pool], self.probations.get(pool), self._snapshot.now)
@@ -228,9 +235,9 @@ class PoolQuota:
         return wait
 
     def take(self, pool: PoolId) -> RentalId:
-        """Count one more node of the pool, and name its rental ``<pool>-<ordinal>``, by the next ordinal.
+        """Count one more node of the pool. Returns the name of its rental: ``<pool>-<ordinal>``, with the next ordinal.
 
-        Kubernetes tells Events by name, so a name that is used again would show those of a machine that is gone.
+        Kubernetes finds Events by an object's name, so a reused name would show those of a machine that is gone.
         """
         ordinal = self._next.get(pool) or 1 + self._highest(pool)
         while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
@@ -241,24 +248,27 @@ class PoolQuota:
         return rental
 
     def _highest(self, pool: PoolId) -> int:
-        """The highest ordinal of the pool's rentals, those that are gone included as far as they had a machine."""
+        """The highest ordinal of the pool's rentals, those included that are gone but had a machine."""
         there = (rental.ordinal for rental in self._snapshot.rentals.values() if rental.pool == pool)
         return max(self._snapshot.pools[pool].lifetimes.ordinal, max(there, default=0))
 
 
-# What the nodes of one pool cost from now on, if nothing comes beside the jobs in sight.
+# What the nodes of one pool cost from now on, if no job comes beside those in sight.
 #
-# A node is billed as a whole, and stands until the last of its jobs has left: seven empty GPUs beside a job are
-# paid for as long as that job runs. Jobs that wait go onto GPUs that are free, the fullest node first, then onto
-# new nodes, or where GPUs come free first if that is what they wait for. Those for which the pool has no room
-# follow each other on its nodes, as many beside each other as a node takes.
+# A node is billed as a whole, and stays until the last of its jobs has left: seven empty GPUs beside a job are paid for
+# as long as that job runs. A waiting job goes onto free GPUs, the fullest node first, or else onto new nodes. If it
+# waits for GPUs that others leave, it goes where they come free first. Jobs for which the pool has no room follow each
+# other on its nodes, as many beside each other as a node takes.
 
 
 @dataclass(slots=True, eq=False)
 class StandingNode:
-    """A node at ``price`` dollars a second, ready in ``ready`` seconds, with (GPUs, seconds left) of each job on it.
+    """A node, and how long it has to stay.
 
+    ``price``: dollars a second.
+    ``ready``: seconds until it is ready.
     ``least``: seconds for which it is paid for in any case.
+    ``jobs``: GPUs and seconds left of each job on it.
     """
 
     price: float
@@ -267,11 +277,11 @@ class StandingNode:
     jobs: list[tuple[int, float]] = field(default_factory=list)
 
     def free(self, size: int) -> int:
-        """GPUs of its ``size`` that no job has."""
+        """GPUs that no job has. ``size``: GPUs of the node."""
         return size - sum([gpus for gpus, _ in self.jobs])
 
     def left_in(self, gpus: int, size: int) -> float:
-        """Seconds until its jobs have left so many of its ``size`` GPUs; infinite if they never do."""
+        """Seconds until ``gpus`` GPUs are free; infinite if they never are. ``size``: GPUs of the node."""
         free = self.free(size)
         for left, more in sorted([(left, more) for more, left in self.jobs]):
             free += more
@@ -285,21 +295,22 @@ class StandingNode:
 
 
 class StandingNodes:
-    """Nodes as they stand, and what they cost within any time."""
+    """Nodes, and what they cost within any time."""
 
     def __init__(self, nodes: Iterable[StandingNode]) -> None:
         self.nodes = tuple(nodes)
 
     def dollars(self, seconds: float) -> float:
-        """What they cost within so many seconds, until they can be given back."""
+        """Dollars that the nodes cost within ``seconds``; each counts until it can be given back."""
         stands, paid, prices = self._sums
         over = bisect_right(stands, seconds)
         return paid[over] + (seconds * prices[over] if prices[over] else 0.0)
 
     @cached_property
     def _sums(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
-        """For how long each stands, the soonest first; for each number of these what they cost in all, and what a
-        second of all others costs.
+        """The seconds for which each node stays, in ascending order, and two sums for each number n of nodes.
+
+        The first sum is the dollars that the first n nodes cost in all; the second is the price a second of the others.
         """
         each = sorted([(node.stands(), node.price) for node in self.nodes])
         paid = accumulate([stands * price for stands, price in each], initial=0.0)
@@ -311,7 +322,7 @@ class StandingNodes:
 class WaitingJob:
     """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready.
 
-    ``runs``: whether it runs until then, so that what nodes cost while they wait for others brings it on.
+    ``runs``: whether it runs until all of them are ready, so that it can use each node as soon as that one is ready.
     """
 
     gpus: int
@@ -322,7 +333,13 @@ class WaitingJob:
 
 @dataclass(frozen=True, slots=True)
 class NodeOffer:
-    """New nodes of ``size`` GPUs: ``price`` dollars a second, ready after ``start`` seconds, ``most`` of them."""
+    """New nodes that a pool may give.
+
+    ``size``: GPUs of a node.
+    ``price``: dollars a second.
+    ``start``: seconds until a node is ready.
+    ``most``: number of nodes.
+    """
 
     size: int
     price: float
@@ -331,7 +348,7 @@ class NodeOffer:
 
 
 class RunDown:
-    """The nodes of a pool, and the ``dollars`` that they cost within ``seconds``."""
+    """The nodes of a pool as jobs leave them. ``dollars``: what the nodes cost within ``seconds``."""
 
     def __init__(self, nodes: StandingNodes, offer: NodeOffer, seconds: float) -> None:
         self.dollars = nodes.dollars(seconds)
@@ -342,7 +359,7 @@ class RunDown:
 
     @cached_property
     def _by_free(self) -> dict[int, list[StandingNode]]:
-        """Its own nodes, by their free GPUs."""
+        """Copies of the nodes, by their free GPUs."""
         found: dict[int, list[StandingNode]] = {}
         for node in self._standing.nodes:
             own = StandingNode(node.price, node.ready, node.least, [*node.jobs])
@@ -355,7 +372,7 @@ class RunDown:
         return max([free for free, there in self._by_free.items() if there], default=0)
 
     def adds(self, job: WaitingJob) -> float:
-        """Dollars that the job would add, if it came next."""
+        """Dollars that the job would add if it came next."""
         nodes = self._room(job)
         if nodes is None:
             beside = max(self._offer.size // job.gpus, 1)
@@ -364,7 +381,7 @@ class RunDown:
         return sum([self._more_paid(node, _until(job, node, begins)) for node in nodes])
 
     def add(self, job: WaitingJob) -> float | None:
-        """Add the job. Returns in how many seconds its nodes are ready; None where there is no room for it."""
+        """Add the job. Returns the seconds until its nodes are ready; None if there is no room for it."""
         nodes = self._room(job)
         if nodes is None:
             self.dollars += self.adds(job)
@@ -374,8 +391,9 @@ class RunDown:
         return begins
 
     def follow(self, job: WaitingJob) -> None:
-        """Add a job that waits for GPUs which others leave, where they come free first: like any other if there are
-        none, or if the pool is full and many wait.
+        """Add a job that waits for GPUs that others leave, on the node where they come free first.
+
+        If no GPUs come free, or if the pool may give no more nodes, it is added like any other job.
         """
         begins, node = inf, None
         for each in self._nodes() if job.nodes == 1 and self._more else ():
@@ -391,7 +409,7 @@ class RunDown:
         return (node for there in self._by_free.values() for node in there)
 
     def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], begins: float) -> None:
-        """Put the job onto the nodes from ``begins`` on, of which those that are not there yet are rented."""
+        """Put the job onto the nodes from ``begins`` on. Nodes that are not there yet count as rented."""
         size = self._offer.size
         for node in nodes:
             there = self._by_free.get(node.free(size), [])
@@ -411,7 +429,7 @@ class RunDown:
         return node.price * min(stands, self._seconds)
 
     def _room(self, job: WaitingJob) -> Sequence[StandingNode] | None:
-        """The nodes that the job would have, those to be rented included; None where there is no room for it."""
+        """The nodes that the job would have, those to be rented included; None if there is no room for it."""
         found: list[StandingNode] = []
         for free in sorted(self._by_free):
             if free >= job.gpus:
@@ -428,5 +446,5 @@ def _begins(nodes: Sequence[StandingNode]) -> float:
 
 
 def _until(job: WaitingJob, node: StandingNode, begins: float) -> float:
-    """Seconds until the job leaves one of its nodes."""
+    """Seconds until the job leaves the node."""
     return (node.ready if job.runs else begins) + job.seconds

@@ -1,4 +1,4 @@
-"""Rented nodes: by budget and pool, as they stand now, who holds which GPUs, what they have cost, and when they end."""
+"""Rented nodes by budget and pool: how they stand, which jobs hold GPUs, what they have cost, and when they end."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.nodes.limits import Exposed, exposure
 
-# The rentals of a snapshot by the budget that pays and the pool, and what follows from them alone.
+# The rentals of a snapshot by the budget that pays and by pool, and what follows from the rentals alone.
 
 
 BudgetPool = tuple[BudgetId, PoolId]
@@ -32,12 +32,17 @@ BudgetPool = tuple[BudgetId, PoolId]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolRentals:
-    """The rentals of one pool that one budget pays for, in order of creation; not empty.
+    """The rentals of one pool that one budget pays for, in order of creation. There is at least one.
 
-    ``live``: those that have not ended; ``staying``: live ones that do not drain. ``ready``: staying ones whose nodes
-    take pods; ``booting``: staying ones whose nodes are still to come. ``launched``: when staying ones were launched.
-    ``deleting``: live ones whose object is being deleted. ``nodes``: of the live ones, with their rentals.
-    ``billed``: micro-dollars an hour of those that cost money now. ``gangs``: those of gangs, by the gang's name.
+    ``live``: rentals that have not ended.
+    ``staying``: live rentals that do not drain.
+    ``ready``: staying rentals whose nodes take pods.
+    ``booting``: staying rentals whose nodes are still to come.
+    ``launched``: when the staying rentals were launched.
+    ``deleting``: live rentals whose object is being deleted.
+    ``nodes``: the live rental of each node.
+    ``billed``: micro-dollars an hour of each rental that costs money now.
+    ``gangs``: the rentals of each gang, by the gang's name.
     """
 
     rentals: Sequence[Rental]
@@ -53,7 +58,7 @@ class PoolRentals:
 
 
 def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
-    """Rentals of one pool and budget, given in order of creation."""
+    """Sort the rentals of one pool and budget by their state. They are given in order of creation."""
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     staying = [rental for rental in live if rental.phase is not RentalPhase.DRAINING]
     return PoolRentals(
@@ -103,25 +108,28 @@ def _order(rental: Rental) -> tuple[Instant, RentalId]:
 
 
 def _rental_of(pools: Iterable[PoolRentals]) -> Mapping[NodeName, RentalId]:
-    """The newest rental wins where several have a node of the same name, since the machines of the others have gone."""
+    """The rental of each node.
+
+    If several have a node of the same name, the newest counts: the other machines are gone.
+    """
     live = sorted((rental for pool in pools for rental in pool.live), key=_order)
     return {rental.node: rental.id for rental in live if rental.node is not None}
 
 
-# Who holds which GPUs.
+# Which jobs hold which GPUs.
 #
-# The GPUs that a job holds on a node are the larger of what its allocation names there and what its live pods (or a
-# run that is not yet recorded) hold there: runs of one job never overlap, because the hand-over waits until the
-# older run's pods are gone. An allocation that is not believed (``Job.doubts``) holds nothing; pods hold what they
-# use. Nor does one of a job that is being deleted: it gets no pods any more, and a foreign finalizer may keep its
-# object for ever.
+# The GPUs that a job holds on a node are the larger of two numbers: what its allocation names there, and what its live
+# pods hold there, those of a run that is not yet recorded included. Runs of one job never overlap, because the
+# hand-over waits until the older run's pods are gone. An allocation that is not believed (``Job.doubts``) holds
+# nothing, and pods hold what they use. The allocation of a job that is being deleted holds nothing either: the job gets
+# no more pods, and a foreign finalizer may keep its object for ever.
 
 
 HeldGpus = Mapping[RentalId, int]
 
 
 def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
-    """GPUs of placements by rental."""
+    """The GPUs of the placements on each rental."""
     gpus: dict[RentalId, int] = {}
     for place in placements:
         gpus[place.rental] = gpus.get(place.rental, 0) + place.takes
@@ -129,7 +137,7 @@ def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
 
 
 def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
-    """The GPUs the job holds, by rental: the most of its allocation, its live pods and any run not yet recorded."""
+    """The GPUs that the job holds on each rental: the most of its allocation, its live pods and unrecorded runs."""
     held: dict[RentalId, int] = {}
     living: dict[RentalId, int] = {}
     for run in job.runs:
@@ -148,14 +156,18 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holdings:
-    """Use of a rental by all jobs: ``used`` GPUs, and ``grace``, the longest that a job there is given to end."""
+    """What all jobs hold on rentals.
+
+    ``used``: GPUs used on each rental.
+    ``grace``: for each rental, the longest grace of a job there, in seconds.
+    """
 
     used: HeldGpus
     grace: Mapping[RentalId, int]
     rental_of: Mapping[NodeName, RentalId]
 
     def held(self, job: Job) -> HeldGpus:
-        """The GPUs that the job holds."""
+        """The GPUs that the job holds on each rental."""
         return held_by(job, self.rental_of)
 
 
@@ -177,7 +189,10 @@ _GroupHoldings = Mapping[RentalId, tuple[int, int]]
 
 
 def _held_by_group(group: JobGroup, rentals: Sequence[RentalId | None]) -> _GroupHoldings:
-    """GPUs and grace of a group's jobs by rental. ``rentals``: of the nodes on which they have pods."""
+    """GPUs and longest grace of a group's jobs, by rental.
+
+    ``rentals``: those of the nodes on which the jobs have pods.
+    """
     rental_of = {node: rental for node, rental in zip(group.nodes, rentals, strict=True) if rental is not None}
     total: dict[RentalId, tuple[int, int]] = {}
     for facts in group.members:
@@ -197,20 +212,21 @@ def _sum_up(groups: Sequence[_GroupHoldings], rental_of: Mapping[NodeName, Renta
     return Holdings(used, graces, rental_of)
 
 
-# The rentals of one pool and budget as they stand now: with their nodes, and with who holds GPUs on them.
+# The rentals of one pool and budget with their nodes, and with the jobs that hold GPUs on them.
 
 
 _ANY_TIME = Instant(0)
-"""The exposure of a rental that does not boot is the same at any time."""
+"""The time for which an exposure is computed if it does not depend on time: that of a rental that does not boot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PoolNodes:
     """Rentals of one pool and budget with their nodes.
 
-    ``free``: GPUs that no job holds, of ready rentals whose nodes take pods, by name. ``not_ready``: ready rentals
-    without a node, or with one that is not ready, and that node. ``unused``: staying rentals of which no job holds a
-    GPU. ``exposed``: the most that live rentals which do not boot can still cost.
+    ``free``: GPUs that no job holds, for each ready rental whose node takes pods.
+    ``not_ready``: ready rentals whose node is missing or not ready, with that node.
+    ``unused``: staying rentals on which no job holds a GPU.
+    ``exposed``: the most that live rentals which do not boot can still cost.
     """
 
     rentals: PoolRentals
@@ -223,7 +239,7 @@ class PoolNodes:
 def pool_nodes(
     index: RentalIndex, holdings: Holdings, snapshot: Snapshot, memo: Memo
 ) -> Mapping[BudgetPool, PoolNodes]:
-    """All pools' rentals as they stand now, by budget and pool."""
+    """The rentals of all pools with their nodes, by budget and pool."""
     traits: list[tuple[PoolId, float, str]] = []
     for name in dict.fromkeys([name for _, name in index.by_pool]):
         survey, pool = snapshot.surveys.get(name), snapshot.pools.get(name)
@@ -239,7 +255,7 @@ def _all_pool_nodes(
     traits: Sequence[tuple[PoolId, float, str]],
     memo: Memo,
 ) -> Mapping[BudgetPool, PoolNodes]:
-    """``traits``: of each pool how late its cloud's list may be, and how its nodes name their GPUs."""
+    """``traits``: for each pool, how late its cloud's list may be, and the resource name of its GPUs."""
     of_pool = {name: (lag, resource) for name, lag, resource in traits}
     return {
         place: memo(
@@ -262,9 +278,12 @@ def _pool_nodes(
     lag_seconds: float,
     resource: str,
 ) -> PoolNodes:
-    """``nodes``: of the ready rentals; ``used`` and ``graces``: of the live ones; the cloud's list may lag behind.
+    """The rentals with their nodes.
 
-    ``resource``: how the nodes name their GPUs.
+    ``nodes``: for each ready rental, its node.
+    ``used``, ``graces``: for each live rental, the GPUs that jobs hold there and their longest grace.
+    ``lag_seconds``: seconds by which the cloud's list may be late.
+    ``resource``: the resource name of the nodes' GPUs.
     """
     used_of = {rental.id: gpus for rental, gpus in zip(rentals.live, used, strict=True)}
     with_nodes = list(zip(rentals.ready, nodes, strict=True))
@@ -302,12 +321,15 @@ def _exposed(rentals: PoolRentals, graces: Sequence[int], lag_seconds: float) ->
     )
 
 
-# The jobs on each node that are on one node only: how many GPUs they have there, and for how long.
+# Jobs that are on one node only: their GPUs there, and the time that they have left.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occupant:
-    """A job on one node: the ``gpus`` that it takes there, and the seconds that it has ``left`` at the speed it has."""
+    """A job that is on one node only.
+
+    ``gpus``: GPUs that it takes there. ``left``: seconds to its end at its present speed.
+    """
 
     facts: JobFacts
     gpus: int
@@ -315,7 +337,10 @@ class Occupant:
 
 
 def occupants(group: JobGroup, mean_work: float) -> Mapping[RentalId, Sequence[Occupant]]:
-    """A group's jobs that are on one node, by node. ``mean_work``: of one that does not say what it has left."""
+    """A group's jobs that are on one node only, by node.
+
+    ``mean_work``: work of a job that does not report what is left.
+    """
     found: dict[RentalId, list[Occupant]] = {}
     for facts in group.runners.values():
         allocation = facts.job.allocation
@@ -336,23 +361,23 @@ def all_occupants(groups: Iterable[Mapping[RentalId, Sequence[Occupant]]]) -> Ma
     return found
 
 
-# Nodes whose end is known long before: a reservation ends there, or a claim expires.
+# Nodes whose end is known in advance, because a reservation or a claim ends.
 #
-# Jobs begin there until some minutes before it, and leave it in time to save their work.
+# Jobs may begin there until some minutes before the end, and leave in time to save their work.
 
 
 USEFUL_SECONDS: Final = 1200.0
-"""Seconds that a node must have left for a job to begin there: a start and the move that follows take some minutes of
-them. A node that had less than twice that when it was ready takes jobs for half of it."""
+"""Seconds that a node must have left for a job to begin there. A start and the later move take some minutes of them. If
+a node had less than twice that when it became ready, it takes jobs for half of its life."""
 _STOP_SECONDS: Final = 60.0
-"""Seconds until a job is told to stop once it must: the loop, slow calls of the API server, and clocks that differ."""
+"""Seconds from the instant when a job must stop until it is told to: they cover the loop, slow calls and clocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownEnd:
-    """The end of a node on which no job begins any more. ``left``: seconds until then.
+    """The end of a node on which no job may begin any more.
 
-    ``closed``: seconds before it in which no job begins there.
+    ``left``: seconds until the end. ``closed``: seconds before the end in which no job begins there.
     """
 
     at: Instant
@@ -360,18 +385,20 @@ class KnownEnd:
     closed: float
 
     def stay_seconds(self, grace_seconds: float) -> float:
-        """Seconds until a job must leave, to the microsecond. ``grace_seconds``: for saving its work once told to stop.
+        """Seconds until a job must leave the node, to the microsecond.
 
-        It stays for half of ``closed`` at least, or one that began just in time would leave at once.
+        ``grace_seconds``: seconds to save its work once it is told to stop. The job stays for at least half of
+        ``closed``, or a job that began just in time would leave at once.
         """
         return round(self.left - min(grace_seconds + _STOP_SECONDS, self.closed / 2.0), 6)
 
 
 @dataclass(frozen=True, slots=True)
 class KnownEnds:
-    """The known ends of all nodes. ``near``: of nodes on which no job begins any more.
+    """The known ends of nodes.
 
-    ``next_seconds``: seconds until there is one more such node; infinite where none is known.
+    ``near``: the ends of nodes on which no job begins any more.
+    ``next_seconds``: seconds until one more node is among them; infinite if none is known.
     """
 
     near: Mapping[RentalId, KnownEnd]
@@ -379,9 +406,10 @@ class KnownEnds:
 
 
 def known_ends(rentals: RentalIndex, surveys: Mapping[PoolId, Survey], now: Instant) -> KnownEnds:
-    """The ends of the rentals that stay.
+    """The known ends of rentals that stay.
 
-    What ended before it was ready is not believed: otherwise each new node would be given back, and another one rented.
+    An end before the node was ready is not believed: otherwise each new node would be given back and another one
+    rented.
     """
     near: dict[RentalId, KnownEnd] = {}
     following = inf
@@ -404,20 +432,22 @@ def known_ends(rentals: RentalIndex, surveys: Mapping[PoolId, Survey], now: Inst
 
 # The cost of many rentals up to now, summed quickly.
 #
-# Nearly all have cost one price since their launch: of those only three numbers are kept. The rule is
-# ``domain.billing``'s; this only goes through the rentals faster, to the same micro-dollar.
+# Nearly all of them have had one price since their launch: for these only three numbers are kept. The rule is that of
+# ``domain.billing``; this code applies it faster, to the same micro-dollar.
 
 
 _SECOND = 1_000_000
-"""Microseconds."""
+"""Microseconds of a second."""
 
 
 class RentalMeter:
-    """The cost of some rentals up to any instant, since ``start`` and in all.
+    """The cost of some rentals up to any instant: since ``start``, and in all.
 
-    ``_even``: launch, micro-dollars an hour and billing minimum in seconds of each that runs at one price. ``_before``:
-    micro-dollars that each of these cost before ``start``, None where none did. ``_others``: those with several prices.
-    ``_ended``: sums of those that have ended. ``_latest``: the last begin or end of any.
+    ``_even``: for each running rental at one price, its launch, micro-dollars an hour and billing minimum in seconds.
+    ``_before``: micro-dollars that each of these cost before ``start``; None if none cost anything then.
+    ``_others``: running rentals that had several prices.
+    ``_ended``: the sums of rentals that have ended.
+    ``_latest``: the last launch or end of any rental.
     """
 
     def __init__(self, rentals: Sequence[Rental], start: Instant) -> None:
@@ -438,7 +468,7 @@ class RentalMeter:
         self._before = before if any(before) else None
 
     def paid(self, now: Instant) -> tuple[Money, Money]:
-        """The cost up to ``now``: since ``start``, and in all."""
+        """The cost up to ``now``, since ``start`` and in all."""
         if now < self._latest:
             return self._sum(self._rentals, now)
         costs = [
@@ -460,7 +490,7 @@ def _price(rental: Rental) -> int:
 
 
 def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: Remember) -> tuple[Money, Money]:
-    """``domain.billing.spent``, and all that the budget's rentals have ever cost, whatever the period.
+    """Dollars of the period (``domain.billing.spent``), and all that the budget's rentals have ever cost.
 
     ``pools``: the budget's rentals by pool.
     """
@@ -478,7 +508,7 @@ def _folded_of(pool: PoolRentals, folded: frozenset[str]) -> frozenset[str]:
 
 
 class StartUps:
-    """What the live nodes of a pool have cost before they took pods: ``ready``, in micro-dollars, of those that do."""
+    """What the live nodes of a pool cost before they took pods. ``_ready``: the sum of those that take pods now."""
 
     def __init__(self, pool: PoolRentals) -> None:
         begun = [(rental, launched) for rental in pool.live if (launched := rental.launched) is not None]
@@ -487,11 +517,11 @@ class StartUps:
         self._booting = [(launched, _price(rental)) for rental, launched in begun if rental.ready is None]
 
     def paid(self, now: Instant) -> Money:
-        """Dollars up to now."""
+        """Dollars of start-ups up to ``now``."""
         booting = sum([max(now - launched, 0) * price for launched, price in self._booting])
         return Money((self._ready + booting) // (3600 * _SECOND))
 
 
 def rental_meter(pool: PoolRentals, folded: frozenset[str], start: Instant) -> RentalMeter:
-    """The meter of the rentals whose uid is not in ``folded``; the others are in the balance already."""
+    """The meter of rentals whose uid is not in ``folded``; what the others cost is already in the balance."""
     return RentalMeter([rental for rental in pool.rentals if rental.uid not in folded], start)

@@ -1,4 +1,4 @@
-"""The offers of pools, as far as menus depend on them."""
+"""The offers of pools: the facts about them on which menus depend."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ from charterer.incremental import Remember
 
 # The effective speed of an option whose nodes the cloud takes back (docs/theory/policy.md).
 #
-# A job on n nodes is interrupted Λ = h·(q + (1 − q)·n) times an hour, where h is the mean rate of a node over the
-# job's own length and q the fraction of deaths that take all nodes of a pool. It writes a checkpoint of δ seconds
-# every τ = √(2δ/Λ) (Young 1974), loses what it did since the last one, restarts in r and boots a node in T. The
-# effective speed is the fraction φ of the time in which it gains work that is not lost. Its nodes are paid for
-# throughout, so that one factor is enough for time and money. An event simulation agrees to 1 % where φ is above
-# one half.
+# A job on n nodes is interrupted Λ = h·(q + (1 − q)·n) times an hour. h is the mean rate of a node over the job's own
+# length, and q the fraction of deaths that take all nodes of a pool. The job writes a checkpoint of δ seconds every
+# τ = √(2δ/Λ) (Young 1974), loses the work since the last one, restarts in r and boots a node in T. The effective speed
+# is the fraction φ of the time in which it does work that is not lost. Its nodes are paid for throughout, so one factor
+# is enough for time and money. An event simulation agrees to 1 % if φ is above one half.
 
 
 DEFAULT_CHECKPOINT_SECONDS: Final = 30.0
 """Seconds to write a checkpoint, for classes that have not reported any: some gigabytes to a network file system."""
 LONGEST_INTERVAL_SECONDS: Final = 7200.0
-"""Seconds between two checkpoints at most: what is lost to a fault of the job itself is bounded, too."""
+"""Most seconds between two checkpoints, so that what a fault of the job itself loses is bounded too."""
 LEAST_INTERVAL: Final = 10.0
-"""Multiple of a checkpoint's seconds below which an interval never falls: a tenth of the time is enough for them."""
+"""Least interval between two checkpoints, in seconds of a checkpoint: they take a tenth of the time at most."""
 NOTICE_SECONDS: Final = 20.0
-"""Seconds in which a checkpoint can be written after a notice: the shortest of clouds is 30, and a trainer hears of it
-within 10."""
+"""Longest checkpoint, in seconds, that can still be written after a notice. The shortest notice of a cloud is 30
+seconds, and a trainer hears of it within 10."""
 _LEAST_SURPRISING: Final = 0.05
 _LEAST_WRITE_SECONDS: Final = 0.5
-"""A checkpoint that takes no time at all is written every few minutes nevertheless."""
+"""Least seconds that a checkpoint counts for, so that one that takes no time is written only every few minutes."""
 LEAST_KEPT: Final = 1e-3
 """Fraction of its speed that every option keeps, so that figures stay finite; nobody chooses one at so little."""
 _GRID: Final = log(1.05)
-"""Rates are read on a grid of 5 %: they fall with every second without a death, and menus are made anew for a new one.
-A rate that is wrong by this much costs less than 0.1 %."""
+"""Grid of 5 % to which rates are rounded: they fall with every second without a death, and each new rate means new
+menus. A rate that is wrong by this much costs less than 0.1 %."""
 _JOINT_GRID: Final = 20.0
 _SECONDS: Final = 3600.0
 
 
 class NodeHazard(NamedTuple):
-    """A pool's hazard as far as options depend on it: ``Hazard``'s ``rates``, ``joint`` and ``measured``, rounded."""
+    """The facts of a pool's hazard on which options depend: ``rates``, ``joint`` and ``measured``, rounded."""
 
     rates: tuple[float, ...]
     joint: float
@@ -59,7 +58,7 @@ class NodeHazard(NamedTuple):
 
 
 def node_hazard(hazard: Hazard | None) -> NodeHazard | None:
-    """The rounded hazard; None where no node is expected to be taken back."""
+    """The rounded hazard; None if no node is expected to be taken back."""
     if hazard is None or hazard.never:
         return None
     rates = tuple([exp(round(log(rate) / _GRID) * _GRID) if rate > 0.0 else 0.0 for rate in hazard.rates])
@@ -67,16 +66,21 @@ def node_hazard(hazard: Hazard | None) -> NodeHazard | None:
 
 
 def checkpoint_interval(write_seconds: float, per_hour: float) -> float:
-    """Seconds of training between two checkpoints that lose the least, with ``per_hour`` interruptions."""
+    """Seconds of training between two checkpoints for which the least time is lost.
+
+    ``per_hour``: interruptions an hour.
+    """
     best = sqrt(2.0 * write_seconds * _SECONDS / per_hour) if per_hour > 0.0 else LONGEST_INTERVAL_SECONDS
     return min(max(best, LEAST_INTERVAL * write_seconds), max(LONGEST_INTERVAL_SECONDS, LEAST_INTERVAL * write_seconds))
 
 
 def advised_checkpoint_interval(hazard: Hazard, ages: Sequence[float], write_seconds: float | None) -> float:
-    """Seconds of training after which a run should save again, told to its trainer. ``ages``: of its nodes, in hours.
+    """Seconds of training after which a run should save again, as its trainer is told.
 
-    Where a checkpoint fits into the shortest notice that clouds give, only deaths without one lose work. A twentieth
-    counts as such at least. ``write_seconds``: None where the trainer has not said.
+    ``ages``: ages of its nodes in hours. ``write_seconds``: seconds of a checkpoint; None if the trainer has not said.
+
+    If a checkpoint fits into the shortest notice that clouds give, only deaths without notice lose work. At least a
+    twentieth of the deaths counts as such.
     """
     seconds = max(DEFAULT_CHECKPOINT_SECONDS if write_seconds is None else write_seconds, _LEAST_WRITE_SECONDS)
     surprising = max(1.0 - hazard.announced, _LEAST_SURPRISING) if seconds <= NOTICE_SECONDS else 1.0
@@ -84,7 +88,7 @@ def advised_checkpoint_interval(hazard: Hazard, ages: Sequence[float], write_sec
 
 
 class RunTimes(NamedTuple):
-    """Seconds: to write a checkpoint, to restart, to boot a node."""
+    """Seconds to write a checkpoint, to restart, and to boot a node."""
 
     checkpoint: float
     restart: float
@@ -94,9 +98,9 @@ class RunTimes(NamedTuple):
 def interruptions(
     hazard: NodeHazard, nodes: int, seconds: float | None, times: RunTimes, narrower: float | None
 ) -> Interruptions:
-    """The effect of interruptions on a job of ``seconds`` on that many nodes; None: of unknown length.
+    """The effect of interruptions on a job. ``seconds``: its length; None if unknown. ``nodes``: its number of nodes.
 
-    ``narrower``: the speed with one node less, as a fraction of the speed with all; None where it cannot run so.
+    ``narrower``: its speed with one node less, as a fraction of that with all; None if it cannot run so.
     """
     rate = mean_rate(hazard.rates, LONGEST_HOURS if seconds is None else seconds / _SECONDS)
     per_hour = events_per_hour(rate, hazard.joint, nodes)
@@ -113,7 +117,7 @@ def interruptions(
 
 
 def waiting_speed(per_hour: float, times: RunTimes) -> float:
-    """φ of a job that waits for a new node: (3) of the theory page."""
+    """φ of a job that waits for a new node: equation (3) of docs/theory/policy.md."""
     rate = per_hour / _SECONDS
     if rate <= 0.0:
         return 1.0
@@ -124,9 +128,10 @@ def waiting_speed(per_hour: float, times: RunTimes) -> float:
 
 
 def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
-    """φ of a job that goes on with one node less until the new one is there: (4) of the theory page.
+    """φ of a job that goes on with one node less until the new one is there: equation (4) of docs/theory/policy.md.
 
-    ``narrower``: as in ``interruptions``; above 1 it counts as 1, or a curve that falls would gain by each death.
+    ``narrower``: as in ``interruptions``. Above 1 it counts as 1, or a job with a falling curve would gain by each
+    death.
     """
     rate = per_hour / _SECONDS
     if rate <= 0.0:
@@ -143,21 +148,21 @@ def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
 def goes_on(narrower: float, wait: float, restart: float, write_seconds: float) -> bool:
     """Whether a job that lost nodes gains by running on the others until new ones are ready: σ·(T − r) > δ.
 
-    ``narrower``: its speed there, as a fraction of the speed with all; ``wait``: seconds until all are ready.
+    ``narrower``: its speed there, as a fraction of that with all nodes. ``wait``: seconds until all are ready.
     """
     return narrower * (wait - restart) > write_seconds
 
 
 def _interval(rate: float, times: RunTimes) -> float:
-    """The interval that counts in a speed. It has no upper end, so that a rate of nothing costs nothing."""
+    """The interval that counts in a speed. It has no upper bound, so that a rate near 0 costs nothing."""
     return max(sqrt(2.0 * times.checkpoint / rate), LEAST_INTERVAL * times.checkpoint, 1.0)
 
 
-# The pools that a budget's ``spec.poolSelector`` leaves out.
+# The pools that a budget's ``spec.poolSelector`` excludes.
 
 
 def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | None:
-    """That the budget's money can rent in no pool, with the pools and labels that there are; None if it selects one."""
+    """The fact that the budget may rent in no pool, with the pools and labels that there are; None if it may in one."""
     if budget.pool_selector == EVERYTHING or len(_others(budget, pools)) < len(pools):
         return None
     there = [(pool.id, tuple([f"{key}={value}" for key, value in pool.labels.items()])) for pool in pools.values()]
@@ -165,7 +170,7 @@ def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | No
 
 
 def left_out(budget: Budget, pools: Mapping[PoolId, Pool]) -> SelectorFact | None:
-    """Which pools the budget's money may not rent in; None if it may rent in all."""
+    """The fact which pools the budget may not rent in; None if it may rent in all."""
     others = _others(budget, pools)
     if not 0 < len(others) < len(pools):
         return no_pool(budget, pools)
@@ -183,11 +188,17 @@ NOWHERE: frozenset[tuple[PoolId, int, str]] = frozenset()
 
 
 class MenuKey(NamedTuple):
-    """All that decides a job's menu. ``class_id``: None where no curve is known; ``fewest_pods``: from and to
-    how many pods it is resized in place, 0: never; ``failed``: pools, numbers of GPUs and variants with which runs
-    of it failed. ``slices``: MIG profiles of the slices that it takes instead of a GPU; ``shared_mib``: GPU memory that
-    it needs where it shares a GPU, 0: it shares none. ``variants``: beside the template; ``tries``: whether it may try
-    those without a curve. ``each``: the GPUs of every pod, 0 where they follow from the node.
+    """All that decides a job's menu. Jobs with equal keys have the same options.
+
+    ``class_id``: the job's class; None if no curve is known.
+    ``least``, ``preferred``, ``most``: numbers of GPUs.
+    ``fewest_pods``: the least number of pods between which it is resized in place; 0 if it never is.
+    ``failed``: pools, numbers of GPUs and variants with which its runs failed.
+    ``slices``: MIG profiles of the slices that it takes instead of a GPU.
+    ``shared_mib``: GPU memory that it needs on a shared GPU; 0 if it shares none.
+    ``variants``: its variants beside the template.
+    ``tries``: whether it may try variants without a curve.
+    ``each``: GPUs of every pod; 0 if they follow from the node.
     ``limits``: pools whose nodes take fewer of its pods than they have GPUs for, or none.
     """
 
@@ -208,11 +219,11 @@ class MenuKey(NamedTuple):
 
     @property
     def widths(self) -> Widths:
-        """Numbers of GPUs."""
+        """The numbers of GPUs that the job may have."""
         return Widths(self.least, self.preferred, self.most, self.slices, self.shared_mib, each=self.each)
 
     def of(self, variant: Variant) -> MenuKey:
-        """The key with the class of a variant and what it runs on."""
+        """The key with the class, widths and slices of a variant."""
         return self._replace(
             class_id=variant.class_id,
             least=variant.least,
@@ -227,11 +238,15 @@ NodeKind = tuple[str, CapacityType, str]
 
 
 class PoolOffer(NamedTuple):
-    """A pool's offer. ``price``: of a node, as it is decided by; None where it has no quote. ``gpus_per_node``: 0 where
-    it has no offering; ``resource``: how its nodes name their GPUs or slices. ``start_seconds``: from asking for a node
-    to its readiness. ``hazard``: at which rate nodes are taken back, None where none is. ``paid``: what a node is paid
-    with where that is not ``price``, because it is paid for whether it is used or not. ``gave_nodes``: whether it ever
-    gave one.
+    """A pool's offer.
+
+    ``gpus_per_node``: 0 if the pool has no offering.
+    ``price``: price of a node by which it is decided; None if it has no quote.
+    ``start_seconds``: seconds from asking for a node until it is ready.
+    ``resource``: resource name of its nodes' GPUs or slices.
+    ``hazard``: the rate at which nodes are taken back; None if none are.
+    ``paid``: what a node is paid with if it is paid for whether it is used or not; None if that is ``price``.
+    ``gave_nodes``: whether the pool ever gave a node.
     """
 
     pool: PoolId
@@ -282,7 +297,7 @@ class Market:
     of_one_size: frozenset[NodeKind]
 
     def without(self, pools: Collection[PoolId]) -> Market:
-        """The market if these pools were closed."""
+        """The market as if these pools were closed."""
         offers = self.offers.values()
         return market(offer._replace(closed=offer.closed or offer.pool in pools) for offer in offers)
 
@@ -311,5 +326,5 @@ def market(offers: Iterable[PoolOffer]) -> Market:
 
 
 def market_of(pools: Mapping[PoolId, Pool], remember: Remember) -> Market:
-    """The market of these pools: the same one as long as they offer the same."""
+    """The market of these pools. It is the same object while they offer the same."""
     return remember(market, tuple([pool_offer(pools[name]) for name in sorted(pools)]))

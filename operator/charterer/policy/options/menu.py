@@ -35,27 +35,25 @@ from charterer.policy.options.speeds import (
 from charterer.policy.solve.hull import Hull, hull, path_hull
 from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable, key_of
 
-# What an hour of a job may cost where its budget does not say: a multiple of what an hour of it costs as asked for.
+# What an hour of a job may cost if its budget does not say: a multiple of what an hour of it costs as asked for.
 #
-# γ = 5 · k · max_p c'_p, c'_p = min(c_p, 4 · c_q) k: the GPUs that its owner prefers, c_p: a GPU's price in pool p,
-# q: the cheapest pool whose GPUs are at least as fast as those of p
+#   γ = 5 · k · max_p c'_p,    c'_p = min(c_p, 4 · c_q)
 #
-# What a job's time is worth does not depend on what the cheapest node costs: a cheap pool that is added, or becomes
-# cheaper, leaves γ where it is, so that jobs do not become slower in the other pools while money is left. A pool
-# that is dearer than one as fast counts for four times that price at most, as on-demand nodes beside spot nodes do:
-# a pool of an absurd price does not make every job's time absurdly dear. Pools that never gave a node are not among
-# the options here (``menu``): the price of what nobody can have says nothing of what time is worth.
+# k is the number of GPUs that its owner prefers, c_p a GPU's price in pool p, and q the cheapest pool whose GPUs are at
+# least as fast as those of p.
 #
 # Nodes that are paid for whether they are used or not count with what they are paid with: the time of a job is
 # worth as much beside them. Those that cost nothing say nothing of it, and count only where there are no others: then
 # as if a GPU cost a dollar an hour. Any price would do, because no money is spent by it.
 #
-# For the same reason the load that an amount of money was made for is measured with these prices
-# (``usual_dollars``).
+# Nodes that are paid for whether they are used or not count at the price that is paid: a job's time is worth as much
+# beside them.
+#
+# For the same reason the load for which an amount of money was made is measured with these prices (``usual_dollars``).
 
 
 FACTOR = 5.0
-"""Dollars paid at most to end a job an hour earlier, as a multiple of an hour of it as asked for."""
+"""The most dollars paid to end a job an hour earlier, as a multiple of what an hour of it costs as asked for."""
 _DEARER = 4.0
 """Multiple of the price of GPUs as fast up to which a pool's price counts: spot nodes cost a quarter or more."""
 _NOTIONAL = 1.0 / 3600.0
@@ -111,13 +109,17 @@ _NONE: QuarantinedWidths = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Menu:
-    """The options of a job: ``stages[p]`` are those with their speeds in phase p, which ends at ``until[p]``.
+    """The options of a job.
 
-    ``narrower``: only when the budget's limits force it (no curve is known). ``known``: whether speeds are measured; if
-    not, every option has the speed of its fraction of ``preferred``, times what is assumed of its GPU type.
-    ``rigid``: whether the job has one width only.
-    ``table``: the same options as numbers. ``ceiling``: dollars that a second of a job of weight 1 may cost where its
-    budget does not say. ``usual``: dollars that a second's work of the reference option usually costs at the least.
+    ``stages[p]``: the options with their speeds in phase p.
+    ``until[p]``: the fraction of the work at which phase p ends.
+    ``narrower``: options that are used only if the budget's limits force it, because no curve is known.
+    ``known``: whether speeds are measured. If not, the speed of an option is its fraction of the preferred width, times
+    the assumed speed of its GPU type.
+    ``rigid``: whether the job has only one width.
+    ``table``: the same options as numbers.
+    ``ceiling``: the most dollars that a second of a job of weight 1 may cost if its budget does not say.
+    ``usual``: the least dollars that a second's work of the reference option usually costs.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -131,15 +133,15 @@ class Menu:
 
     @property
     def options(self) -> tuple[Option, ...]:
-        """The options as a job meets them first."""
+        """The options with their speeds in the first phase."""
         return self.stages[0]
 
     def phase(self, done: float) -> int:
-        """Which phase a job is in, of whose work the part ``done`` is done."""
+        """The number of the phase in which a job is once the fraction ``done`` of its work is done."""
         return min(bisect_right(self.until, done), len(self.until) - 1)
 
     def speed(self, option: Option, done: float) -> float:
-        """How fast the option is once the part ``done`` is; where it is not on the menu, as fast as it was."""
+        """The option's speed once the fraction ``done`` is done; if it is not on the menu, the speed that it had."""
         at = self.table.index.get(key_of(option))
         return option.speed if at is None else self.stages[self.phase(done)][at].speed
 
@@ -159,14 +161,18 @@ def build_menu(
     others: tuple[ClassKnowledge, ...] = (),
     parts: Parts = (),
 ) -> Menu:
-    """The options of the jobs with one key. ``others``: what is known of the classes of their variants; ``parts``: what
-    the own class keeps on shared GPUs where partners are chosen.
+    """The menu of jobs with one key.
 
-    Where no class has a curve for any of the GPU types, the menu is the preferred width alone (or the widest below it
-    that is offered): never wider before something is known of it, and never wider than ``TRIAL_STEP`` times that before
-    the class has reported. GPU types and variants without a curve are not mixed with those that have one, but for those
-    that are tried. ``explore``: widths to try are as fast as may be hoped. ``quarantined`` widths of the class, and
-    those on which the jobs failed themselves, are left out unless nothing else is left.
+    ``explore``: whether widths to try count as being as fast as may be hoped.
+    ``quarantined``: widths of the class that are not to be chosen now.
+    ``others``: what is known of the classes of the variants.
+    ``parts``: what the class keeps on shared GPUs if partners are chosen.
+
+    If no class has a curve for any of the GPU types, the menu is the preferred width alone, or the widest offered width
+    below it: no wider one is chosen before something is known, and none above ``TRIAL_STEP`` times the preferred width
+    before the class has reported. GPU types and variants without a curve are not mixed with those that have one, except
+    for those that are tried. Quarantined widths, and widths on which the jobs themselves failed, are left out unless no
+    other is left.
     """
     measure = measuring_profile([profile, *[other.profile for other in others]])
     curves = curves_of(profile, explore, parts)
@@ -214,12 +220,12 @@ def build_menu(
 
 
 def _of_givers(options: Sequence[Option], market: Market) -> Sequence[Option]:
-    """The options in pools that ever gave a node; all of them where none did, because then nothing is known."""
+    """The options in pools that ever gave a node; all options if no pool did, because then nothing is known."""
     return [option for option in options if market.offers[option.pool].gave_nodes] or options
 
 
 def _variant_curves(name: str, known: ClassKnowledge, measure: Profile, template: Profile | None) -> Curves:
-    """The curves of a variant in the phases of the class that measures; none where its unit is another one."""
+    """The curves of a variant in the phases of ``measure``; no curves if its unit is another one."""
     profile = known.profile
     if profile is None or units_differ(profile, measure):
         return Curves(None, {}, variant=name)
@@ -236,7 +242,7 @@ def _to_try(
     stages: Sequence[tuple[Option, ...]],
     market: Market,
 ) -> list[tuple[Option, ...]]:
-    """Variants without a curve, as fast in each phase as the fastest option of ``stages``: in each pool one width."""
+    """For each variant without a curve, one width in each pool, as fast in each phase as the fastest of ``stages``."""
     hope = [max(option.speed for option in stage) for stage in zip(*stages, strict=True)]
     found: list[tuple[Option, ...]] = []
     for variant, other in zip(key.variants, others, strict=True):
@@ -254,7 +260,7 @@ def _to_try(
 
 
 def _failed(key: MenuKey, variant: str, profile: Profile | None, market: Market) -> QuarantinedWidths:
-    """Widths on which the jobs failed before the class of the variant was measured there."""
+    """The GPU types and widths on which the jobs failed before the variant's class was measured there."""
     offers = [(market.offers.get(pool), gpus) for pool, gpus, name in key.failed if name == variant]
     widths = frozenset(("" if offer is None else offer.gpu_type, gpus) for offer, gpus in offers)
     if variant and not has_curve(profile):
@@ -263,8 +269,10 @@ def _failed(key: MenuKey, variant: str, profile: Profile | None, market: Market)
 
 
 class Menus:
-    """The menus of jobs that may use ``pools``. ``exploring``: classes for whose trials their budget pays;
-    ``quarantined``: by class, the widths that are not to be chosen now.
+    """The menus of jobs that may use ``pools``.
+
+    ``exploring``: classes for whose trials their budget pays.
+    ``quarantined``: for each class, the widths that are not to be chosen now.
     """
 
     def __init__(
@@ -285,14 +293,14 @@ class Menus:
         self._made: dict[MenuKey, Menu] = {}
 
     def without(self, pools: Collection[PoolId]) -> Menus:
-        """The menus if these pools were closed."""
+        """The menus as if these pools were closed."""
         other = copy(self)
         other._made = {}
         other._market = self._remember(Market.without, self._market, frozenset(pools))
         return other
 
     def without_variants(self) -> Menus:
-        """The menus if jobs trained as their templates say only."""
+        """The menus without variants: jobs train only as their templates say."""
         other = copy(self)
         other._variants, other._made = False, {}
         return other
@@ -314,7 +322,7 @@ class Menus:
         )
 
     def assumed_speeds(self, key: MenuKey) -> Mapping[str, RelativeSpeed]:
-        """The speeds of GPU types that the menu rests on if nothing is measured; empty if its speeds are known."""
+        """The assumed speeds of GPU types on which the menu rests; empty if its speeds are measured."""
         return {} if self.menu(key).known else assumed_speeds(self._market.open_to(key))
 
     def _known(self, class_id: ClassId) -> ClassKnowledge:
@@ -323,9 +331,9 @@ class Menus:
         return ClassKnowledge(self._profiles.get(class_id), class_id in self._exploring, quarantined, parts)
 
     def hull(self, key: MenuKey, work: float, weight: float, ceiling: Rate | None) -> Hull:
-        """The hull of that menu for jobs of ``work`` seconds of the reference option, up to a ceiling.
+        """The hull of the key's menu for jobs of ``work`` seconds of the reference option, up to a ceiling.
 
-        ``ceiling``: dollars that a second of a job of weight 1 may cost; None for the default.
+        ``ceiling``: the most dollars that a second of a job of weight 1 may cost; None for the menu's default.
         """
         menu = self.menu(key)
         whole = self._remember(Menu.hull, menu, work)

@@ -1,12 +1,12 @@
 """The value of each option to a job at an exchange rate: from now to its end, and as a move of a running job.
 
-With J(o) from ``phase_dp``: dollars of money and of time to the end on option o,
+J(o) of ``phase_dp`` is the dollars to the job's end on option o, its time included. With it,
 
     a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
     a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart or standstill in place; b: dollars for
                                                                    nodes that must boot and pods that join
 
-These are the numbers that ``phase_dp`` charges for a later change, so that no job puts off what it was promised.
+``phase_dp`` charges the same numbers for a later change, so a job does not postpone a change that pays now.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from charterer.policy.solve.hull import Path
 from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, UnitCosts, key_of
 
 _MANY = 64
-"""Sizes of jobs of which the phases are kept worked out."""
+"""Number of job sizes whose solutions are kept."""
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int) -> bool:
-    """Whether only the number of equal pods changes, so that a resizable run need not be restarted.
+    """Whether only the number of equal pods changes, so that a resizable run need not restart.
 
-    ``fewest``: pods that the run must have before and after (0: it can never be resized so).
+    ``fewest``: the least number of pods that the run must have before and after; 0 if it can never be resized so.
     """
     same_pods = here.gpus * to_pods == to.gpus * here_pods
     enough = 0 < fewest <= min(here_pods, to_pods)
@@ -38,7 +38,10 @@ def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int
 
 @dataclass(frozen=True, slots=True)
 class JobPosition:
-    """Where a job is: ``total`` work of which the part ``done`` is done."""
+    """How far a job is.
+
+    ``total``: its work, in seconds of the reference option. ``done``: the fraction that is done.
+    """
 
     total: float
     done: float = 0.0
@@ -51,9 +54,10 @@ class JobPosition:
 
 @dataclass(frozen=True, slots=True)
 class Projection:
-    """A job on an option: ``seconds`` and ``dollars`` from now to its end, entering included where that is to come.
+    """A job on an option, from now to its end.
 
-    ``total_cost``: both in dollars, the seconds as the budget values them; the best projection has the least.
+    ``seconds``, ``dollars``: what it still takes and costs, entering the option included if that is still to come.
+    ``total_cost``: dollars plus what the seconds are worth to the budget. The best projection has the least.
     """
 
     option: Option
@@ -63,13 +67,15 @@ class Projection:
 
     @classmethod
     def on(cls, option: Option, seconds: float, worth: float) -> Projection:
-        """To stay on one option for so long, at ``worth`` dollars a second beside its price."""
+        """The projection of staying on one option for ``seconds``. ``worth``: dollars that a second is worth."""
         dollars = option.price.dollars_per_second * seconds
         return cls(option, seconds, dollars, worth * seconds + dollars)
 
     def on_nodes_left(self, seconds: float, start_up: float, worth: float) -> Projection:
-        """The same for who waits so many seconds for nodes that others leave: they need no start-up, and the wait costs
-        time only. ``start_up``: seconds that a node of the option takes; ``worth``: dollars of a second of the job.
+        """The projection of a job that waits ``seconds`` for nodes that others leave.
+
+        These nodes need no start-up, and the wait costs time only. ``start_up``: seconds of a start-up of the option's
+        nodes. ``worth``: dollars that a second of the job is worth.
         """
         later, dollars = seconds - start_up, -start_up * self.option.price.dollars_per_second
         total = self.total_cost + worth * later + dollars
@@ -77,14 +83,19 @@ class Projection:
 
     @property
     def paid_dollars(self) -> float:
-        """The dollars at the price that is paid, as the job's cost is counted; as if it stayed on the option."""
+        """Dollars at the price that is really paid, as the job's cost is counted, if it stays on the option."""
         more = self.option.paid_price.dollars_per_second - self.option.price.dollars_per_second
         return self.dollars + more * self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Move:
-    """``saved_seconds`` of the job's life for ``cost`` (negative: money saved); ``gain`` in dollars, net."""
+    """A move of a running job.
+
+    ``saved_seconds``: seconds by which the job ends sooner.
+    ``cost``: dollars that it costs more; negative if it saves money.
+    ``gain``: dollars of the seconds saved, minus the cost.
+    """
 
     to: Option
     saved_seconds: float
@@ -93,7 +104,7 @@ class Move:
 
 
 class OptionValues:
-    """A menu as jobs see it for which a second is worth ``worth`` = w·θ dollars."""
+    """The values of a menu's options for jobs of which a second is worth ``worth`` = w·θ dollars."""
 
     def __init__(self, menu: Menu, worth: float) -> None:
         self.menu = menu
@@ -109,11 +120,11 @@ class OptionValues:
         self._drawn: tuple[Path, tuple[Stage, ...]] | None = None
 
     def on_menu(self, option: Option) -> bool:
-        """Whether a job may still choose that option."""
+        """Whether the option is on the menu."""
         return key_of(option) in self._at
 
     def speed(self, option: Option, position: JobPosition) -> float:
-        """How fast the option is in the phase of the position; where it is not on the menu, as fast as it was."""
+        """The option's speed in the phase of the position; if it is not on the menu, the speed that it had."""
         return self.menu.speed(option, position.done)
 
     def is_trial(self, option: Option) -> bool:
@@ -122,14 +133,17 @@ class OptionValues:
         return at is not None and self.menu.options[at].trial
 
     def change_seconds(self, here: Option, to: Option) -> float:
-        """Seconds without training when a job goes from ``here`` to ``to``; a restart if it only changes nodes."""
+        """Seconds without training when a job goes from ``here`` to ``to``; a restart if only its nodes change."""
         at = self._at.get(key_of(to))
         if at is None or key_of(here) == key_of(to):
             return self._table.restart
         return self._table.change_seconds(self._table.resizable_pool(here), at)
 
     def entering(self, position: JobPosition) -> list[Projection]:
-        """Every option for a new run, best first; ties go to the cheaper, then to the faster, by pool and width."""
+        """The projections of all options for a new run, best first.
+
+        Of equals the cheaper comes first, then the faster.
+        """
         if position.done:
             return self._entering(position)
         if position not in self._fresh:
@@ -144,7 +158,7 @@ class OptionValues:
         return self._newcomer[1:]
 
     def stages(self, path: Path) -> tuple[Stage, ...]:
-        """A path's options, each with the fraction of the work where it ends; equal neighbours are one stage."""
+        """A path's options, each with the fraction of the work at which it ends. Equal neighbours are merged."""
         if self._drawn is None or self._drawn[0] is not path:
             stages: list[Stage] = []
             for until, option in zip(self.menu.until, path, strict=True):
@@ -174,7 +188,7 @@ class OptionValues:
         return Projection(options[at], time, money, to_go.cost[at])
 
     def next_change(self, here: Option, position: JobPosition) -> float | None:
-        """Seconds until a phase begins for which the best path leaves ``here``; None if none does."""
+        """Seconds until a phase begins for which the best path leaves ``here``; None if it never leaves it."""
         at = self._at.get(key_of(here))
         if at is None or len(self.menu.stages) == 1:
             return None
@@ -188,7 +202,7 @@ class OptionValues:
         return tuple(stage[at] for stage, at in zip(stages, to_go.path(self._at[key_of(option)]), strict=True))
 
     def paying(self, here: Option, position: JobPosition) -> list[Move]:
-        """The moves with a gain when their nodes are ready, the best first; ties by pool and width."""
+        """The moves that gain if their nodes are ready, the best first; of equals by pool and width."""
         at, (to_go, options) = self._at.get(key_of(here)), self._to_go(position)
         gaining = self._gaining(here, position)
         moves = [self._move(here, at, to, options[to], to_go, position, rented=False) for to, _ in gaining]
@@ -197,15 +211,16 @@ class OptionValues:
         )
 
     def stays_to_the_end(self, here: Option, position: JobPosition) -> bool:
-        """Whether no change can pay, now or later, for a job on ``here``; False where that is not known.
+        """Whether no change can pay, now or later, for a job on ``here``; False if that is not known.
 
-        The best option of each phase would save less than one change: so it is for most jobs, most of the time.
+        That is so if the best option of each phase would save less than one change costs, as for most jobs at most
+        times.
         """
         at = self._at.get(key_of(here))
         return at is not None and self._cannot_pay(at, position)
 
     def gains(self, here: Option, position: JobPosition) -> list[tuple[Option, float, float]]:
-        """The moves with a gain: where to, dollars where its nodes are ready, and how many less if they must boot."""
+        """The moves that gain: option, dollars gained if its nodes are ready, and dollars less if they must boot."""
         at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
         return [(options[to], gain, self._boot(here, at, to)) for to, gain in self._gaining(here, position)]
 
@@ -225,7 +240,7 @@ class OptionValues:
         ]
 
     def move(self, here: Option, to: Option, position: JobPosition, *, rented: bool) -> Move:
-        """The worth of one move; ``rented`` says that its nodes are still to be rented."""
+        """The value of one move. ``rented``: whether its nodes must still be rented."""
         to_go, options = self._to_go(position)
         at = self._at[key_of(to)]
         return self._move(here, self._at.get(key_of(here)), at, options[at], to_go, position, rented=rented)
@@ -264,13 +279,13 @@ class OptionValues:
         return time + change, money + table.prices[to] * change + boot + joining
 
     def _boot(self, here: Option, at: int | None, to: int) -> float:
-        """Dollars for nodes that boot before a move."""
+        """Dollars for nodes that boot before a move from ``here`` to option ``to``."""
         if at is None:
             return self._table.prices[to] * self._table.start_seconds[to]
         return self._table.start_up_cost(at, to, here.pool == self.menu.options[to].pool)
 
     def _price(self, here: Option, at: int | None) -> float:
-        """Dollars a second of the present option, by the menu where it is on it."""
+        """Dollars a second of the present option; by the menu if it is on it."""
         return here.price.dollars_per_second if at is None else self._table.prices[at]
 
     @cached_property
@@ -278,7 +293,7 @@ class OptionValues:
         return UnitCosts(self._table, self.menu.until, self.worth)
 
     def _cannot_pay(self, at: int, position: JobPosition) -> bool:
-        """Whether the best option of each phase would save less than one change: most jobs, most of the time."""
+        """Whether the best option of each phase would save less than one change costs, as for most jobs."""
         excess = self._rates.excess(at, position.total, position.done)
         return excess <= (self.worth + self._cheapest) * self._least_change
 

@@ -1,15 +1,16 @@
-"""What two jobs are expected to keep of their speeds on one GPU: what was measured of their classes, or what these have
-in common with others. And what a class is expected to keep where a job's node decides with whom it shares its GPU.
+"""How much of their speeds two jobs are expected to keep on one GPU: as measured of their classes, or as expected.
 
-Before a pair of classes was measured, a class keeps what it keeps on average, times how much more or less than usual
-others keep beside that partner: effects of the own and of the partner's class on the logarithm, the latter shrunk as
-if one more partner had no effect. Of another namespace all classes together have one vote about a partner, their
-median, and say a factor of ``MOST_EFFECT`` at most: teams need not trust each other. This is multiplied by
-``OPTIMISM``, so that pairs are tried of which nobody knows, and the first reports replace it.
+It is also said here what a class is expected to keep if the node that a job chooses decides with whom it shares a GPU.
 
-Where partners are chosen, a job joins the one with which it saves most. So a class counts on each of the classes that
-share GPUs as far as the pair is worth it: the mean of what it keeps or is hoped to keep beside each, weighted by
-k_a + k_b − 1, the GPU-hours that an hour of the pair saves. Where none are saved it will not be put.
+Before a pair of classes was measured, a class is expected to keep its own average, times the effect of the partner's
+class: how much more or less than their averages others keep beside that class. Effects are means of logarithms, shrunk
+as if one more class had seen no effect. All classes of another namespace together have one vote about a partner, their
+median, which is at most a factor of ``MOST_EFFECT``: teams need not trust each other. The result is multiplied by
+``OPTIMISM``, so that unknown pairs are tried, and the first reports replace it.
+
+If partners are chosen, a job joins the one with which it saves most. So a class is expected to keep a weighted mean of
+what it keeps, or is hoped to keep, beside each class that shares GPUs. The weight is k_a + k_b − 1, the GPU-hours that
+an hour of the pair saves. A pair that saves none is not formed and has no weight.
 """
 
 from __future__ import annotations
@@ -28,19 +29,22 @@ from charterer.gpu_types import sharers, slice_profile
 from charterer.incremental import Remember
 
 LEAST_PART = 0.1
-"""The least that a job keeps beside another one, whatever is reported: half of a GPU, and much of that lost."""
+"""The least fraction that a job keeps beside another one, whatever is reported: half a GPU, with much of that lost."""
 MOST_EFFECT = 2.0
 OPTIMISM = 1.25
-"""Factor on what pairs are expected to keep that were never measured (``tests.bench.sharing --learned``)."""
+"""Factor on what pairs that were never measured are expected to keep (``tests.bench.sharing --learned``)."""
 
 _MOST_LOG = log(MOST_EFFECT)
 
 Parts = tuple[tuple[str, float], ...]
-"""Types of shared GPUs, each with the part that a class is expected to keep there where partners are chosen."""
+"""Types of shared GPUs, each with the fraction that a class is expected to keep there if partners are chosen."""
 
 
 class ExpectedPart(NamedTuple):
-    """The part of its speed alone that a job is expected to keep, and the number of reports that say so; 0: none."""
+    """The fraction of its speed alone that a job is expected to keep.
+
+    ``reports``: the number of reports that it rests on.
+    """
 
     kept: float
     reports: int
@@ -48,8 +52,12 @@ class ExpectedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSpeeds:
-    """What was measured of pairs on one type of shared GPUs. ``own``: geometric mean of what each class kept;
-    ``partner``: logarithms of how many times that classes of each namespace kept beside each class.
+    """What was measured of pairs on one type of shared GPUs.
+
+    ``measured``: for each class and partner's class, what the first one keeps.
+    ``own``: for each class, the geometric mean of what it kept.
+    ``partner``: for each class and namespace, by how much classes of the namespace kept more than their means beside
+    it, as logarithms.
     """
 
     measured: Mapping[tuple[ClassId, ClassId], ExpectedPart]
@@ -57,21 +65,24 @@ class PairSpeeds:
     partner: Mapping[ClassId, Mapping[str, Sequence[float]]]
 
     def kept(self, own: ClassId, beside: ClassId, usual: float) -> ExpectedPart:
-        """What ``own`` keeps beside the other class. ``usual``: on average; it counts where no pair of it is known."""
+        """What ``own`` keeps beside the other class.
+
+        ``usual``: what it keeps on average, used if no pair of it is known.
+        """
         found = self.measured.get((own, beside))
         if found is not None:
             return found
         return ExpectedPart(min(OPTIMISM * self.own.get(own, usual) * self._effect(own, beside), 1.0), 0)
 
     def _effect(self, own: ClassId, beside: ClassId) -> float:
-        """How many times what it usually keeps a class keeps beside that one."""
+        """The factor on what a class usually keeps if it is beside the class ``beside``."""
         values: list[float] = []
         for namespace, told in self.partner.get(beside, {}).items():
             values += told if namespace == own.namespace else [min(max(median(told), -_MOST_LOG), _MOST_LOG)]
         return exp(sum(values) / (len(values) + 1.0))
 
     def with_chosen_partners(self) -> Mapping[ClassId, float]:
-        """By class with a pair, what it is expected to keep where partners are chosen; none where no pair saves."""
+        """For each class with a pair that saves, what it is expected to keep if partners are chosen."""
         sums: dict[ClassId, tuple[float, float]] = {}
         for one, other in combinations_with_replacement(self.own, 2):
             kept, others = self.kept(one, other, 1.0).kept, self.kept(other, one, 1.0).kept
@@ -84,7 +95,7 @@ class PairSpeeds:
 
 
 def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
-    """What the profiles say of pairs on a type of shared GPUs."""
+    """The measurements of pairs on a type of shared GPUs, from the profiles."""
     measured: dict[tuple[ClassId, ClassId], ExpectedPart] = {}
     own: dict[ClassId, float] = {}
     off: dict[ClassId, dict[str, list[float]]] = {}
@@ -103,7 +114,7 @@ def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
 
 
 def chooses_partner(pool: Pool) -> bool:
-    """Whether a job's node decides with whom it shares its GPU: nodes of one GPU for two jobs."""
+    """Whether choosing a node chooses the partner: the nodes have one GPU that two jobs share."""
     offering = pool.offering
     return offering is not None and offering.gpus_per_node == 2 == sharers(slice_profile(offering.gpu_type))
 
@@ -111,7 +122,7 @@ def chooses_partner(pool: Pool) -> bool:
 def chosen_parts(
     profiles: Mapping[ClassId, Profile], pools: Iterable[Pool], remember: Remember
 ) -> Mapping[ClassId, Mapping[str, float]]:
-    """By class and type of shared GPUs, the part that it is expected to keep where all pools of the type choose."""
+    """For each class, the fraction it is expected to keep on each type of shared GPUs whose pools choose partners."""
     chooses: dict[str, bool] = {}
     for pool in pools:
         if pool.offering is not None:

@@ -31,9 +31,8 @@ from charterer.policy.options.speeds import (
 
 # Seconds of a checkpoint of a class that has neither declared nor reported them.
 #
-# A checkpoint takes a fixed time, and the time of its bytes. CM-DARE (Li, Walls and Guo, ICDCS 2020) measured 20
-# models; ``tests.bench.predict`` derives the two numbers again and says how well a model that is left out is
-# predicted.
+# A checkpoint takes a fixed time, and a time for its bytes. CM-DARE (Li, Walls and Guo, ICDCS 2020) measured 20 models.
+# ``tests.bench.predict`` derives the two numbers again, and shows how well a model that is left out is predicted.
 
 
 FIXED_SECONDS: Final = 3.71
@@ -42,10 +41,10 @@ SECONDS_PER_PARAMETER: Final = 1.53e-7
 
 
 def checkpoint_seconds(profile: Profile | None) -> float:
-    """As declared or reported; before that by the number of parameters, where the owner says it.
+    """Seconds to write a checkpoint: as declared or reported, or else by the declared number of parameters.
 
-    At most ``DEFAULT_CHECKPOINT_SECONDS`` by the number of parameters: the largest measured model had 26 million, and
-    nothing tells how the law goes on far beyond.
+    By the number of parameters it is at most ``DEFAULT_CHECKPOINT_SECONDS``: the largest measured model had 26 million,
+    and nothing shows how the law continues far beyond.
     """
     if profile is None:
         return DEFAULT_CHECKPOINT_SECONDS
@@ -57,16 +56,19 @@ def checkpoint_seconds(profile: Profile | None) -> float:
 
 
 _FINE_NODES = 128
-"""Number of nodes up to which every number is offered."""
+"""Number of nodes up to which every number of nodes is offered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """How fast a class of jobs is. ``profile``: None where nothing is known, otherwise as fast as may be hoped on the
-    widths in ``trials`` (numbers of GPUs by GPU type), which are worth a trial. ``reference``: the expected throughput
-    of the class's reference option, which work is measured by; None where nothing is known.
-    ``variant``: the name of the job's, for which they hold. ``parts``: by type of shared GPUs where partners are
-    chosen, what the class is expected to keep there of its speed on a whole one; of other types a curve says it.
+    """How fast a class of jobs is.
+
+    ``profile``: the class's profile, with speeds as high as may be hoped on the widths in ``trials``; None if unknown.
+    ``trials``: for each GPU type, numbers of GPUs that are worth a trial.
+    ``reference``: the expected throughput of the option by which work is measured; None if unknown.
+    ``variant``: the name of the job's variant to which the curves belong.
+    ``parts``: for each type of shared GPUs where partners are chosen, the fraction of its speed on a whole GPU that the
+    class is expected to keep. For other types a curve says it.
     """
 
     profile: Profile | None
@@ -77,7 +79,7 @@ class Curves:
 
     @property
     def restart_seconds(self) -> float:
-        """Seconds from stopping a run to training on in the next."""
+        """Seconds from stopping a run to training in the next one."""
         return DEFAULT_RESTART_SECONDS if self.profile is None else self.profile.restart_seconds
 
     @property
@@ -86,7 +88,7 @@ class Curves:
         return checkpoint_seconds(self.profile)
 
     def length(self, speeds: Sequence[float]) -> float | None:
-        """Seconds that a job of the class takes with these speeds in its phases; None where its work is not known."""
+        """Seconds that a job of the class takes with these speeds in its phases; None if its work is not known."""
         if self.profile is None or self.profile.mean_work is None or not speeds:
             return None
         ends = [phase.until for phase in self.profile.phases]
@@ -94,7 +96,7 @@ class Curves:
         return self.profile.mean_work * sum((end - begin) / speed for end, begin, speed in parts)
 
     def speeds(self, gpu_type: str, gpus: int) -> Sequence[float]:
-        """The speed in each phase; empty where one is not known."""
+        """The speed in each phase; empty if one of them is not known."""
         part = self.parts.get(gpu_type)
         alone = () if part is None else self._on_curve(whole_type(gpu_type), gpus)
         return [part * value for value in alone] if part and alone else self._on_curve(gpu_type, gpus)
@@ -118,10 +120,11 @@ def curves_of(profile: Profile | None, explore: bool, parts: Parts = ()) -> Curv
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A way to run jobs on GPUs of one type. ``stages``: the option in each phase of the class, with its speed there.
+    """A way to run jobs on GPUs of one type.
 
-    Where no speed is known there is one stage, ``known`` is False, and the speed is the width's fraction of the
-    preferred one, times that of its GPU type relative to the fastest that is open to the job (``assumed_speeds``).
+    ``stages``: for each phase of the class, the option with its speed in that phase.
+    ``known``: whether speeds are known. If not, there is one stage, and the speed is the width's fraction of the
+    preferred one, times the assumed speed of its GPU type (``assumed_speeds``).
     """
 
     gpu_type: str
@@ -135,11 +138,11 @@ class Candidate:
 
 
 def candidates(key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
-    """The ways to run the jobs of a key: on pools that are open to them, within their widths, each way once.
+    """The ways to run the jobs of a key on the pools that are open to them, within their widths, each way once.
 
-    Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it is whole nodes, one pod each. The
-    ``preferred`` width is offered too where it can be placed. If no speed is known, no width above it comes; before its
-    class reported anything, none above ``TRIAL_STEP`` times that.
+    Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it has whole nodes, one pod each. The
+    ``preferred`` width is offered too if it can be placed. If no speed is known, no wider one is offered. Before its
+    class has reported anything, none above ``TRIAL_STEP`` times that width is offered.
     """
     speeds_of: dict[tuple[str, int], Sequence[float]] = {}
     widths_of: dict[tuple[str, int, int, int | None], Sequence[tuple[int, int]]] = {}
@@ -176,13 +179,14 @@ def candidates(key: MenuKey, market: Market, curves: Curves) -> Iterator[Candida
 def offered_widths(
     gpu_type: str, gpus_per_node: int, widths: Widths, max_nodes: int, pods: int | None = None
 ) -> list[int]:
-    """Numbers of GPUs, ascending: powers of two below a node, full nodes up to ``max_nodes``, and ``preferred``.
+    """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
 
-    Where the GPUs of a pod are given, a node is full with as many pods as it takes, and each width that the job names
-    comes too. ``pods``: how many of its pods a node has resources for beside GPUs; None: for as many as it has GPUs.
-    Of slices and shared GPUs only one: they cannot train together, and two places may be on one GPU.
-    Every number of nodes is offered below ``_FINE_NODES``, and of larger ones 64 for each doubling, with all that are
-    round in powers of two: so a menu stays small however wide a job may be. Those that the job's widths name come too.
+    If the GPUs of a pod are given, a node is full with as many pods as it takes, and each width that the job names is
+    offered too. ``pods``: number of its pods for which a node has other resources than GPUs; None if that is no limit.
+    Of slices and shared GPUs only one is offered: they cannot train together, and two places may be on one GPU.
+
+    Every number of nodes is offered below ``_FINE_NODES``. Of larger numbers 64 are offered for each doubling, so a
+    menu stays small however wide a job may be. Numbers that the job's widths name are always offered.
     """
     if slice_profile(gpu_type):
         return [1] if widths.min == 1 and max_nodes else []
@@ -214,7 +218,7 @@ def offered_widths(
 def _interruptions(
     offer: PoolOffer, gpus: int, takes: int, curves: Curves, speeds: Sequence[float]
 ) -> Interruptions | None:
-    """The effect of nodes that are taken back on a width; None where none is."""
+    """The effect of interruptions on a width; None if the pool's nodes are not taken back."""
     if offer.hazard is None:
         return None
     nodes = -(-takes // offer.gpus_per_node)

@@ -1,4 +1,4 @@
-"""How fast jobs are: measured, of variants, assumed on other GPU types, and hoped of widths never measured."""
+"""How fast jobs are: as measured, in variants, as assumed on other GPU types, and as hoped at widths not measured."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ from charterer.policy.options.pair_speeds import Parts
 
 
 def throughput(form: ThroughputTable | Amdahl | PowerLaw, gpus: int) -> float | None:
-    """Throughput on ``gpus`` GPUs in the curve's unit; None where the curve says nothing.
+    """Throughput on ``gpus`` GPUs in the curve's unit; None if the curve does not say it.
 
-    A table is read linearly between its points and never beyond its first or last one: what has not been measured
-    is not offered.
+    A table is read linearly between its points and never beyond its first or last one: a width outside what was
+    measured is not offered.
     """
     match form:
         case ThroughputTable(points):
@@ -70,10 +70,10 @@ def reference_throughput(profile: Profile) -> float | None:
 
 
 def speed(profile: Profile, phase: int, gpu_type: str, gpus: int, reference: float | None = None) -> float | None:
-    """Units of work per second on ``gpus`` GPUs of a type in a phase, where the reference option does one.
+    """Units of work per second on ``gpus`` GPUs of a type in a phase; the reference option does one. None if unknown.
 
-    None if unknown. Of several curves for a type the first counts. ``reference``: throughput of the reference option,
-    where the profile's own is not what work is measured by.
+    If a type has several curves, the first counts. ``reference``: throughput of the reference option; None for that of
+    the profile's own.
     """
     reference = reference_throughput(profile) if reference is None else reference
     form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
@@ -85,22 +85,22 @@ def speed(profile: Profile, phase: int, gpu_type: str, gpus: int, reference: flo
 
 # Widths on which runs failed before the class was ever measured there, for example for lack of memory.
 #
-# No speedup curve shows that a width fails. So the width leaves the class's menu for an hour after the first
-# failure, and four times as long after each further one, because each costs a job a run. It comes back because the
-# failure may have had another cause. The job whose run failed never goes there again: trials must not use up its
-# ``backoffLimit``. A width that was measured is not avoided: a failure there is the job's own fault.
+# No speedup curve shows that a width fails. So the width leaves the class's menu for an hour after the first failure,
+# and four times as long after each further one, because each failure costs a job a run. It comes back because the
+# failure may have had another cause. The job whose run failed never uses the width again: trials must not use up its
+# ``backoffLimit``. A width that was measured is not avoided, because a failure there is the job's own fault.
 
 
 QuarantinedWidths = frozenset[tuple[str, int]]
 """Widths by GPU type."""
 
 _FIRST_SECONDS = 3600.0
-"""Seconds. A temporary fault, such as an image or a data set that is unavailable, is mostly over by then."""
+"""Seconds after the first failure. A temporary fault, such as a missing image or data set, is mostly over by then."""
 _FACTOR = 4.0
 
 
 def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Mapping[ClassId, QuarantinedWidths]:
-    """By class, where there are any, the widths that are not to be chosen now."""
+    """For each class that has any, the widths that are not to be chosen now."""
     found = {}
     for name, profile in profiles.items():
         if profile.failed:
@@ -109,7 +109,7 @@ def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Map
 
 
 def quarantines(profile: Profile, now: Instant) -> Sequence[tuple[FailedWidth, Instant]]:
-    """The widths that the class leaves alone now, and until when."""
+    """The widths that the class does not use now, each with the end of that time."""
     ends = [(failed, after(failed.at, backoff_seconds(failed.failures))) for failed in profile.failed]
     return [(failed, end) for failed, end in ends if now < end and not _measured(profile, failed.gpu_type, failed.gpus)]
 
@@ -123,7 +123,7 @@ def backoff_seconds(failures: int) -> float:
 
 
 def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
-    """The widths among ``widths`` that were never measured in a learned class: a job's own failures count on these."""
+    """The widths that were never measured in a learned class; a job's own failures count on these only."""
     if not profile.reports:
         return frozenset()
     return frozenset(width for width in widths if not _measured(profile, *width))
@@ -140,21 +140,22 @@ def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:
 
 # The speeds of a job's variants by one measure.
 #
-# Each variant has a class of its own, with a curve in a unit of its own. What they have in common is the sample: a
-# throughput times ``Profile.samples`` is samples a second. All are measured by one reference, that of the first
-# class which has a curve, the template's before the others'.
+# Each variant has its own class, with a curve in its own unit. What they have in common is the sample: a throughput
+# times ``Profile.samples`` is samples a second. All are measured by one reference, that of the first class with a
+# curve; the template's class comes first.
 
 
 _MOST_APART: Final = 100.0
-"""Largest ratio of what a GPU does in two variants. The largest that is published is eight times the speed of eight
-GPUs on one (MariusGNN), 64; a step of 128 samples or more that is taken for a sample is beyond."""
+"""Largest ratio of what a GPU does in two variants. The largest published one is 64: eight times the speed of eight
+GPUs on one GPU (MariusGNN). If a step of 128 samples or more is taken for a sample, the ratio is beyond the bound."""
 
 
 class ClassKnowledge(NamedTuple):
     """The facts of one class from which a menu follows.
 
-    ``explore``: whether its budget pays for trials; ``quarantined``: widths that are not to be chosen now; ``parts``:
-    what it keeps on shared GPUs where partners are chosen.
+    ``explore``: whether its budget pays for trials.
+    ``quarantined``: widths that are not to be chosen now.
+    ``parts``: what it keeps on shared GPUs if partners are chosen.
     """
 
     profile: Profile | None
@@ -164,12 +165,12 @@ class ClassKnowledge(NamedTuple):
 
 
 def has_curve(profile: Profile | None) -> bool:
-    """Whether a variant may be chosen by it: its curves are declared, or were learned of jobs of this class."""
+    """Whether a variant may be chosen by the profile: its curves are declared, or learned from jobs of this class."""
     return profile is not None and not profile.unproven and bool(profile.phases and profile.phases[0].curves)
 
 
 def measuring_profile(profiles: Sequence[Profile | None]) -> Profile | None:
-    """The profile whose reference option measures all; None where no profile, the template's first, has a curve."""
+    """The profile whose reference option measures all, the template's if possible; None if no profile has a curve."""
     template, *others = profiles
     if template is not None and reference_throughput(template):
         return template
@@ -183,7 +184,7 @@ def reference_in(profile: Profile, measure: Profile) -> float | None:
 
 
 def paced(profile: Profile, ends: Sequence[float]) -> Profile:
-    """The profile in phases that end at ``ends``: in each as fast as in the mean over it, which takes the same time."""
+    """The profile with phases that end at ``ends``. In each, jobs take the same time as by the profile's own phases."""
     if tuple(ends) == tuple(phase.until for phase in profile.phases):
         return profile
     phases = [Phase(end, _between(profile, begin, end)) for begin, end in zip((0.0, *ends), ends, strict=False)]
@@ -202,7 +203,7 @@ def _between(profile: Profile, begin: float, end: float) -> tuple[SpeedCurve, ..
 
 
 def _mean(curve: SpeedCurve, parts: Sequence[tuple[float, Phase]]) -> SpeedCurve:
-    """A learned curve in the mean over parts of phases, which all have its widths."""
+    """The mean of a learned curve over parts of phases, all of which have its widths."""
     assert isinstance(curve.form, ThroughputTable)
     forms = [(part, other.form) for part, phase in parts for other in phase.curves if other.gpu_type == curve.gpu_type]
     points = []
@@ -213,9 +214,9 @@ def _mean(curve: SpeedCurve, parts: Sequence[tuple[float, Phase]]) -> SpeedCurve
 
 
 def units_differ(profile: Profile, measure: Profile) -> str:
-    """Why the curves of a variant cannot be in the unit of those that measure; empty where they may be.
+    """Why the curves of a variant cannot be in the same unit as those of ``measure``; empty if they can.
 
-    What was measured of both is believed, however it differs.
+    If both were measured, they are believed however much they differ.
     """
     if profile is measure or (profile.reports and measure.reports):
         return ""
@@ -235,7 +236,7 @@ def units_differ(profile: Profile, measure: Profile) -> str:
 
 
 def widths_differ(variant: Variant, profile: Profile) -> str:
-    """Why a variant can have no width of its declared curves; empty where it can, or its curves are learned."""
+    """Why no width of a variant is on its declared curves; empty if one is, or if its curves are learned."""
     tables = [curve.form for curve in profile.declared if isinstance(curve.form, ThroughputTable)]
     if profile.reports or not tables or len(tables) < len(profile.declared):
         return ""
@@ -256,27 +257,28 @@ def _of_a_gpu(curve: SpeedCurve) -> float:
     return (throughput(curve.form, gpus) or 0.0) / gpus
 
 
-# How fast a width that was never measured, or hardly, is hoped to be.
+# How fast a width is hoped to be that was never measured, or hardly.
 #
-# A learned curve says of a width that never ran what is expected of it, which is cautious: planned by that alone,
-# jobs would run for ever where the first ones happened to. So the next width to try counts as faster than expected,
-# by half the way (in the logarithm) to the upper end of its 90 % interval. If that makes it a job's best choice,
-# the job runs there, reports within a minute, and from ten reports on the width counts as known; if it disappoints,
-# the job moves back where that pays. (Optimism in the face of uncertainty: Lai and Robbins 1985; Auer, Cesa-Bianchi
-# and Fischer 2002.)
+# A learned curve gives the expected speed of a width that never ran, which is cautious: planned by that alone, jobs
+# would always run where the first ones happened to run. So the next width to try counts as faster than expected, by
+# half the way (in the logarithm) to the upper end of its 90 % interval. If that makes it a job's best choice, the job
+# runs there and reports within a minute. From ten reports on the width counts as known. If it disappoints, the job
+# moves back if that pays. (Optimism in the face of uncertainty: Lai and Robbins 1985; Auer, Cesa-Bianchi and Fischer
+# 2002.)
 #
-# Widths to try double: one that lies within a factor of two of a measured one is known well enough from it.
+# Widths to try double: a width within a factor of two of a measured one is known well enough from that one.
 
 
 SURE_REPORTS = 10
-"""A report scatters by some 5 %, and the first comes at a batch size that is not yet the best: after an unlucky one a
-class would stay away for good. Ten are known to 1.6 %, less than neighbouring widths differ by."""
+"""Reports from which on a width counts as known. A report scatters by some 5 %, and the first comes at a batch size
+that is not yet the best: after an unlucky one a class would never come back. The mean of ten is known to 1.6 %, less
+than neighbouring widths differ by."""
 
 
 def exploration_candidates(profile: Profile) -> Mapping[str, frozenset[int]]:
-    """By GPU type, where there are any, numbers of GPUs that are worth a trial.
+    """For each GPU type that has any, numbers of GPUs that are worth a trial.
 
-    That is: if they are a good choice when they are as fast as may be hoped.
+    They are widths that would be a good choice if they were as fast as may be hoped.
     """
     types = {curve.gpu_type for phase in profile.phases for curve in phase.curves if curve.origins}
     return {gpu_type: found for gpu_type in types if (found := _to_try(profile, gpu_type))}
@@ -305,7 +307,7 @@ def _near(width: int, other: int) -> bool:
 
 
 def optimistic_speed(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:
-    """The profile with the widths to try as fast as may be hoped; the same object where there are none."""
+    """The profile in which the widths to try are as fast as may be hoped; the same object if there are none."""
     if not tried:
         return profile
     phases = tuple(
@@ -323,20 +325,19 @@ def _optimistic(curve: SpeedCurve, tried: frozenset[int]) -> SpeedCurve:
     return replace(curve, form=ThroughputTable(points)) if points else curve
 
 
-# How fast GPU types are assumed to be for jobs of which nothing is measured: by data sheets, and without one by
-# price.
+# How fast GPU types are assumed to be for jobs without measurements: by data sheets, and without a data sheet by price.
 #
 # A type without a data sheet is guessed to do as much work for a dollar as the known types of its market do, in the
-# geometric mean: what sells at twice the price of a GPU-hour is twice as fast. In Google's price list that ships
-# with Charterer GPU-hours differ by a factor of eleven in their price, and by 1.4 in the work for a dollar. The
-# guess is bounded by the fastest known type, because a price alone is no reason to expect more than anybody has
-# measured; it is not bounded from below, so a cheap type looks slow, not like a bargain. So it never looks cheaper
-# than the best known type of its market, and is chosen where that is full, or where its pace lies between those of
-# the others and an hour is worth that much. The interval is the widest: from what the slowest known type does at
-# worst to the fastest. The first run that reports puts an end to the guess.
+# geometric mean: what sells at twice the price of a GPU-hour is twice as fast. In Google's price list that ships with
+# Charterer, GPU-hours differ by a factor of 11 in their price, and by 1.4 in the work for a dollar. The guess is at
+# most the speed of the fastest known type, because a price alone is no reason to expect more than anybody has measured.
+# It has no lower bound, so a cheap type looks slow, and not like a bargain. So it never looks cheaper than the best
+# known type of its market. It is chosen if that one is full, or if its speed lies between those of the others and an
+# hour is worth that much. The interval is the widest possible: from the lower end of the slowest known type to the
+# fastest. The first run that reports ends the guess.
 #
-# If no type is known, nothing says what a dollar buys. All types count as equally fast, and the cheapest is begun
-# with.
+# If no type is known, nothing says what a dollar buys. All types count as equally fast, and the cheapest is tried
+# first.
 
 
 def assumed_speeds(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, RelativeSpeed]:
@@ -350,7 +351,7 @@ def assumed_speeds(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, Re
 
 def _guess(gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]) -> float:
     hourly = _one_market(gpu_type, known, offers)
-    # Work for a dollar: of a slice as of its whole GPU, of which it costs as large a part as it has compute units.
+    # Work for a dollar: a slice counts as its whole GPU, of which it costs as large a part as it has compute units.
     for_a_dollar = [
         log(speed.estimate / slice_speed(each) * compute_part(each) / hourly[each])
         for each, speed in known.items()
@@ -365,7 +366,10 @@ def _guess(gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[t
 def _one_market(
     gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]
 ) -> Mapping[str, float]:
-    """The prices of a GPU-hour by type: on demand if this type and a known one are sold so, otherwise as spot."""
+    """Prices of a GPU-hour by type, from one market.
+
+    It is on demand if this type and a known one are sold so, else spot, else all offers.
+    """
     for capacity in CapacityType:
         # A discount for being taken back is no sign of a slow GPU, so a spot price is not held against others.
         hourly = _hourly([(offer, price) for offer, price in offers if offer.capacity_type is capacity])
@@ -375,7 +379,7 @@ def _one_market(
 
 
 def _hourly(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, float]:
-    """The lowest price of a GPU-hour by type, in micro-dollars; of nodes that are paid for anyway, what is paid."""
+    """The lowest price of a GPU-hour of each type, in micro-dollars. Nodes that are paid for anyway count as paid."""
     hourly: dict[str, float] = {}
     for offer, price in offers:
         paid = price if offer.paid is None else offer.paid

@@ -1,3 +1,4 @@
-"""What follows for one job from its options, the budget's exchange rate and the nodes that there are: the one judgement
-that the queue, moves, full pools and ``explain`` share.
+"""One judgement of what a job's options mean for it now, from the budget's exchange rate and the nodes that there are.
+
+The queue, moves, full pools and ``explain`` share it.
 """

@@ -2,24 +2,23 @@
 emptying nodes, replacing slow ones, and making room in full pools.
 
 A job is not moved in the budget's quiet hours, more than a few times a day, or while the width on which it runs is
-measured; nor to a place that its maxCost does not pay for, or where it would be late for its target. An interactive job
-is never moved: its state is in the memory of its GPUs. Nor is a job that never showed that it saves its work: it
-reported no progress, and nobody reported or declared what a checkpoint of its class takes, so that a restart may cost
-all that it did. These limits do not apply to starts, restarts after a loss or a failure, changes by the job's owner,
-and cost limits.
+measured. It is not moved to a place that its maxCost does not pay for, or where it would be late for its target. An
+interactive job is never moved, because its state is in the memory of its GPUs. A job that never showed that it saves
+its work is not moved either: it reported no progress, and nobody reported or declared what a checkpoint of its class
+takes, so a restart may cost all of its work. These limits do not apply to starts, restarts after a loss or a failure,
+changes by the job's owner, and cost limits.
 
-Each move pays by itself, but what the next plan finds depends on who came and went meanwhile. So between two moves lies
-ten times what the second one costs the job, which is taken to be the seconds in which it does not train: those of a
-restart, in which it also saves what it did, or of a change in place. Whatever comes and goes, moves take less than a
-tenth of a job's time.
+Each move pays by itself, but what the next plan finds depends on which jobs came and went meanwhile. So the time
+between two moves is at least ten times what the second one costs the job in seconds without training: those of a
+restart, in which it also saves its work, or of a change in place. So moves take less than a tenth of a job's time.
 
-Nor does a job turn back at once. θ* is no given price: it follows from what running jobs cost, so that a job's own move
-may turn θ* against it, and the next plan would take it back, at a restart each. As in every problem of moving among
-states at a cost that nobody knows beforehand, one waits until staying has lost as much as going costs (Borodin, Linial
-and Saks 1992): at worst that is twice what the move would have cost at once. What is lost accrues evenly over the time
-that the job has left. A job turns back if it returns to the pool and width of before its last move, or if it becomes
-slower after it was made faster, or the reverse: whatever the pools and GPU types are, no job comes back to where it was
-without that. At a fixed exchange rate nothing turns it, and nothing waits.
+A job does not turn back at once either. θ* follows from what running jobs cost, so a job's own move may change θ* so
+that the next plan would take the move back, at a restart each time. A system that changes states at a cost, without
+knowing the future, should wait until staying has lost as much as going costs (Borodin, Linial and Saks 1992): at worst
+that is twice what moving at once would have cost. The loss accrues evenly over the time that the job has left. A job
+turns back if it returns to the pool and width that it had before its last move, or if it becomes slower after it was
+made faster, or the reverse. No job comes back to where it was without one of these. At a fixed exchange rate no move
+changes θ*, so no job has to wait.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ from charterer.policy.solve.phase_dp import key_of
 
 
 class MoveLimit(StrEnum):
-    """What holds a job where it is."""
+    """What keeps a job from being moved."""
 
     QUIET_HOURS = "quiet hours"
     MEASURED = "being measured"
@@ -58,12 +57,12 @@ class MoveLimit(StrEnum):
 
 
 SPACING = 10.0
-"""Multiple of what a move costs a job, in seconds, that lies between two of its moves."""
+"""Least time between two moves of a job, as a multiple of the seconds that the second one costs it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a job may not move, and until when (None: until its budget or its owner allows more)."""
+    """Why a job may not move, and until when; None if that lasts until its budget or its owner allows more."""
 
     limit: MoveLimit
     facts: of.Holding
@@ -71,12 +70,15 @@ class Hold:
 
     @property
     def here_only(self) -> bool:
-        """Whether it holds for one option only, so that the job might go to another one now."""
+        """Whether the hold is on one option only, so that the job might go to another one now."""
         return self.limit in (MoveLimit.MAX_COST, MoveLimit.TARGET, MoveLimit.WITHDRAWN)
 
 
 class MoveGate:
-    """One budget's limits on moves at one instant. ``again_at``: when those that held a job until then end."""
+    """One budget's limits on moves at one instant.
+
+    ``again_at``: when the holds end that kept a job where it is, so that the plan is made again then.
+    """
 
     def __init__(self, solution: BudgetSolution) -> None:
         budget = solution.budget
@@ -89,7 +91,10 @@ class MoveGate:
         self._quiet = quiet_until(budget.moves.quiet_hours, budget.calendar.time_zone, self._now)
 
     def allows(self, holds: Iterable[Hold | None]) -> bool:
-        """Whether nothing holds any of the jobs that move together; else the plan is made again when a hold ends."""
+        """Whether nothing holds any of the jobs that move together.
+
+        If something does, the plan is made again when it ends.
+        """
         held = [hold for hold in holds if hold is not None]
         for hold in held:
             self.look_again(hold)
@@ -101,7 +106,7 @@ class MoveGate:
             self.again_at.append(hold.until)
 
     def closed(self, job: Job, values: OptionValues) -> Hold | None:
-        """Why this job stays where it is, wherever it would go; None when it may move."""
+        """Why this job stays where it is, whatever the option; None if it may move."""
         if job.interactive is not None:
             return Hold(MoveLimit.SESSION, of.HoldsSession())
         if not self._saves(job):
@@ -123,7 +128,10 @@ class MoveGate:
         return Hold(MoveLimit.MOVES_A_DAY, often, until)
 
     def held(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
-        """Why this job does not go there now; None when it may. ``to``: from now to its end, at the worst."""
+        """Why the job does not move to that option now; None if it may.
+
+        ``to``: its time and cost there, at the worst.
+        """
         return (
             self.withdrawn(job, to.option)
             or self._above_max_cost(job, to)
@@ -139,7 +147,7 @@ class MoveGate:
         return joined and not job.moves and job.max_cost is None and job.target_completion is None
 
     def withdrawn(self, job: Job, to: Option) -> Hold | None:
-        """Whether the job is not to be widened yet, because pods that were to join it did not."""
+        """Why the job is not widened yet: pods that were to join it did not. None if it may be."""
         group, here = job.group, job.allocation
         if group is None or group.withdrawn_at is None or here is None or to.gpus <= here.option.gpus:
             return None
@@ -147,7 +155,7 @@ class MoveGate:
         return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, of.DidNotJoin(), until)
 
     def _saves(self, job: Job) -> bool:
-        """Whether anything shows that the job goes on where it was when it is started again."""
+        """Whether anything shows that the job continues from its saved work when it is started again."""
         if job.progress is not None and job.progress.moves:
             return True
         profiles = [self._snapshot.profiles.get(name) for name in job.classes]
@@ -168,9 +176,10 @@ class MoveGate:
         return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(job.max_cost))
 
     def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
-        """A move that makes the job later than its target, where that would be met without it.
+        """Why a move has to wait that makes the job late for its target, if the job is in time without it.
 
-        The need of a job on nodes that are taken back has a reserve for restarts.
+        On nodes that are taken back the need of the job has a reserve for restarts, so moves to them are not checked
+        here.
         """
         target, here, need = job.target_completion, job.allocation, self._needs.get(job.id)
         if target is None or target <= self._now or here is None or to.option.interruptions is not None:
@@ -182,8 +191,10 @@ class MoveGate:
         return Hold(MoveLimit.TARGET, of.LateForTarget(target))
 
     def _being_measured(self, allocation: Allocation) -> Hold | None:
-        """The first reports come at the smallest and the largest batch size, and each scatters by some 5 %. A job that
-        goes on, or back, by those pays a restart, and often another one when more reports say otherwise.
+        """Why a job stays while its width is measured; None after that time.
+
+        The first reports come at the smallest and the largest batch size, and each varies by some 5 %. A job that moved
+        by them would pay a restart, and often another one when more reports say otherwise.
         """
         until = after(allocation.since, allocation.option.entry_seconds + TRIAL_SECONDS)
         if self._now >= until:
@@ -191,9 +202,10 @@ class MoveGate:
         return Hold(MoveLimit.MEASURED, of.BeingMeasured(allocation.option.gpus, until), until)
 
     def _turns_back(self, job: Job, values: OptionValues, position: JobPosition, to: Option) -> Hold | None:
-        """Why a move that takes back the last one has to wait; None for any other, or when that has lasted long enough.
+        """Why a move that takes back the last one has to wait; None for any other move, or once the wait is over.
 
-        A move that others gain by takes from the job what the last one gave it: that has to have paid for itself.
+        If it is made because other jobs gain by it, it takes from the job what the last move gave it. So the last move
+        must have paid for itself first.
         """
         allocation = job.allocation
         if not self._turns or allocation is None or not job.moves:
@@ -220,9 +232,10 @@ def _turn(before: Option, here: Option, to: Option, values: OptionValues, positi
 
 
 def _came_from(job: Job, allocation: Allocation) -> tuple[Option | None, Instant]:
-    """Where the job was before the last move to another pool or width, and when that was; None if it was never moved.
+    """The option that the job had before it last moved to another pool or width, and when it moved; None if it never
+    did.
 
-    In between it may have been moved to another node only.
+    Since then it may have been moved between nodes of the same option.
     """
     here, since = allocation.option, allocation.since
     for record in reversed(job.records):

@@ -1,8 +1,8 @@
-"""What each option means for one job now: how long and how dear it is with the nodes that there are, where those come
-from, and in which order a waiting job asks for its options.
+"""What each option means for one job now: how long it takes and what it costs with the nodes that there are.
 
-``option_value`` counts a whole start-up for every option of a new run. Here what is over of it is taken off, and the
-waits are added for nodes that a cloud gives late. The queue, full pools and ``explain`` ask here.
+It also says where these nodes come from, and in which order a waiting job asks for its options. ``option_value`` counts
+a whole start-up for every option of a new run. Here the part of a start-up that has passed is taken off, and the waits
+for nodes that a cloud gives late are added. The queue, full pools and ``explain`` ask here.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from charterer.policy.options.option_value import Projection
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
-# Where the nodes of an option would come from, or why they cannot be had now.
+# Where the nodes of an option come from.
 
 
 class NodeSource(StrEnum):
-    """Where the nodes of an option would come from, or why they cannot be had now."""
+    """Where the nodes of an option would come from, or why they are not available now."""
 
     HERE = "it has them"
     READY = "ready"
@@ -62,46 +62,49 @@ REFUSED = {
     ReasonCode.STOPPED: NodeSource.STOPPED,
     ReasonCode.NOT_ASKED_YET: NodeSource.UNKNOWN,
 }
-"""By why no node can be rented; None where one can."""
+"""The source of an option's nodes by the reason why no node can be rented; the reason is None if one can be rented."""
 
 
 # Jobs that wait for GPUs that others are about to leave, instead of renting a node.
 #
-# A new node of S GPUs, of which the narrow jobs that wait want K, bills the rest for nobody while it starts, and
-# until the next narrow job comes where that takes longer: (S − K)·c·R dollars (c: dollars a second of a GPU; R: the
-# seconds to the next job, at least those to start, T, and at most five times as many). No node is rented for them
-# before their waiting has cost as much. So waiting in vain costs at most twice what knowing the future would have
-# (ski rental, as in ``move_gate``). With Θ = Σ w·θ and L = Σ w·θ·(waited so far), both over these jobs, they wait
-# if GPUs come free on a node in use within
+# A new node has S GPUs, and the waiting jobs of less than a node want K of them. Nobody uses the rest while the node
+# starts, and until the next such job comes if that takes longer: it costs (S − K)·c·R dollars. c is the dollars a
+# second of a GPU. R is the seconds to the next job, at least the seconds T of a start, and at most five times T. No
+# node is rented for these jobs before their waiting has cost as much. So waiting in vain costs at most twice what
+# knowing the future would have (ski rental, as in ``move_gate``). With Θ = Σ w·θ and L = Σ w·θ·(waited so far), both
+# over these jobs, they wait if GPUs come free on a node in use within
 #
-# ((S − K)·c·R − L) / Θ seconds.
+#   ((S − K)·c·R − L) / Θ seconds.
 #
-# A job that is alone has the longest wait: with others K and Θ are larger. So the latest instant that it is told
-# holds while θ does, and no fewer jobs come.
+# A job that is alone waits longest, because with other jobs K and Θ are larger. So the latest instant that users are
+# told holds while θ stays the same and no fewer jobs come.
 #
-# A job of one whole node would pay for its start-up, P·T dollars (P: dollars a second of the node), and wait for T
-# seconds. So it waits for a node that all jobs are about to leave, if that is left within
+# A job of one whole node would pay P·T dollars for the node's start-up (P: dollars a second of the node), and wait for
+# T seconds. So it waits for a node that all jobs are about to leave, if they leave it within
 #
-# T + P·T / (2·w·θ) − (waited so far) seconds.
+#   T + P·T / (2·w·θ) − (waited so far) seconds.
 #
-# The 2 is for a node that would have been of use to others too. Such jobs count on different nodes.
+# The 2 is there because the node might have been of use to other jobs too. Such jobs count on different nodes.
 #
-# Nobody waits for a run of which nothing says how long it is.
+# Nobody waits for a run if nothing says how long it is.
 
 
 _FACTOR = 2.0
-"""Multiple of what the wait for a whole node costs that it must save: another job might take that node as well, and
-then its start-up is only saved for one of them."""
+"""What waiting for a whole node must save, as a multiple of what it costs: another job might take that node as well,
+and then the start-up is saved for only one of them."""
 _LONGEST = 5.0
-"""Starts of a node for which the GPUs of a new one are taken to be idle at most: options do not count this wait, so it
-is kept to lengths for which that was measured to be as good."""
+"""The longest time for which the GPUs of a new node are taken to be idle, in starts of a node. Options do not count
+this wait, so it is limited to lengths that were measured to be as good as shorter ones."""
 _RENTED_AFTER = 0.001
-"""Seconds after the end of a wait at which the plan is made again: then nothing of it is left."""
+"""Seconds after the end of a wait at which the plan is made again, so that nothing of the wait is left then."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    """A job for which a node would be rented. ``worth``: dollars of a second; ``waited``: seconds so far."""
+    """A job for which a node would be rented.
+
+    ``worth``: dollars that a second of the job is worth. ``waited``: seconds for which it has waited.
+    """
 
     job: Job
     option: Option
@@ -111,8 +114,9 @@ class _Waiter:
 
 @dataclass(frozen=True, slots=True)
 class _NodeWait:
-    """A job's wait for a node that is left in ``seconds``, until ``until`` at most. It saves a start-up of ``start``
-    seconds and ``bill`` dollars.
+    """A job's wait for a node that its jobs leave in ``seconds``. It lasts until ``until`` at most.
+
+    ``start``, ``bill``: seconds and dollars of the start-up that the wait saves.
     """
 
     option: OptionKey
@@ -122,7 +126,7 @@ class _NodeWait:
     bill: float
 
     def reason(self, job: Job, option: Option) -> Reason:
-        """Why no node is rented."""
+        """Why no node is rented for the job."""
         bill = Money.of(self.bill)
         facts = WaitsForOldNode(option, self.seconds, bill, self.start, self.until)
         gained = job.weight * (self.start - self.seconds)
@@ -132,9 +136,11 @@ class _NodeWait:
 class FragmentWaits:
     """The waits of one budget's jobs for GPUs that others leave, instead of for nodes that would be rented.
 
-    ``_pool_waits``: of pools in which no node is rented for narrow jobs, the seconds until a fragment and its GPUs.
-    ``_node_waits``: by job that wants one whole node, the node in use that it waits for. ``_nodes_by_end``: by pool,
-    the nodes in use that no job of this plan counts on yet, the soonest last. ``again_at``: when waits end.
+    ``_pool_waits``: for each pool in which no node is rented for jobs of less than a node, the seconds until GPUs come
+    free on a node in use, and how many GPUs.
+    ``_node_waits``: for each job that wants one whole node and waits, its wait for a node in use.
+    ``_nodes_by_end``: for each pool, the nodes in use that no job of this plan counts on yet, the soonest last.
+    ``again_at``: when waits end.
     """
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
@@ -149,9 +155,9 @@ class FragmentWaits:
         self._nodes_by_end: dict[PoolId, list[tuple[float, RentalId]]] = {}
 
     def find_waits(self, queue: Iterable[tuple[Job, Option]]) -> None:
-        """Find the pools, given who waits, each with the option that it would be given first.
+        """Find the waits of the jobs in the queue, each with the option that it would be given first.
 
-        A job that has a target waits for nothing.
+        A job that has a target does not wait.
         """
         if not self._solution.feasible:
             return
@@ -182,7 +188,7 @@ class FragmentWaits:
                 self.again_at.append(after(self._now, allowed + _RENTED_AFTER))
 
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
-        """Find who waits for a whole node. Each job, the first in the queue first, counts on the next to be left."""
+        """Find who waits for a whole node. In the order of the queue, each job counts on the next node to be left."""
         start = self._snapshot.pools[pool].likely_start_seconds
         for waiter in waiters:
             wait = self._node_wait(waiter, start)
@@ -190,7 +196,10 @@ class FragmentWaits:
                 self._count_on(waiter.job, wait)
 
     def _node_wait(self, waiter: _Waiter, saved: float) -> _NodeWait | None:
-        """The wait for the whole node that is left next, if the job may wait for it. ``saved``: seconds of a start."""
+        """The wait for the whole node that is left next; None if the job may not wait for it.
+
+        ``saved``: seconds of a start.
+        """
         ends = self._node_ends(waiter.option.pool)
         bill = self._snapshot.pools[waiter.option.pool].dollars_per_second * saved
         most = saved + (bill / (_FACTOR * waiter.worth) if waiter.worth else 0.0) - waiter.waited
@@ -199,13 +208,13 @@ class FragmentWaits:
         return _NodeWait(key_of(waiter.option), ends[-1][0], after(self._now, most), saved, bill)
 
     def _count_on(self, job: Job, wait: _NodeWait) -> None:
-        """Keep the node for the job, as far as others of this plan would count on it."""
+        """Let the job wait for the node, so that no other job of this plan counts on it."""
         self._node_waits[job.id] = wait
         self._node_ends(wait.option[0]).pop()
         self.again_at.append(after(wait.until, _RENTED_AFTER))
 
     def reason(self, job: Job, option: Option) -> Reason | None:
-        """Why no node is rented for the job's option now; None where one may be."""
+        """Why no node is rented for the job's option now; None if one may be."""
         whole = self._node_waits.get(job.id)
         if whole is not None and whole.option == key_of(option) and self._placer.must_rent(job, option):
             return whole.reason(job, option)
@@ -223,8 +232,10 @@ class FragmentWaits:
         return Reason(ReasonCode.WAITING_FOR_FREE_GPUS, -job.weight * soonest, Money.of(-idle), facts)
 
     def start_up_over(self, job: Job, option: Option, *, alone: bool) -> tuple[float, float]:
-        """Seconds and dollars of the option's start-up that are over, or that the job saves by waiting for a node that
-        is left. ``alone``: whether no other job waits.
+        """Seconds and dollars of the option's start-up that have passed, or that the job saves if it waits for a node
+        in use.
+
+        ``alone``: whether no other job waits.
         """
         whole = self._node_waits.get(job.id)
         if whole is None or whole.option != key_of(option):
@@ -240,13 +251,13 @@ class FragmentWaits:
         return _Waiter(job, option, worth, waited_seconds(job, self._now))
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:
-        """Dollars for the GPUs of a new node that nobody wants, while it starts and until the next job comes."""
+        """Dollars for the GPUs of a new node that no waiting job wants, until it is ready and the next job comes."""
         size, start = self._size(pool), self._snapshot.pools[pool].likely_start_seconds
         idle = min(max(self._seconds_to_next(pool), start), _LONGEST * start)
         return max(size - wanted, 0) / size * self._snapshot.pools[pool].dollars_per_second * idle
 
     def _seconds_to_next(self, pool: PoolId) -> float:
-        """Mean seconds until a job of less than a node comes to the pool; infinite where none is expected."""
+        """Mean seconds until a job of less than a node comes to the pool; infinite if none is expected."""
         known = self._to_next.get(pool)
         if known is not None:
             return known
@@ -261,19 +272,19 @@ class FragmentWaits:
         return self._to_next[pool]
 
     def _allowed(self, pool: PoolId, waiters: Sequence[_Waiter]) -> float:
-        """Seconds for which all of them may still wait."""
+        """Seconds for which the jobs together may still wait."""
         rate = sum(waiter.worth for waiter in waiters)
         lost = sum(waiter.worth * waiter.waited for waiter in waiters)
         idle = self._idle_cost(pool, sum(waiter.option.takes for waiter in waiters))
         return (idle - lost) / rate if rate else 0.0
 
     def _latest(self, waiter: _Waiter) -> Instant:
-        """When a node is rented for the job at the latest."""
+        """The latest instant at which a node is rented for the job."""
         left = self._allowed(waiter.option.pool, [waiter])
         return after(self._now, left)
 
     def _next_fragment(self, pool: PoolId, gpus: int) -> float:
-        """Seconds until a node of the pool that is in use has so many GPUs free; infinite if none ever has."""
+        """Seconds until a node in use of the pool has ``gpus`` free GPUs; infinite if none will have."""
         free = self._placer.free_nodes(pool).ready.free
         soonest = inf
         for rental, occupants in self._solution.occupants().items():
@@ -288,12 +299,13 @@ class FragmentWaits:
         return soonest
 
     def _left(self, occupant: Occupant) -> float:
-        """Seconds until it leaves its node; infinite where nothing says how long it is: nobody waits for such a run."""
+        """Seconds until the job leaves its node; infinite if nothing says when: nobody waits for such a run."""
         return occupant.left if self._solution.sized(occupant.facts.job) else inf
 
     def _node_ends(self, pool: PoolId) -> list[tuple[float, RentalId]]:
-        """Seconds until each node of the pool that is in use has been left by all its jobs, the soonest last: those
-        that no job of this plan counts on, or begins on.
+        """Seconds until each node in use of the pool has been left by all its jobs, the soonest last.
+
+        A node is left out if a job of this plan counts on it or begins on it.
         """
         free, size, occupants = self._placer.free_nodes(pool).ready.free, self._size(pool), self._solution.occupants()
         if pool not in self._nodes_by_end:
@@ -312,7 +324,10 @@ class FragmentWaits:
 
 
 class Outlook:
-    """One budget's jobs, as the plan has left the nodes when it is asked. Asking changes nothing."""
+    """What options mean for one budget's jobs, with the nodes as the plan has left them so far.
+
+    Asking changes nothing.
+    """
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
         self.waits = FragmentWaits(solution, placer)
@@ -326,7 +341,10 @@ class Outlook:
     # --- one option ---------------------------------------------------------------------------------------------------
 
     def with_launch_delay(self, job: Job, projection: Projection, worth: float) -> Projection:
-        """The projection with the wait for nodes that the cloud gives late, which costs time only."""
+        """The projection with the wait for nodes that the cloud gives late.
+
+        The wait adds time and no dollars of a bill.
+        """
         wait = self._placer.launch_delay(job, projection.option)
         return (
             replace(projection, seconds=projection.seconds + wait, total_cost=projection.total_cost + worth * wait)
@@ -337,8 +355,9 @@ class Outlook:
     def without_start_up_over(self, job: Job, projection: Projection, worth: float) -> Projection:
         """The projection minus the part of the start-up that has passed, if all its nodes are ready or booting.
 
-        So a job waits for the last of its nodes while that costs less than to begin without it, and the machine is not
-        wasted. If another job is about to leave a whole node, the wait for it counts instead of a start-up.
+        So a job waits for the last of its nodes while that costs less than to begin elsewhere, and no machine is
+        wasted. If the job waits for a whole node that another job is about to leave, that wait counts instead of a
+        start-up.
         """
         seconds, dollars = self.waits.start_up_over(job, projection.option, alone=self._alone)
         if not seconds and not dollars:
@@ -349,11 +368,11 @@ class Outlook:
         )
 
     def entering(self, job: Job, projection: Projection, worth: float) -> Projection:
-        """A new run's projection as the queue counts it. ``worth``: dollars of a second of the job."""
+        """A new run's projection as the queue counts it. ``worth``: dollars that a second of the job is worth."""
         return self.without_start_up_over(job, self.with_launch_delay(job, projection, worth), worth)
 
     def node_source(self, job: Job, projection: Projection) -> NodeSource:
-        """Where its nodes would come from, or why they cannot be had now."""
+        """Where the projected option's nodes would come from, or why they are not available now."""
         option = projection.option
         left = max_cost_left(job, self._snapshot)
         if self._solution.sized(job) and not within_max_cost(job, option, projection.paid_dollars, left):
@@ -380,10 +399,10 @@ class Outlook:
         )
 
     def in_order(self, job: Job, projections: Sequence[Projection], assignment: GroupAssignment) -> Sequence[Option]:
-        """The options, best first, now that some could begin at once and others wait for nodes to start up.
+        """The options, best first, if some could begin at once and others have to wait for nodes to start up.
 
-        A job of a class that mixes takes the path given to it, or the mix would not be met; unless that needs a node
-        which the cloud is not expected to give soon.
+        A job of a group that mixes paths takes the path given to it, or the fractions would not be met. The exception
+        is a path that needs a node which the cloud is not expected to give soon.
         """
         worth, least = self._solution.worth(job, assignment), inf
         delayed = self.with_launch_delays(job, projections)
@@ -423,10 +442,11 @@ class Outlook:
         return known
 
     def best_fit_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
-        """The options, best first; where the best would have a node to itself, that of the pool which it fits best.
+        """The options, best first. If the best one would leave a part of its node idle, the pool that fits best comes
+        first.
 
-        The rest of that node would stay idle. A node that fits better and comes later, because it must start up or its
-        cloud gives none soon, is waited for where that costs less than the rest until the job ends.
+        A node that fits better may come later, because it must start up or its cloud gives none soon. The job waits for
+        it if that costs less than the idle part would until the job ends.
         """
         options = self._preferred_first(job, options)
         if best_fit_first(options, self._solution.inputs.market) is options:
@@ -446,7 +466,10 @@ class Outlook:
         return [there, *(option for option in options if option is not there)]
 
     def _preferred_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
-        """The options, with the one in front that the template prefers (preferred node affinity) of those like it."""
+        """The options.
+
+        Among those that equal the first one, the one that the template prefers (node affinity) comes first.
+        """
         if not job.demands.preferred:
             return options
         first, nodes = options[0], self._solution.inputs.offers.nodes
@@ -461,7 +484,7 @@ class Outlook:
     def find_waits(self, queue: Iterable[tuple[Job, Sequence[Projection]]], preferred: Mapping[JobId, Option]) -> None:
         """Find which jobs of the queue wait for GPUs that others leave, each for the option that it would ask for.
 
-        ``preferred``: of those that ask for another one than the best at its part of a node.
+        ``preferred``: options of jobs that ask for another one than that of ``best_fit_first``.
         """
         self.waits.find_waits(
             [
@@ -474,14 +497,14 @@ class Outlook:
         )
 
     def may_wait(self, job: Job, option: Option) -> bool:
-        """Whether the job waits for a pool that cools: enough is known of its hours, or the job has time to lose."""
+        """Whether the job may wait for a pool that cools: its waits were measured, or the job has time to lose."""
         need = self._solution.deadline_needs.get(job.id)
         return self._placer.wait_is_measured(job, option) or (need is not None and need.may_wait)
 
     def awaits_launch(self, job: Job, projections: Sequence[Projection]) -> bool:
-        """Whether it is best for the job to wait for a pool that was just refused, as far as that wait is measured.
+        """Whether it is best for the job to wait for a pool that was just refused, if that wait was measured.
 
-        Such a job lacks no room: it is not among those that are allotted what there is.
+        Such a job does not lack room, so it takes no part when room is allotted.
         """
         assignment = self._solution.assignment(job)
         if not self._placer.waits_for_launches or assignment is None:
@@ -491,6 +514,9 @@ class Outlook:
         return cooling is not None and self._placer.wait_is_measured(job, best)
 
     def _to_come(self, job: Job, option: Option, worth: float) -> float:
-        """Dollars, time included, until all nodes of the option are ready. ``worth``: dollars of a second."""
+        """Dollars, time included, until all nodes of the option are ready.
+
+        ``worth``: dollars that a second is worth.
+        """
         seconds, dollars = self._placer.start_up_left(job, option)
         return worth * (self._placer.launch_delay(job, option) + seconds) + dollars

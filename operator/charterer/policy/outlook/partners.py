@@ -1,17 +1,21 @@
 """Whom a job would share a GPU with, and what that is worth.
 
-On a node of one GPU that two jobs share, who chooses the node chooses the partner. Beside each other, jobs a and b keep
-k_a and k_b of their speeds alone. An hour of what a job does alone on that GPU costs u at best: alone there, or on
-whole GPUs. With θ the worth of an hour of a job's life, by its weight, and c the price of the GPU, the two save
+On a node with one GPU that two jobs share, choosing the node is choosing the partner. Beside each other, jobs a and b
+keep the fractions k_a and k_b of their speeds alone. u is the least that an hour of what a job does alone on that GPU
+costs, either alone there or on whole GPUs. θ is the worth of an hour of a job's life, by its weight, and c the price of
+the GPU. Then the two save
 
     k_a·u_a + k_b·u_b − (θ_a + θ_b + c)        dollars an hour
 
-while both train (SJF-BSBF, arXiv 2407.13088, pairs jobs where the mean completion time falls; where one rents, there
-is no queue to shorten, and money decides). They are put together if that is ``LEAST_SAVING`` of what they cost apart,
-if each keeps what its owner wants at least, and if each gains by itself when the GPU is paid for in proportion to
-what the two keep: θ + c·k/(k_a + k_b) < k·u, and if they have not ended each other twice
-(``domain.job_records``). Among the nodes whose pairs save, the one is taken that saves most until the first of
-the two ends. Nobody is moved to be put together.
+while both train. (SJF-BSBF, arXiv 2407.13088, pairs jobs if the mean completion time falls. Whoever rents has no queue
+to shorten, so money decides.) Two jobs are put together if
+
+- they save at least ``LEAST_SAVING`` of what they cost apart,
+- each keeps at least the fraction that its owner asks for,
+- each gains by itself if the GPU is paid for in proportion to what the two keep: θ + c·k/(k_a + k_b) < k·u, and
+- they have not ended each other twice (``domain.job_records``).
+
+A job takes the node on which the pair saves most until the first of the two ends. No job is moved to be put together.
 """
 
 from __future__ import annotations
@@ -35,14 +39,16 @@ from charterer.policy.options.pair_speeds import ExpectedPart, PairSpeeds, choos
 from charterer.policy.options.speeds import measuring_profile, reference_in, speed
 
 LEAST_SAVING = 0.02
-"""Part of what two jobs cost apart that they must save together: less is lost in what nobody foresees."""
+"""Least saving of two jobs together, as a fraction of what they cost apart: less is lost to what nobody foresees."""
 
 
 class Terms(NamedTuple):
-    """What a job as one of two on a GPU has in common with others of its group. Dollars are of a second.
+    """What jobs of a group have in common when they share a GPU. Dollars are dollars a second.
 
-    ``worth``: of its life; ``alone``: what as much work as it does alone there costs at best; ``usual``: what it keeps
-    beside others on average; ``least``: what it must keep.
+    ``worth``: what a second of the job's life is worth.
+    ``alone``: the least that it costs to do as much work as the job does alone on that GPU.
+    ``usual``: the fraction of its speed that it keeps beside others on average.
+    ``least``: the fraction that it must keep.
     """
 
     class_id: ClassId
@@ -53,7 +59,7 @@ class Terms(NamedTuple):
 
 
 class Sharer(NamedTuple):
-    """A job as one of two on a GPU. ``left``: seconds of its work, alone there."""
+    """A job that shares a GPU. ``left``: seconds that its remaining work would take alone there."""
 
     job: JobId
     left: float
@@ -62,8 +68,10 @@ class Sharer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartnerMatch:
-    """Two jobs on a GPU: what the first and its partner keep, and the dollars a second that they save together while
-    both train; None where they are not put together.
+    """Two jobs on one GPU.
+
+    ``kept``, ``partner_kept``: the fraction of its speed that each keeps.
+    ``saving``: dollars a second that they save together while both train; None if they are not put together.
     """
 
     kept: ExpectedPart
@@ -77,7 +85,7 @@ class PartnerMatch:
 
 
 class Pair(NamedTuple):
-    """A job's partner, with what both keep; ``saved``: dollars until the first of them ends."""
+    """A job's partner, and what both keep. ``saved``: dollars that they save until the first of them ends."""
 
     partner: JobId
     match: PartnerMatch
@@ -85,7 +93,7 @@ class Pair(NamedTuple):
 
 
 def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> PartnerMatch:
-    """What two jobs would be on a GPU of that ``price``, dollars a second."""
+    """The match of two jobs on a GPU. ``price``: dollars a second of the GPU."""
     kept = speeds.kept(own.class_id, other.class_id, own.usual)
     others = speeds.kept(other.class_id, own.class_id, other.usual)
     both = kept.kept + others.kept
@@ -99,14 +107,14 @@ def match_of(own: Terms, other: Terms, speeds: PairSpeeds, price: float) -> Part
 
 
 class _Hosts:
-    """The jobs of one pool that are alone on their nodes, by terms, those with the most left first."""
+    """The jobs of one pool that are alone on their nodes, by terms. Jobs with the most time left come first."""
 
     def __init__(self) -> None:
         self.by_terms: dict[Terms, list[tuple[float, RentalId, Sharer]]] = {}
         self._on: dict[RentalId, Sharer] = {}
 
     def come(self, rental: RentalId, sharer: Sharer) -> None:
-        """A job comes to a node: it is alone there, or nobody is any more."""
+        """Record a job on a node: it is alone there, or the job that was there is not alone any more."""
         other = self._on.pop(rental, None)
         if other is not None and other.job != sharer.job:
             self.by_terms[other.terms].remove((-other.left, rental, other))
@@ -116,7 +124,7 @@ class _Hosts:
 
 
 class Partners:
-    """The jobs of one budget on nodes of one shared GPU, as they are and as the plan has placed them so far."""
+    """The jobs of one budget on nodes with one shared GPU, as they are and as the plan has placed them so far."""
 
     def __init__(self, solution: BudgetSolution) -> None:
         self._solution = solution
@@ -128,15 +136,15 @@ class Partners:
         self._came: dict[RentalId, list[Job]] = {}
 
     def chosen(self, option: Option) -> bool:
-        """Whether the option's partner follows from the node."""
+        """Whether choosing a node for the option chooses the job's partner."""
         return bool(option.slice) and option.shares_gpu and chooses_partner(self._snapshot.pools[option.pool])
 
     def choice(self, job: Job, option: Option) -> NodeChoice | None:
-        """How the job chooses one of some nodes with a free place; None where it does not matter, or nobody knows.
+        """How the job chooses among nodes with a free place; None if the choice does not matter or cannot be judged.
 
-        It joins the job with which it saves most. If there is none, it takes a node to itself. Beside a job of which
-        nothing is known, or with which one of them would lose, it does not go. Where nobody chooses, it keeps away from
-        those with which it has ended each other.
+        The job joins the job with which it saves most. If there is none, it takes a node to itself. It never joins a
+        job of which nothing is known, or with which one of them would lose. In a pool where partners are not chosen, it
+        avoids jobs with which it has ended each other.
         """
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is None:
@@ -149,15 +157,17 @@ class Partners:
         return chosen
 
     def come(self, job: Job, option: Option, rental: RentalId) -> None:
-        """The job goes there in this plan, at once or when the node is ready."""
+        """Record that this plan puts the job onto the rental, at once or when the node is ready."""
         self._came.setdefault(rental, []).append(job)
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is not None:
             self._hosts_of(option.pool).come(rental, own)
 
     def best(self, job: Job, option: Option) -> Pair | None:
-        """The pair that a running job is one of; of a job without GPUs the best that it could make now, or if none
-        saves, one that does not. None where there is none, or where partners are not chosen.
+        """The pair of a job on the option; None if there is no partner, or if partners are not chosen there.
+
+        For a job that has GPUs it is the pair that it is in. For a job without GPUs it is the best pair that it could
+        form now, which need not save anything.
         """
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is None:
@@ -171,7 +181,7 @@ class Partners:
         return max(pairs, key=lambda pair: (pair.match.saving is not None, pair.saved), default=None)
 
     def _joins(self, job: Job, own: Sharer, pool: PoolId, nodes: NodesByFreeGpus) -> Iterator[tuple[float, RentalId]]:
-        """Dollars saved and the node: the best of each kind of partner, and the partner that the job has."""
+        """Dollars saved and the node: for the best partner of each kind, and for the partner that the job has now."""
         for hosts in self._hosts_of(pool).by_terms.values():
             if hosts and (match := self._match(pool, own, hosts[0][2])).saving is not None:
                 for _, rental, other in hosts:
@@ -185,7 +195,7 @@ class Partners:
                     yield match.saved(own, other), rental
 
     def may_be_on(self, job: Job, rental: RentalId) -> bool:
-        """Whether no job is there, or comes there in this plan, with which the job has ended each other too often."""
+        """Whether no job is on the rental, or comes to it now, with which the job has ended each other twice."""
         if not self._avoids_some:
             return True
         here = [each.facts.job for each in self._occupants.get(rental, ())]
@@ -193,16 +203,16 @@ class Partners:
         return not any(end_each_other(job, other) for other in there)
 
     def _may_meet(self, job: Job, other: Sharer) -> bool:
-        """Whether the two have not ended each other too often."""
+        """Whether the two have not ended each other twice."""
         return not self._avoids_some or not end_each_other(job, self._snapshot.jobs[other.job])
 
     @cached_property
     def _avoids_some(self) -> bool:
-        """Whether any jobs have ended each other at all."""
+        """Whether any two jobs have ended each other."""
         return any(has_partners_to_avoid(job) for job in self._snapshot.jobs.values())
 
     def _apart(self, job: Job, option: Option) -> NodeChoice:
-        """The fullest node on which there is no job with which this one has ended each other."""
+        """The choice of the fullest node without a job with which this job has ended each other."""
 
         def chosen(nodes: NodesByFreeGpus) -> RentalId | None:
             fitting = [(free, name) for name, free in nodes.free.items() if free >= option.takes]
@@ -228,7 +238,7 @@ class Partners:
         return hosts
 
     def _beside(self, job: Job, rental: RentalId) -> Iterator[Sharer]:
-        """The other jobs on a node of which something is known."""
+        """The other jobs on a node, without those of which nothing is known."""
         return self._known([each for each in self._occupants.get(rental, ()) if each.facts.job.id != job.id])
 
     def _known(self, occupants: Iterable[Occupant]) -> Iterator[Sharer]:
@@ -257,9 +267,9 @@ class Partners:
         return self._sharers[key]
 
     def _found(self, job: Job, option: Option) -> Sharer | None:
-        """None where the speed of the job's class is not known alone and beside others.
+        """The job as one that shares a GPU; None if its class's speed is not known both alone and beside others.
 
-        What it does alone is what whole GPUs say: a place's speed holds for partners that a job may not meet.
+        Its speed alone is that on a whole GPU: the speed of a shared place includes partners that the job may not meet.
         """
         variant, assignment = job.variant(option.variant), self._solution.assignment(job)
         profile = None if variant is None else self._snapshot.profiles.get(variant.class_id)

@@ -1,7 +1,7 @@
-"""GPUs for the jobs of one budget while a plan is made: what is free, what boots, and what may still be rented.
+"""GPUs for the jobs of one budget while a plan is made: which are free, which boot, and which may still be rented.
 
-Asking changes nothing; ``claim`` and ``claim_more`` take GPUs and rent what is missing. Every limit is asked here: of
-the pool, of the operator, and of the budget's purse.
+Asking changes nothing; ``claim`` and ``claim_more`` take GPUs and rent what is missing. Every limit is checked here:
+those of the pool, of the operator, and of the budget's purse.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from charterer.policy.nodes.pool_room import LaunchWait, PoolQuota, PoolRoom
 from charterer.policy.nodes.rentals import HeldGpus, PoolNodes, PoolRentals, by_rental, spent
 from charterer.policy.outlook.partners import Partners
 
-# Gangs: nodes that a job needs at once are marked when they are rented (docs/development/adr/0013).
+# Gangs: nodes that a job needs at once. They are marked when they are rented (docs/development/adr/0013).
 
 
 class GangMarks:
@@ -44,10 +44,10 @@ class GangMarks:
         self.ending: Container[RentalId] = ()
 
     def marks(self, job: Job, pool: PoolId, needed: int, rented: int) -> Sequence[Gang | None]:
-        """The gangs of ``rented`` new nodes of the pool, of which the job cannot do without ``needed``.
+        """The gangs of ``rented`` new nodes of the pool. The job cannot start without ``needed`` of them.
 
-        A gang of the job that these complete gets them first: a write failed, a person deleted a rental, the cloud
-        refused one, or a machine died.
+        If they complete a pending gang of the job, they belong to that gang first. A gang is pending if a write failed,
+        a person deleted a rental, the cloud refused one, or a machine died.
         """
         marks: list[Gang | None] = []
         for gang, members in self._of(job, pool):
@@ -63,9 +63,9 @@ class GangMarks:
         return [*marks, *[None] * (rented - len(marks))]
 
     def short(self) -> Sequence[tuple[Gang, Sequence[Rental]]]:
-        """The gangs that lack rentals even with those of this plan, each with those that have no machine.
+        """The gangs that lack rentals even after this plan, each with its rentals that have no machine.
 
-        Nobody asks the cloud for them, so nobody may wait for them.
+        Nobody asks the cloud for the rentals of such a gang, so no job may wait for them.
         """
         found = []
         for members in self._members.values():
@@ -90,14 +90,15 @@ class GangMarks:
         return rental.stays and rental.id not in self.ending
 
     def _name(self, job: Job) -> str:
-        """``<first 8 of the job's uid>-<ordinal>``, with the smallest ordinal that no other gang has."""
+        """``<first 8 of the job's uid>-<ordinal>``, with the smallest ordinal that is free."""
         ordinal = 1
         while (name := f"{job.short_id}-{ordinal}") in self._members:
             ordinal += 1
         return name
 
 
-# The limits of budgets that are above others: one purse each, of all that it and the budgets below it have rented.
+# The limits of budgets that are above others. Each such budget has one purse for all that it and the budgets below it
+# have rented.
 #
 # All of them have one period (``budget_tree``). Each dollar counts in the period of the budget that paid it, in that
 # budget's time zone. While the period has begun for some of them only, the sum of either period counts, whichever is
@@ -128,7 +129,7 @@ def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, P
 
 
 def hold_rentals(purse: Purse, nodes: Iterable[PoolNodes], capacity: Capacity, snapshot: Snapshot) -> None:
-    """Count what can still be spent on the rentals of these pools."""
+    """Count in the purse what the rentals of these pools can still cost."""
     for here in nodes:
         purse.hold_all(here.exposed)
         for rental in here.rentals.booting:
@@ -136,7 +137,7 @@ def hold_rentals(purse: Purse, nodes: Iterable[PoolNodes], capacity: Capacity, s
 
 
 def rental_exposure(rental: Rental, grace_seconds: int, snapshot: Snapshot) -> Money:
-    """``exposure`` now, with the seconds by which the cloud's list may lag behind."""
+    """The rental's ``exposure`` now, with the seconds by which the cloud's list may be late."""
     survey = snapshot.surveys.get(rental.pool)
     lag_seconds = survey.traits.lag_seconds if survey is not None else 0.0
     return exposure(rental, grace_seconds, lag_seconds, snapshot.now)
@@ -187,7 +188,7 @@ def _grant_window(solution: BudgetSolution, capacity: Capacity) -> GrantWindow:
 
 @dataclass(frozen=True, slots=True)
 class SharedNodes:
-    """What all budgets of a plan draw on, one after the other."""
+    """What all budgets of a plan take from, one after the other: nodes, quotas, gangs and purses."""
 
     capacity: Capacity
     quota: PoolQuota
@@ -196,7 +197,7 @@ class SharedNodes:
 
     @classmethod
     def of(cls, inputs: PlanInputs) -> SharedNodes:
-        """As a plan finds them. ``purses``: of budgets that are above others."""
+        """What a plan begins with. Its ``purses`` are those of budgets that are above others."""
         snapshot, rentals = inputs.snapshot, inputs.rentals
         capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends, inputs.memo)
         gangs = GangMarks(rentals.by_pool.values(), snapshot)
@@ -205,7 +206,7 @@ class SharedNodes:
 
 @dataclass(frozen=True, slots=True)
 class _Client:
-    """For whom nodes are rented. ``fewest``: the pods without which the job cannot begin."""
+    """The job for which nodes are rented. ``fewest``: the least number of pods with which it can begin."""
 
     job: Job
     option: Option
@@ -213,7 +214,7 @@ class _Client:
 
 
 class Placer:
-    """One budget's GPUs. ``rented``: the nodes that are rented in this plan; ``partners``: who shares GPUs."""
+    """One budget's GPUs. ``rented``: the nodes that this plan rents. ``partners``: the jobs that share GPUs."""
 
     def __init__(self, solution: BudgetSolution, shared: SharedNodes) -> None:
         budget, snapshot = solution.budget, solution.inputs.snapshot
@@ -241,10 +242,11 @@ class Placer:
     def claim(
         self, job: Job, option: Option, fewest: int, *, only_ready: bool = False, without: RentalId | None = None
     ) -> GpuClaim:
-        """GPUs for a job: at once, or promised. What is blocked once stays blocked: a plan only uses things up.
+        """Claim GPUs for a job, at once or when nodes are ready. What was blocked stays blocked: a plan only uses
+        things up.
 
-        ``fewest``: the pods without which the job cannot begin in that pool. ``without``: a node that it has and that
-        is not to be one of them.
+        ``fewest``: the least number of pods with which the job can begin in that pool.
+        ``without``: a node of the job that it must leave.
         """
         if (blocked := self._nothing_begins) is not None:
             return GpuClaim(None, blocked=blocked)
@@ -278,7 +280,10 @@ class Placer:
         )
 
     def rent_committed(self, pool: PoolId) -> ReasonCode | None:
-        """Rent all nodes of a committed pool that are not there yet; why no more are rented, None where all are."""
+        """Rent all nodes of a committed pool that are not there yet.
+
+        Returns why no more are rented; None if all are there.
+        """
         allocator, self._client = self._allocator(pool), None
         for _ in range(self._quota.lacking(self._snapshot.pools[pool])):
             refused = allocator.refusal(1)
@@ -329,27 +334,27 @@ class Placer:
         return self.capacity.free_nodes(self._budget.id, pool)
 
     def nodes(self, option: Option) -> int:
-        """How many nodes the option is on."""
+        """Number of nodes that the option uses."""
         return self._snapshot.pools[option.pool].nodes(option.takes)
 
     def ready(self, job: Job, option: Option) -> bool:
-        """Whether the job could begin there at once."""
+        """Whether the job could begin on the option at once."""
         _, booting, missing = self._look(job, option)
         return not booting and not missing
 
     def has_room_without(self, job: Job, option: Option, without: RentalId) -> bool:
-        """Whether it could go on at once if it had that node no more."""
+        """Whether the job could go on with the option at once after leaving the node ``without``."""
         _, booting, missing = self._allocator(option.pool).look(
             option, self._own(job, without), self.partners.choice(job, option)
         )
         return not booting and not missing
 
     def must_rent(self, job: Job, option: Option) -> bool:
-        """Whether nodes would have to be rented for it."""
+        """Whether nodes would have to be rented for the job's option."""
         return self._allocator(option.pool).missing(option, self._own(job), self.partners.choice(job, option)) > 0
 
     def idle_beside(self, job: Job, option: Option) -> int:
-        """GPUs of a node that the job would have to itself, though it is wider than the job; 0 where others use it."""
+        """GPUs that would stay idle on the node that the job would have to itself; 0 if other jobs use its nodes."""
         ready, booting, missing = self._look(job, option)
         nodes, free = [*ready, *booting], self.free_nodes(option.pool)
         size = self._snapshot.pools[option.pool].gpus_per_node
@@ -363,11 +368,11 @@ class Placer:
         return self._snapshot.pools[option.pool].likely_start_seconds
 
     def start_up_over(self, job: Job, option: Option, *, alone: bool) -> tuple[float, float]:
-        """Seconds and dollars of the option's start-up that are over already; none where a node must be rented.
+        """Seconds and dollars of the option's start-up that have passed; 0 if a node must be rented.
 
-        The seconds are those of the last node. What booting nodes have cost is over: they would be ended if the job
-        left them. What ready ones have cost is over only for a job that waits ``alone``: otherwise the job that takes
-        one leaves another job to rent one.
+        The seconds are those of the last node to be ready. What booting nodes have cost has passed, because they would
+        be ended if the job left them. What ready nodes have cost has passed only for a job that is the only one to wait
+        (``alone``): otherwise the job that takes one leaves another job to rent one.
         """
         waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         if waits is None:
@@ -379,7 +384,7 @@ class Placer:
         return min(over, default=start), sum(over) * option.price.dollars_per_second / self.nodes(option)
 
     def start_up_left(self, job: Job, option: Option) -> tuple[float, float]:
-        """Seconds and dollars of the option's start-up that are still to come; none where all nodes are ready."""
+        """Seconds and dollars of the option's start-up that are still to come; 0 if all nodes are ready."""
         waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         left = [self.start_up(option)] * self.nodes(option) if waits is None else waits
         return max(left, default=0.0), sum(left) * option.price.dollars_per_second / self.nodes(option)
@@ -387,50 +392,50 @@ class Placer:
     # --- what the clouds and the limits give --------------------------------------------------------------------------
 
     def refusal(self, job: Job, option: Option) -> ReasonCode | None:
-        """Why the nodes that would have to be rented for it cannot be had now; None where they can, or none are."""
+        """Why nodes that must be rented for the option are not available now; None if they are, or none are needed."""
         allocator = self._allocator(option.pool)
         missing = allocator.missing(option, self._own(job), self.partners.choice(job, option))
         return allocator.refusal(missing) if missing else None
 
     def may_rent(self, pool: PoolId) -> bool:
-        """Whether one more node of the pool could be had now, within all limits."""
+        """Whether one more node of the pool may be rented now, within all limits."""
         return self._allocator(pool).refusal(1) is None
 
     def pool_room(self, pool: PoolId, gpus: int) -> PoolRoom:
-        """The nodes there are, ready or booting, and those that the pool may still give, as many as ``gpus`` need."""
+        """The pool's ready and booting nodes, and as many more as ``gpus`` GPUs need and the pool may still give."""
         return self._quota.pool_room(self.free_nodes(pool), self._snapshot.pools[pool], gpus)
 
     def more_nodes(self, pool: PoolId, most: int) -> int:
-        """How many more nodes the pool may give, at most ``most``, whatever limits the budget has."""
+        """Number of nodes that the pool may still give, at most ``most``. Limits of the budget do not count."""
         return self._quota.more(self._snapshot.pools[pool], most)
 
     def operator_limit(self, option: Option) -> OperatorFact | None:
-        """Which limit of the operator's forbids the nodes that the option needs at least; None if none does."""
+        """The operator's limit that forbids the nodes that the option needs; None if none does."""
         pool = self._snapshot.pools[option.pool]
         return self._quota.room.why_not(pool) or self._quota.room.why_not(pool, self.nodes(option))
 
     @property
     def waits_for_launches(self) -> bool:
-        """Whether there is a pool with a ``launch_wait``."""
+        """Whether some pool has a ``launch_wait``."""
         return self._quota.waits
 
     def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
-        """How late the cloud is expected to give those of its nodes that have no machine yet; None: at once."""
+        """How late the cloud should give the option's nodes that have no machine yet; None if they come at once."""
         wait = self._quota.wait(option.pool) if self._quota.waits else None
         return wait if wait is not None and self._lacks_machines(job, option) else None
 
     def launch_delay(self, job: Job, option: Option) -> float:
-        """The seconds of its ``launch_wait``."""
+        """The seconds of the option's ``launch_wait``; 0 if there is none."""
         wait = self.launch_wait(job, option)
         return 0.0 if wait is None else wait.seconds
 
     def wait_is_measured(self, job: Job, option: Option) -> bool:
-        """Whether enough is known of the pool's hours for a job to wait for its nodes while others could be had."""
+        """Whether the pool's waits are known well enough for a job to wait for its nodes while others are available."""
         wait = self.launch_wait(job, option)
         return wait is not None and wait.expected.measured
 
     def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
-        """The budget's rentals without a machine whose gang lacks others, and why they go: all are made anew."""
+        """The budget's rentals without a machine whose gang lacks others, and why they go: it is rented anew."""
         return {
             rental.id: reason(ReasonCode.NOT_NEEDED, GangGone(gang.job_name))
             for gang, waiting in self._gangs.short()
@@ -451,7 +456,7 @@ class Placer:
         return any(name not in rentals or not has_machine(rentals[name]) for name in booting)
 
     def _own(self, job: Job, without: RentalId | None = None) -> HeldGpus:
-        """The GPUs that the job holds, but for those of ``without``."""
+        """The GPUs that the job holds, except on the node ``without``."""
         held = self.capacity.held(job)
         return held if without is None else {name: gpus for name, gpus in held.items() if name != without}
 

@@ -1,18 +1,19 @@
-"""What an option costs with what of its nodes nobody in sight will use, for as long as they stand.
+"""The cost of whole nodes: what options cost if unused GPUs of their nodes are counted until the nodes are given back.
 
-A job is charged for its GPUs, and the bill is for whole nodes. Where jobs are few, the rest of a node stays empty: one
-GPU of eight costs eight. So the jobs in sight choose together: their options are those for which
+A job is charged for its GPUs, but the bill is for whole nodes. If jobs are few, the rest of a node stays empty: one GPU
+of eight costs eight. So the jobs in sight choose their options together, such that
 
     Σ dollars of all nodes, until they can be given back (``nodes.pool_room``)  +  Σ w·θ·(seconds to the job's end)
 
-is small. A job may be wider on a node that is paid for anyway, beside others, in another pool, or be moved, its restart
-included. From what each job would have at its part of a node, and from all waiting jobs in one pool, for each pool, one
-job after the other takes what makes the sum smaller, until none does; the best end counts.
+is small. A job may become wider on a node that is paid for anyway, go beside other jobs, go to another pool, or be
+moved, its restart included. The search has several starting points: each job on the option that is best if it pays for
+its own GPUs alone, and, for each pool, all waiting jobs in that pool. From each of them, the change of one job that
+lowers the sum most is made, until no change lowers it. The best end is taken.
 
-Jobs that come later use what is empty. Where they come often, the part of a node is what a job costs in the end
-(ADR 11), and nothing is chosen here. Nor is where many jobs are in sight, because little of their nodes is empty then.
-Jobs with a target, with a maxCost, interactive ones, those whose best option changes as they
-advance, and those on parts of GPUs have what they would have.
+Jobs that come later use empty GPUs. If they come often, a job in the end costs its part of a node (ADR 11), and nothing
+is chosen here. Nothing is chosen either if many jobs are in sight, because little of their nodes is empty then. These
+jobs do not take part: jobs with a target or a maxCost, interactive jobs, jobs whose best option changes as they
+advance, and jobs on parts of GPUs.
 """
 
 from __future__ import annotations
@@ -46,14 +47,14 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 # What a budget's jobs in sight will still cost: its nodes, until they can be given back.
 #
-# Jobs that run are where they are, or where the plan takes them. Those that wait have the nodes that they wait for,
-# or the option that the plan looks for (``nodes.pool_room``). Those that wait for money come when the others are
-# gone, as far as there is money then (``actions.admission.queue``). Moves that will pay later are not in it,
-# nor what is lost with nodes that the cloud takes back.
+# Running jobs are where they are, or where the plan takes them. Waiting jobs have the nodes that they wait for, or the
+# option that the plan wants for them (``nodes.pool_room``). Jobs that wait for money come after the others have ended,
+# if there is money then (``actions.admission.queue``). Moves that will pay later do not count, nor does what is lost
+# with nodes that the cloud takes back.
 
 
 Uses = Mapping[RentalId, Sequence[tuple[int, float]]]
-"""GPUs on each node, each with the seconds until a job leaves them."""
+"""For each node, the GPUs that each job holds there and the seconds until the job leaves them."""
 PoolUses = Mapping[PoolId, Uses]
 Runners = Mapping[JobId, JobFacts]
 _Held = defaultdict[RentalId, list[tuple[int, float]]]
@@ -61,9 +62,12 @@ _Held = defaultdict[RentalId, list[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedUse:
-    """How a plan leaves jobs and nodes. ``places``: of jobs that begin or move now. ``awaited``: the nodes that will be
-    given to a job when all of them are ready. ``verdicts``: the option that each job has or waits for. ``ended``: nodes
-    that are given back now.
+    """How a plan leaves jobs and nodes.
+
+    ``places``: the new allocations of jobs that begin or move now.
+    ``awaited``: for each waiting job, the nodes that it will get when all of them are ready.
+    ``verdicts``: the option that each job has or waits for.
+    ``ended``: nodes that are given back now.
     """
 
     places: Mapping[JobId, Allocate]
@@ -73,7 +77,7 @@ class PlannedUse:
 
 
 class CostInSight:
-    """One budget's nodes, until they can be given back."""
+    """What one budget's nodes cost until they can be given back."""
 
     def __init__(self, solution: BudgetSolution, placer: Placer, plan: PlannedUse) -> None:
         self._solution = solution
@@ -83,7 +87,7 @@ class CostInSight:
         self._seconds = max(seconds_between(solution.now, solution.period_end), 0.0)
 
     def cost(self) -> InSight:
-        """Dollars until the period's end. Nodes that are paid for whether they are used or not are in none of it."""
+        """Dollars until the period's end. Committed nodes do not count, because they are paid for in any case."""
         held, waiting = _Held(list), defaultdict[PoolId, list[tuple[WaitingJob, bool]]](list)
         ready, staying = self._booting(), list[PoolUses]()
         for group in self._solution.groups.values():
@@ -99,7 +103,7 @@ class CostInSight:
         return InSight(Money.of(_dollars(nodes) + self._later(_dollars(nodes))), Money.of(running))
 
     def running(self, runs: Iterable[tuple[JobGroup, Runners]]) -> Mapping[PoolId, RunDown]:
-        """The nodes of each pool with these jobs of each group, which run on."""
+        """The nodes of each pool with the jobs that run on. ``runs``: for each group, those jobs."""
         held, staying = _Held(list), list[PoolUses]()
         for group, runners in runs:
             moved = frozenset(runners.keys() & self._plan.places.keys())
@@ -109,12 +113,12 @@ class CostInSight:
         return self._run_downs(staying, held, self._booting())
 
     def waiting_job(self, job: Job, option: Option) -> WaitingJob:
-        """The job on an option that it does not have yet."""
+        """The job as one that waits for an option that it does not have yet."""
         count = self._placer.nodes(option)
         return WaitingJob(option.takes // count, count, self._restart(option) + self._left(job, option))
 
     def _uses(self, group: JobGroup, runners: Runners, moved: frozenset[JobId]) -> PoolUses:
-        """What the group's jobs hold that stay where they are: all of these but those that are ``moved``."""
+        """The GPUs that jobs of the group hold and keep: those of all ``runners`` that are not ``moved``."""
         assignment = self._solution.assignments.get(group.key)
         menu, work = (None, 0.0) if assignment is None else (assignment.group.menu, assignment.group.work)
         return self._solution.inputs.memo(uses_of_runners, runners, moved, menu, work)
@@ -138,10 +142,10 @@ class CostInSight:
         return NodeOffer(pool.gpus_per_node or 1, pool.dollars_per_second, pool.likely_start_seconds, most)
 
     def _later(self, dollars: float) -> float:
-        """Dollars of the jobs that wait for money, beside ``dollars`` of all others in sight.
+        """Dollars of the jobs that wait for money, after ``dollars`` of all other jobs in sight.
 
-        The first begins when nothing runs any more, if there is any money left; others beside it that fit into what may
-        be committed.
+        The first of them begins when nothing runs any more, if any money is left then. Others begin beside it if they
+        fit into what may be committed.
         """
         money, beside = self._money - dollars, self._solution.committable - dollars
         before, nodes = 0.0, dict[PoolId, RunDown]()
@@ -177,8 +181,9 @@ class CostInSight:
         waiting: Mapping[PoolId, list[tuple[WaitingJob, bool]]],
         ready: Mapping[RentalId, float],
     ) -> None:
-        """Add the job to those on nodes, each with its GPUs there and the seconds until it leaves, or to the others,
-        each with whether it waits for GPUs that others leave.
+        """Add the job to ``held`` if it has nodes or waits for given ones, or else to ``waiting``.
+
+        In ``waiting`` each job has a flag: whether it waits for GPUs that others leave.
         """
         given, verdict = self._plan.places.get(job.id), self._plan.verdicts.get(job.id)
         allocation = job.allocation if given is None else given.allocation
@@ -199,7 +204,7 @@ class CostInSight:
             held[rental].append((there.gpus, begins + there.seconds))
 
     def _booting(self) -> Mapping[RentalId, float]:
-        """Seconds until each node that boots is ready."""
+        """Seconds until each booting node is ready, those that this plan rents included."""
         found: dict[RentalId, float] = {}
         for pool in [pool for pool, here in self._solution.nodes.items() if here.rentals.booting]:
             found |= self._placer.free_nodes(pool).booting.seconds
@@ -235,11 +240,11 @@ class CostInSight:
         return StandingNodes(nodes)
 
     def _restart(self, option: Option) -> float:
-        """Seconds from ready nodes to the first step."""
+        """Seconds from the moment when its nodes are ready to the job's first step."""
         return max(option.entry_seconds - self._placer.start_up(option), 0.0)
 
     def _left(self, job: Job, option: Option) -> float:
-        """Seconds that the job trains on the option; without end where nothing is known of it."""
+        """Seconds that the job trains on the option; infinite if nothing says how long."""
         assignment = self._solution.assignment(job)
         return _left(
             job, option, *((None, 0.0) if assignment is None else (assignment.group.menu, assignment.group.work))
@@ -254,8 +259,10 @@ def _left(job: Job, option: Option, menu: Menu | None, work: float) -> float:
 
 
 def uses_of_runners(runners: Runners, moved: frozenset[JobId], menu: Menu | None, work: float) -> PoolUses:
-    """What the jobs that run on hold on each node, by pool. ``menu`` and mean ``work``: of their group, if there are
-    any."""
+    """For each pool and node, the GPUs of running jobs that are not ``moved``, with the seconds until they leave.
+
+    ``menu``, ``work``: menu and mean work of the jobs' group; None and 0 if the group has no assignment.
+    """
     found: dict[PoolId, dict[RentalId, list[tuple[int, float]]]] = {}
     for name, facts in runners.items():
         allocation = facts.job.allocation
@@ -275,7 +282,7 @@ def _merged(several: Iterable[Uses]) -> dict[RentalId, list[tuple[int, float]]]:
 
 
 def standing_nodes(rentals: PoolRentals, several: tuple[Uses, ...]) -> StandingNodes:
-    """The nodes that stay, ready and with nothing to be paid for that does not stand for a job."""
+    """The nodes that stay, if all of them are ready and past their billing minimum."""
     uses = _merged(several)
     return StandingNodes(
         [
@@ -286,7 +293,7 @@ def standing_nodes(rentals: PoolRentals, several: tuple[Uses, ...]) -> StandingN
 
 
 def paid_until(rentals: PoolRentals) -> Instant:
-    """Until when any of those that stay is paid for in any case."""
+    """The last instant at which the billing minimum of a staying rental ends."""
     return max([_paid_until(rental) for rental in rentals.staying.values()], default=Instant(0))
 
 
@@ -298,21 +305,27 @@ def _dollars(nodes: Mapping[PoolId, RunDown]) -> float:
     return sum([each.dollars for each in nodes.values()])
 
 
-# What all nodes cost, and what the time of jobs is worth, by what each of the jobs in sight chooses.
+# The dollars of all nodes and the worth of the jobs' time, for given choices of the jobs in sight.
 
 
 Choices = Sequence[int | None]
-"""The number of its way that each job chooses; None: as if it were not there."""
+"""For each job, the index of the way that it chooses; None leaves the job out."""
 FIRST_CHOICE: Final = 0
-"""Where a job's choice begins: what is best at its part of a node, whatever nodes there are.
+"""Index of the way at which the search begins: the best one if a job pays for its own GPUs alone.
 
-Nodes that are rented for what was chosen must not change what is chosen.
+It does not depend on the nodes that there are: nodes rented for what was chosen must not change what is chosen.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class NodeWay:
-    """``gpus`` of each of ``nodes`` nodes, for ``seconds`` once they are ready. ``stays``: where a job runs already."""
+    """One way for a job to go on: an option, and the nodes that it needs.
+
+    ``gpus``: GPUs on each node.
+    ``nodes``: number of nodes.
+    ``seconds``: seconds for which it needs them once they are ready.
+    ``stays``: whether the job stays where it runs.
+    """
 
     option: Option
     gpus: int
@@ -323,9 +336,13 @@ class NodeWay:
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """A job. ``worth``: dollars of a second. ``first``: the way that it would have. ``gpus``: those that a runner has.
+    """A job that takes part in the choice.
 
-    ``holds``: why it may not choose some of its ways now, by their numbers.
+    ``worth``: dollars that a second of the job is worth.
+    ``ways``: what it may choose from.
+    ``first``: index of the way that it has if nothing is chosen.
+    ``gpus``: the GPUs that it holds, if it runs.
+    ``holds``: why it may not choose some ways now, by their indexes.
     """
 
     job: Job
@@ -338,21 +355,21 @@ class Chooser:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """``dollars`` of nodes, and ``time``: dollars that the jobs' time is worth."""
+    """What a set of choices costs. ``dollars``: of all nodes. ``time``: dollars that the jobs' time is worth."""
 
     dollars: float
     time: float
 
     @property
     def total(self) -> float:
-        """Both."""
+        """Nodes and time together, in dollars."""
         return self.dollars + self.time
 
 
 class RunDowns:
-    """What all nodes cost, by what the jobs choose.
+    """What all nodes cost, for any choices of the jobs.
 
-    Each pool is worked out once for each choice of those that have to do with it.
+    A pool is worked out once for each combination of choices that concern it.
     """
 
     def __init__(
@@ -368,7 +385,7 @@ class RunDowns:
         self._known: dict[tuple[PoolId, tuple[tuple[int, int], ...]], Bill] = {}
 
     def bill(self, choices: Choices) -> Bill:
-        """All pools."""
+        """The bill of all pools for these choices."""
         concerned: dict[PoolId, list[tuple[int, int]]] = {pool: [] for pool in self._nodes}
         for at, choice in enumerate(choices):
             if choice is None:
@@ -383,7 +400,7 @@ class RunDowns:
         return Bill(sum([bill.dollars for bill in found]), sum([bill.time for bill in found]))
 
     def seconds(self, at: int, choices: Choices) -> float:
-        """Seconds to the end of one job that chooses."""
+        """Seconds to the end of job number ``at``, for these choices."""
         chooser, choice, without = self._choosers[at], choices[at], chosen_with(at, None, choices)
         if choice is None or not chooser.worth:
             return 0.0 if choice is None else chooser.ways[choice].seconds
@@ -420,29 +437,31 @@ class RunDowns:
 
 
 def chosen_with(number: int, choice: int | None, choices: Choices) -> list[int | None]:
-    """The choices with another one of one job."""
+    """The choices, with that of job ``number`` replaced by ``choice``."""
     return [choice if at == number else each for at, each in enumerate(choices)]
 
 
 _MOST = 12
-"""Jobs in sight that choose together at most. With more of them little of their nodes is empty."""
+"""The most jobs in sight that choose together. With more jobs little of their nodes is empty."""
 _SOON = 2400.0
-"""Seconds: where the next job is expected sooner, it takes what is empty before a move of another would have paid. Ten
-times the minutes of a start and a restart, as moves lie ten times what they take apart."""
+"""Seconds. If the next job is expected sooner, it takes the empty GPUs before a move would have paid for itself. It is
+ten times the minutes of a start and a restart, as the time between moves is ten times what a move takes."""
 _APART, _FEWEST = 60.0, 3
-"""Seconds by which jobs in sight came after each other at least, and how often they must have, to say how often jobs
-come: those of a budget's first hour are in no count (``budgets.demand``)."""
+"""Jobs in sight say how often jobs come only if at least ``_FEWEST`` of them came more than ``_APART`` seconds after
+the one before. Jobs of a budget's first hour are in no other count (``budgets.demand``)."""
 _WORK = 2000
-"""Run-downs of a pool that are worked out for one answer at most. A number, not a time: the same snapshot gives the
-same plan on a busy machine."""
+"""The most run-downs of a pool that are worked out for one answer. It is a number and not a time, so that the same
+snapshot gives the same plan on a busy machine."""
 _ROUNDING = 1e-7
-"""Part of the sum by which it must become smaller."""
+"""Fraction of the sum by which a change must lower it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Preference:
-    """``option`` instead of ``instead``: all nodes cost ``saved`` dollars less (negative: more), and the job ends
-    ``sooner`` seconds sooner (negative: later).
+    """An option that a job prefers to the option ``instead``, once whole nodes are counted.
+
+    ``saved``: dollars by which all nodes cost less; negative if they cost more.
+    ``sooner``: seconds by which the job ends sooner; negative if it ends later.
     """
 
     option: Option
@@ -452,9 +471,10 @@ class Preference:
 
 
 class WholeNodes:
-    """What the jobs in sight of one budget choose together, as a plan finds its nodes.
+    """What the jobs in sight of one budget choose together, with the nodes as a plan finds them.
 
-    ``waiting``: jobs without GPUs, in their order; ``running``: those that run on, of which the ``movable`` may move.
+    ``waiting``: jobs without GPUs, in their order.
+    ``running``: jobs that run on. Those in ``movable`` may be moved.
     ``in_force``: whether anything is chosen.
     """
 
@@ -482,7 +502,7 @@ class WholeNodes:
 
     @classmethod
     def in_sight(cls, solution: BudgetSolution, placer: Placer, gate: MoveGate) -> WholeNodes:
-        """What all jobs of the budget choose."""
+        """The choice of all jobs of the budget."""
         groups, now = solution.groups.values(), solution.now
         resting = {
             facts.job.id
@@ -511,7 +531,7 @@ class WholeNodes:
 
     @cached_property
     def preferred(self) -> Mapping[JobId, Preference]:
-        """The jobs that choose something else than what they would have at their part of a node."""
+        """The jobs whose choice differs from the option that they would have if nothing were chosen."""
         found: dict[JobId, Preference] = {}
         for number, (chooser, choice) in enumerate(zip(self._choosers, self._choices, strict=True)):
             if choice is None or key_of(chooser.ways[choice].option) == key_of(chooser.ways[chooser.first].option):
@@ -525,7 +545,7 @@ class WholeNodes:
 
     @cached_property
     def held(self) -> Mapping[JobId, tuple[Option, Hold]]:
-        """The running jobs that would choose another option if they might move, which one, and what holds them."""
+        """The running jobs that would choose another option if they might move, with that option and the hold."""
         found: dict[JobId, tuple[Option, Hold]] = {}
         least = self._run_downs.bill(self._choices).total if self._choosers else 0.0
         for number, chooser in enumerate(self._choosers):
@@ -536,8 +556,9 @@ class WholeNodes:
         return found
 
     def of_all_nodes(self, job: Job) -> Mapping[OptionKey, tuple[float, float]]:
-        """By option, seconds to the job's end, and dollars by which all nodes cost more because of the job; without
-        those for which there is no room. Empty where nothing is chosen.
+        """For each option with room, seconds to the job's end, and dollars by which the job makes all nodes cost more.
+
+        Empty if nothing is chosen for the job.
         """
         number = self._numbers.get(job.id) if self.in_force else None
         if number is None or len(self._choosers[number].ways) == 1:
@@ -552,7 +573,7 @@ class WholeNodes:
         return found
 
     def _come_soon(self) -> bool:
-        """Whether the next job is expected soon, by how often they came and when the last one did."""
+        """Whether the next job is expected soon, by how often jobs came and when the last one did."""
         groups, now = self._solution.groups.values(), self._solution.now
         ages = sorted([seconds_between(at, now) for group in groups for at in group.created])
         apart = sum([older - younger > _APART for younger, older in pairwise(ages)])
@@ -563,7 +584,7 @@ class WholeNodes:
     # --- the jobs -----------------------------------------------------------------------------------------------------
 
     def chooses(self, job: Job) -> bool:
-        """Whether the job chooses together with others."""
+        """Whether the job takes part in the choice with more than one way."""
         number = self._numbers.get(job.id)
         return self.in_force and number is not None and len(self._choosers[number].ways) > 1
 
@@ -581,7 +602,7 @@ class WholeNodes:
         return pool is not None and pool.quote is not None
 
     def _queued(self, job: Job) -> Chooser | None:
-        """A job that waits."""
+        """The chooser of a waiting job; None if its group has no assignment."""
         assignment = self._solution.assignment(job)
         if assignment is None:
             return None
@@ -598,7 +619,7 @@ class WholeNodes:
         return Chooser(job, self._solution.worth(job, assignment), ways, number, {}, {})
 
     def _runner(self, job: Job, *, may_move: bool) -> Chooser | None:
-        """A job that runs on, or moves."""
+        """The chooser of a running job, which stays or moves; None if its pool is gone."""
         assignment, allocation = self._solution.assignment(job), job.allocation
         if allocation is None or allocation.option.pool not in self._snapshot.pools:
             return None
@@ -644,7 +665,7 @@ class WholeNodes:
         return RunDowns({name: self._standing(name, offer) for name, offer in offers.items()}, offers, choosers)
 
     def _standing(self, pool: PoolId, offer: NodeOffer) -> Mapping[RentalId, StandingNode]:
-        """The nodes of a pool that stay, without the jobs that choose."""
+        """The nodes of a pool that stay, without the GPUs of jobs that take part in the choice."""
         here, now = self._solution.nodes.get(pool), self._solution.now
         if here is None:
             return {}
@@ -665,7 +686,7 @@ class WholeNodes:
     # --- the choice ---------------------------------------------------------------------------------------------------
 
     def _best(self) -> Choices:
-        """The choice of each with the smallest sum that is found."""
+        """The choices with the smallest sum that is found."""
         first: Choices = [FIRST_CHOICE] * len(self._choosers)
         best, least = self._descend(first)
         pools = sorted({way.option.pool for way in chain.from_iterable(each.ways for each in self._choosers)})
@@ -683,12 +704,15 @@ class WholeNodes:
         return best
 
     def _first_in(self, pool: PoolId, chooser: Chooser) -> int:
-        """The best way of a job that waits in one pool, at its part of a node; what it would have where it has none."""
+        """The index of the job's best way in the pool if it waits and has one there; else that of its first choice."""
         there = (number for number, way in enumerate(chooser.ways) if way.option.pool == pool)
         return FIRST_CHOICE if chooser.gpus else next(there, FIRST_CHOICE)
 
     def _descend(self, choices: Choices) -> tuple[Choices, float]:
-        """From these choices on, the change of one job that makes the sum smallest, until none makes it smaller."""
+        """Change one job's choice at a time, the one that lowers the sum most, until none does.
+
+        Returns choices and sum.
+        """
         now, least = choices, self._run_downs.bill(choices).total
         while True:
             best, total = now, least - _ROUNDING * abs(least)

@@ -1,4 +1,4 @@
-"""Mathematics only: hulls, the best path through phases, the exchange rate, and who gets room by a linear program.
+"""Mathematics only: hulls, the best path through phases, the exchange rate, and linear programs that allot room.
 
-Numbers and Options go in and out; no Job, Pool or Snapshot is known here. numpy and HiGHS are
-imported by what calls them."""
+Numbers and Options go in and out. No Job, Pool or Snapshot is known here. numpy and HiGHS are imported by the functions
+that call them."""

@@ -19,13 +19,13 @@ from charterer.domain.ids import Rate
 from charterer.domain.option import Option
 from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionTable, UnitCosts
 
-# Bisection on a logarithmic scale: where a condition on a positive number begins to hold.
+# Bisection on a logarithmic scale: finds the positive number at which a condition begins to hold.
 
 
 def bisect(fails: float, holds: float, condition: Callable[[float], bool], halvings: int) -> tuple[float, float]:
-    """The two ends that enclose where the condition begins to hold: the one where it fails, the one where it holds.
+    """Narrow down where a condition begins to hold. Returns a number at which it fails and one at which it holds.
 
-    Each halving tries the geometric mean of the ends, or half of ``holds`` as long as ``fails`` is 0. ``holds`` may be
+    Each halving tries the geometric mean of the two, or half of ``holds`` as long as ``fails`` is 0. ``holds`` may be
     the smaller one.
     """
     for _ in range(halvings):
@@ -58,10 +58,11 @@ class BudgetFit(StrEnum):
 class Demand:
     """One class as the solver sees it.
 
-    ``slopes`` ascend, one for each step from corner to corner of the class's hull; ``spends`` (one more) is what one
-    unit of ``load`` spends at each corner, non-decreasing: dollars a job with load in jobs per second, or dollars per
-    second with load in jobs. ``ceiling``: dollars that a second of life of weight 1 may cost at most; no slope is
-    above ``ceiling`` × ``weight``.
+    ``slopes``: for each step from corner to corner of the hull, dollars for a second that the step saves; ascending.
+    ``spends``: for each corner, what one unit of ``load`` spends there; non-decreasing. It is dollars a job if ``load``
+    is jobs a second, and dollars a second if ``load`` is jobs.
+    ``ceiling``: the most dollars that a second of life of weight 1 may cost. No slope is above ``ceiling`` ×
+    ``weight``.
     """
 
     slopes: Sequence[float]
@@ -73,11 +74,13 @@ class Demand:
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """``levels[i]`` is the corner of class i; class ``mixed`` takes the next one with probability ``mix``.
+    """The corner of each class at the exchange rate θ*.
 
-    ``rate`` is θ*, in dollars per second of weighted job life: 0 when even the cheapest corners exceed the budget
-    (INFEASIBLE: jobs queue), and the highest ceiling when the fastest corners of all leave money over (SURPLUS).
-    ``spend`` is what is then spent.
+    ``rate``: θ*, in dollars per second of weighted job life. It is 0 if even the cheapest corners exceed the budget
+    (INFEASIBLE: jobs queue), and the highest ceiling if the fastest corners leave money over (SURPLUS).
+    ``levels``: the corner of each class.
+    ``mixed``: the class that takes its next corner with probability ``mix``; None if there is none.
+    ``spend``: dollars a second that are then spent.
     """
 
     fit: BudgetFit
@@ -89,7 +92,7 @@ class Solution:
 
 
 def solve(demands: Sequence[Demand], allowed: float) -> Solution:
-    """θ* for ``allowed`` dollars per second; exact."""
+    """The exact solution for ``allowed`` dollars per second."""
     levels = [0] * len(demands)
     spend = _spend(demands, levels)
     if spend > allowed:
@@ -153,7 +156,7 @@ def solution_at(demands: Sequence[Demand], theta: Rate) -> Solution:
 
 
 def spend_rate(demands: Sequence[Demand], theta: Rate) -> float:
-    """Long-run dollars per second at an exchange rate, with every tie taken: non-decreasing in θ."""
+    """Long-run dollars per second at an exchange rate if every tie goes to the faster corner; non-decreasing in θ."""
     return _spend(demands, [bisect_right(demand.slopes, theta * demand.weight) for demand in demands])
 
 
@@ -163,13 +166,13 @@ def _spend(demands: Sequence[Demand], levels: Sequence[int]) -> float:
 
 
 _ANY_PRICE = 1e6
-"""Multiple of the dearest option's price, or of $1 a second where all are free, that a second is worth to find the path
-that only looks at time."""
+"""Worth of a second for the path that only looks at time, as a multiple of the dearest option's price, or of $1 a
+second if all options are free."""
 _SAME = 1e-9
-"""Points closer to an edge than this fraction of their cost are on it."""
+"""A point counts as on an edge if it is closer to it than this fraction of the edge's cost."""
 
 _MOST_PATHS = 128
-"""Corners looked for at most: classes have ten to thirty."""
+"""The most corners that are looked for. Classes have ten to thirty."""
 
 Path = tuple[Option, ...]
 
@@ -185,10 +188,10 @@ def seconds(option: Option, work: float) -> float:
 
 
 def corners(points: Sequence[tuple[float, float]]) -> list[int]:
-    """Indices of the hull's corners, cheapest first, of points (dollars, seconds).
+    """The indices of points (dollars, seconds) that are corners of their hull, cheapest first.
 
-    From corner to corner dollars rise, seconds fall, and the dollars paid for each further second saved rise.
-    Of equal points the first one is kept.
+    From corner to corner dollars rise, seconds fall, and the dollars for each second saved rise. Of equal points the
+    first one is a corner.
     """
     chain: list[int] = []
     for new in sorted(range(len(points)), key=points.__getitem__):
@@ -206,10 +209,13 @@ def corners(points: Sequence[tuple[float, float]]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Hull:
-    """The hull's corners, cheapest first. ``paths``: an option for each phase of a job's life.
+    """The corners of a class's hull, cheapest first.
 
-    ``money`` and ``seconds`` are the corners' coordinates, ``rates`` money / seconds: dollars per second of a job's
-    life. ``slopes[k]`` is what a second costs that corner k + 1 saves over corner k: ascending, one fewer than corners.
+    ``paths``: for each corner, an option for each phase of a job's life.
+    ``money``, ``seconds``: the corners' coordinates.
+    ``rates``: money / seconds: dollars per second of a job's life.
+    ``slopes``: for each corner but the last, dollars for each second that the next corner saves; ascending.
+
     Arrays keep the numbers of all classes side by side in memory for θ*.
     """
 
@@ -220,11 +226,11 @@ class Hull:
     slopes: Sequence[float]
 
     def level(self, theta: Rate, weight: float = 1.0) -> int:
-        """The corner that minimises w·θ·a + m; of two that tie, the cheaper."""
+        """The number of the corner that minimises w·θ·a + m; if two tie, the cheaper one."""
         return bisect_left(self.slopes, theta * weight)
 
     def best(self, theta: Rate, weight: float = 1.0) -> Path:
-        """The path at that corner."""
+        """The path at the corner that minimises w·θ·a + m."""
         return self.paths[self.level(theta, weight)]
 
     def below(self, worth: float) -> Hull:
@@ -242,11 +248,12 @@ def hull(options: Iterable[Option], work: float) -> Hull:
 
 
 def path_hull(stages: Sequence[Sequence[Option]], table: OptionTable, until: Sequence[float], work: float) -> Hull:
-    """The hull of all paths of a job of ``work`` through ``stages``: the same options, with each phase's speeds.
+    """The hull of all paths of a job of ``work`` through ``stages``, which have the same options at each phase's
+    speeds.
 
     Between two corners the rate at which they tie is tried: the best path there is a further corner, or there is none.
-    That finds every corner with two solutions each (Eisner and Severance, 1976), evenly along the hull; the hull of the
-    first ``_MOST_PATHS`` is near that of all.
+    This finds every corner with two solutions each (Eisner and Severance, 1976), evenly along the hull. The hull of the
+    first ``_MOST_PATHS`` corners is close to that of all.
     """
 
     def best(worth: float) -> tuple[float, float, Path]:

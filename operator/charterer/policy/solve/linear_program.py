@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     Numbers = npt.NDArray[np.int64]
 
 Uses = Sequence[tuple[int, float]]
-"""The use of a whole class on one column: (row, amount), for rows of which it uses anything."""
+"""The rows that a class uses on one column, each with the amount that it uses if the whole class takes that column."""
 
 _TOLERANCES = (1e-10, 1e-7)
-"""Relative to a row's scale and to the most expensive column: the smallest that HiGHS accepts, and where it cannot
-come that near, its default."""
+"""Tolerances relative to a row's scale and to the most expensive column: the smallest that HiGHS accepts, and its
+default for programs that it cannot solve so exactly."""
 _MOST_ITERATIONS = 100_000
 """Iterations after which a program is given up; a few for each column are usual."""
 _FEW = 1_000
 """Columns that are solved as fast with as without those that no optimum has."""
 _ROUNDING = 1e-10
-"""Fractions, and prices as a fraction of the largest, below which there is none."""
+"""A smaller fraction counts as 0, and so does a price that is a smaller fraction of the largest one."""
 
 
 class SolverGaveUp(RuntimeError):
@@ -43,7 +43,12 @@ class SolverGaveUp(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Optimum:
-    """``cost``: the least. ``fractions``: x by column. ``prices``: by how much cost falls for one more of each row."""
+    """The optimum of a program.
+
+    ``cost``: the least cost.
+    ``fractions``: x for each column.
+    ``prices``: for each row, by how much the cost falls if its limit is one higher.
+    """
 
     cost: float
     fractions: Floats
@@ -196,34 +201,34 @@ def _program(columns: Columns, which: Numbers, matrix: _Matrix, limits: Sequence
     return program
 
 
-# Who gets which nodes where there are too few for all: a whole-number program, with a bound on any answer's value.
+# Which jobs get which nodes if there are too few for all: an integer program, with a bound on the value of any answer.
 #
-# max Σ_j Σ_o v_jo·x_jo s.t. Σ_o x_jo ≤ 1 per job (= 1 for one that runs), the nodes hold what is chosen
+#   max Σ_j Σ_o v_jo·x_jo    s.t.  Σ_o x_jo ≤ 1 per job (= 1 for one that runs), and the nodes hold what is chosen
 #
-# A way to run takes ``gpus`` of one node, or whole nodes, all at once. A job that runs may stay where it is, and
-# then takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo the nodes, f_i what is free
-# on node i:
+# A way to run takes ``gpus`` of one node, or whole nodes, all at once. A running job may stay where it is, and then
+# takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo its number of nodes, and f_i the free
+# GPUs of node i:
 #
-# Σ_j Σ_o n_jo·⌊a_jo/k⌋·x_jo ≤ Σ_i ⌊f_i/k⌋ for each width k and pool
+#   Σ_j Σ_o n_jo·⌊a_jo/k⌋·x_jo ≤ Σ_i ⌊f_i/k⌋    for each width k and pool
 #
-# holds for every placement, because parts of a node cannot be put together; where each width divides the next one
-# it is also enough for jobs that do not stay. So no variable says which node: the relaxation has a row for each
-# pool and width. Its optimum is the bound. Its choices are placed on the nodes; what does not fit is repaired; and
-# the best of that and one job after the other is the answer. Where it is not within ``NEAR`` of the bound, branch
-# and bound goes on from there for a number of columns, never for a time, so that the same program always has the
-# same answer (docs/development/adr/0010).
+# holds for every placement, because parts of nodes cannot be put together. If each width divides the next one, it is
+# also enough for jobs that do not stay. So no variable names a node: the relaxation has a row for each pool and width.
+# Its optimum is the bound. Its choices are placed on the nodes, and what does not fit is repaired. The answer is the
+# better of that and of placing one job after the other. If it is not within ``NEAR`` of the bound, branch and bound
+# goes on for a number of columns, never for a time, so that the same program always has the same answer
+# (docs/development/adr/0010).
 
 
 NEAR = 0.01
-"""Gap from which on nothing more is tried."""
+"""Largest gap between answer and bound, as a fraction, at which the search stops."""
 _EACH = 100
-"""Columns that take as long as what each program takes, however small it is."""
+"""The fixed work of solving a program, counted as this number of columns."""
 _WHOLE = 1e-6
-"""A fraction that is so near to 0 or 1 is one of them."""
+"""A fraction that is this near to 0 or 1 counts as 0 or 1."""
 
 
 class Way(NamedTuple):
-    """One way to run: ``gpus`` of a pool, worth ``value`` dollars a second more than to wait."""
+    """One way to run: ``gpus`` GPUs of a pool. ``value``: dollars a second that it is worth more than to wait."""
 
     pool: PoolId
     gpus: int
@@ -231,10 +236,14 @@ class Way(NamedTuple):
 
 
 class Claimant(NamedTuple):
-    """A job that asks for room: its ``ways``, the best for itself first.
+    """A job that asks for room.
 
-    ``stays``: the way that it has now, on the nodes ``held`` (node, GPUs); None for a job that waits. A job that runs
-    keeps a way in any case, and leaves its nodes for another one; what that costs is taken off the way's value.
+    ``ways``: the ways that it may run, the best for itself first.
+    ``stays``: the index of the way that it has now; None for a waiting job.
+    ``held``: the nodes and GPUs that it holds now.
+
+    A running job keeps some way in any case. If it changes its way it leaves its nodes, and what that costs is taken
+    off the value of the new way.
     """
 
     ways: tuple[Way, ...]
@@ -243,7 +252,11 @@ class Claimant(NamedTuple):
 
 
 class NodeRoom(NamedTuple):
-    """``free[i]``: GPUs of node i that no other job holds, those that claimants hold included. All of one zone."""
+    """The nodes of a pool, in one zone.
+
+    ``size``: GPUs of a node.
+    ``free``: for each node, the GPUs that are free or that claimants hold.
+    """
 
     size: int
     free: tuple[int, ...]
@@ -251,9 +264,12 @@ class NodeRoom(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Allotment:
-    """``chosen[j]``: the way of claimant j, None where it waits. ``value`` ≤ ``bound``, in dollars a second.
+    """The ways that claimants get.
 
-    ``node_worth``: by pool, what one more node would add to the bound. ``first``: the value of one job after the other.
+    ``chosen``: for each claimant, the index of its way; None if it waits.
+    ``value``, ``bound``: dollars a second of this answer, and at most of any answer.
+    ``first``: dollars a second if one job after the other were placed.
+    ``node_worth``: for each pool, what one more node would add to the bound.
     """
 
     chosen: tuple[int | None, ...]
@@ -269,7 +285,7 @@ class Allotment:
 
 
 def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
-    """Whether there may be nodes for all: so it is for sure where each width divides the next one."""
+    """Whether there may be nodes for all of these ways. If each width divides the next one, it is certain."""
     ways = tuple(wanted)
     program = _Rows(pools, {(way.pool, way.gpus) for way in ways})
     used = [0.0] * len(program.limits)
@@ -280,7 +296,7 @@ def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
 
 
 def allocate(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
-    """The best allocation found. ``work``: columns of all programs together that may be solved for it."""
+    """The best allotment found. ``work``: the most columns, over all programs together, that may be solved for it."""
     return _Program(claimants, pools).solve(work)
 
 
@@ -310,13 +326,13 @@ class _Rows:
         return self._known[key]
 
     def worth(self, pool: PoolId, prices: Sequence[float]) -> float:
-        """The value of one more whole node at the rows' prices."""
+        """The value of one more whole node, at the prices of the rows."""
         size, first = self._pools[pool].size, self._first.get(pool, 0)
         return sum(prices[first + at] * (size // width) for at, width in enumerate(self.widths.get(pool, ())))
 
 
 class _Nodes:
-    """One pool's nodes, sorted by what is free on them."""
+    """One pool's nodes, by their free GPUs."""
 
     def __init__(self, free: Sequence[int]) -> None:
         self.free = list(free)
@@ -333,12 +349,12 @@ class _Nodes:
         insort(self._with.setdefault(now, []), node)
 
     def fullest(self, gpus: int) -> int | None:
-        """The first of the fullest nodes that have the GPUs."""
+        """The first of the fullest nodes that still have ``gpus`` free GPUs; None if no node has."""
         least = min((free for free, nodes in self._with.items() if free >= gpus and nodes), default=None)
         return None if least is None else self._with[least][0]
 
     def whole(self, size: int, count: int) -> Sequence[int] | None:
-        """As many nodes that nobody uses; None where there are fewer."""
+        """The first ``count`` nodes that nobody uses; None if there are fewer."""
         found = self._with.get(size, ())
         return found[:count] if len(found) >= count else None
 
@@ -358,13 +374,16 @@ class _Placement:
 
     @property
     def value(self) -> float:
-        """Dollars a second of what is chosen."""
+        """Dollars a second of the ways that are chosen."""
         return sum(
             claimant.ways[at].value for claimant, at in zip(self._claimants, self.chosen, strict=True) if at is not None
         )
 
     def give(self, number: int, at: int) -> bool:
-        """Give the claimant that way instead of what it has; False, and nothing is changed, where it does not fit."""
+        """Give the claimant that way instead of its present one.
+
+        If it does not fit, nothing changes and it is False.
+        """
         claimant, before, on = self._claimants[number], self.chosen[number], self._on[number]
         self.drop(number)
         nodes = dict(claimant.held) if at == claimant.stays else self._find(claimant.ways[at])
@@ -379,7 +398,7 @@ class _Placement:
         return True
 
     def drop(self, number: int) -> None:
-        """Take away what the claimant has."""
+        """Take the claimant's way and GPUs away."""
         at = self.chosen[number]
         if at is not None:
             there = self._nodes[self._claimants[number].ways[at].pool]
@@ -436,7 +455,7 @@ class _Program:
         )
 
     def solve(self, work: int) -> Allotment:
-        """Branch and bound, the most promising branch first, as long as ``work`` columns allow it."""
+        """Branch and bound, the most promising branch first, for at most ``work`` columns."""
         best = first = self._first_come()
         one_by_one = first.value
         root = self._relaxed(frozenset())
@@ -466,9 +485,9 @@ class _Program:
         return Allotment(tuple(best.chosen), best.value, bound, one_by_one, worth)
 
     def _relaxed(self, without: frozenset[int]) -> Optimum | None:
-        """The optimum of the relaxation without some columns, to wait included; None where nothing is left for a job.
+        """The optimum of the relaxation without some columns; None if a job has no column left, or no mixture fits.
 
-        ``fractions``: of all columns.
+        Waiting is a column too. The ``fractions`` are those of all columns.
         """
         import numpy as np
 
@@ -498,7 +517,7 @@ class _Program:
         return without | {column}, without.union(others) - {column}
 
     def _first_come(self) -> _Placement:
-        """Who runs stays; the others take, one after the other, the first of their ways that fits."""
+        """Running jobs stay. The others, one after the other, take the first of their ways that fits."""
         placed, full = _Placement(self._claimants, self._pools), set[tuple[PoolId, int]]()
         for number, claimant in enumerate(self._claimants):
             for at, way in enumerate(claimant.ways if claimant.stays is None else ()):
@@ -536,7 +555,7 @@ class _Program:
         return placed
 
     def _improved(self, placed: _Placement) -> _Placement:
-        """With every claimant on the most valuable way that fits beside the others, until nothing changes."""
+        """The placement after claimants have gone to the most valuable ways that fit beside the others."""
         for _ in range(3):
             changed, full = False, set[tuple[PoolId, int]]()
             for number, at in self._by_gain(placed):
@@ -574,10 +593,10 @@ class _Program:
 
 
 def _worthwhile(claimant: Claimant) -> list[int]:
-    """The ways that are worth something, without those for which fewer GPUs of the pool are worth as much.
+    """The ways that are worth choosing: the present one, and those worth more than all with fewer GPUs of the pool.
 
-    A claimant that runs keeps a way in any case, so a narrower one may be worth less than nothing: the room that it
-    leaves may be worth more to others.
+    For a waiting job they must also be worth more than to wait. A running job keeps some way in any case, so a narrower
+    one may be worth less than nothing: the room that it leaves may be worth more to others.
     """
     found: list[int] = []
     most: dict[PoolId, float] = {}

@@ -1,15 +1,15 @@
 """The best path through the phases of a job's life, by dynamic programming from the end.
 
 An option is chosen for each phase, and changing it between phases costs a restart. For an exchange rate θ and a weight
-w a path of dollars m and seconds a is best where w·θ·a + m is least. Going backwards through the phases, with x_p the
-work of phase p and s, c an option's speed and price,
+w the best path is the one with the least w·θ·a + m, for its dollars m and seconds a. Going backwards through the
+phases, with x_p the work of phase p, and s, c an option's speed and price,
 
     J_p(o) = x_p·(w·θ + c_o)/s_p(o) + min( J_p+1(o),  min over o' of J_p+1(o') + change(o, o') )
-    change(o, o') = (w·θ + c_o')·r + start-up of what o' needs more, in dollars
+    change(o, o') = (w·θ + c_o')·r + start-up of the nodes that o' has more, in dollars
 
-so that a change is charged in the plan what it costs when it is made; r is the seconds of a restart, or of a resize in
-place between options of whole nodes, for jobs that can do that. There, pods that join get ready on paid nodes before,
-for another r_restart − r seconds of what o' costs more. O(phases × options) a job
+so that the plan charges a change what it costs when it is made. r is the seconds of a restart. For jobs that can resize
+in place it is the seconds of a resize between options of whole nodes. There the pods that join get ready before, which
+costs the difference of the prices for r_restart − r seconds. The work is O(phases × options) for a job
 (docs/theory/policy.md, section 2).
 """
 
@@ -26,23 +26,25 @@ from charterer.domain.option import Option
 
 OptionKey = tuple[PoolId, int, str, str]
 PoolOfVariant = tuple[PoolId, str]
-"""A pool, and the variant of a job: a run keeps both while it is resized in place."""
+"""A pool and a variant. A run keeps both while it is resized in place."""
 PoolOptions = tuple[Sequence[int], Sequence[float], Sequence[float]]
-"""Options of one pool, cheapest first, and by option in dollars: what changing to it costs, and what starting all of
-its nodes costs, of which a change to a wider option pays the difference."""
+"""Options of one pool, cheapest first, and two lists of dollars by option: what changing to it costs, and what starting
+all of its nodes costs. A change to a wider option pays the difference of the latter."""
 
 
 def key_of(option: Option) -> OptionKey:
-    """The key that is equal for two options of the same kind, whatever their price and speed were when chosen."""
+    """The key of an option, which does not depend on its price and speed."""
     return option.pool, option.gpus, option.resource, option.variant
 
 
 @dataclass(frozen=True, slots=True)
 class InPlaceResize:
-    """A change of the number of equal pods of a run while it runs, for which training stands still ``seconds``.
+    """A change of the number of equal pods of a run while it runs.
 
-    ``nodes``: GPUs of a node by pool. A run of ``fewest`` whole nodes or more can be changed: two where its launcher
-    needs a peer to go on with, one where its trainer forms its groups itself.
+    ``seconds``: seconds for which training stands still.
+    ``nodes``: GPUs of a node of each pool.
+    ``fewest``: the least number of whole nodes of a run that can be changed: 2 if its launcher needs a peer to go on, 1
+    if its trainer forms its groups itself.
     """
 
     seconds: float
@@ -50,7 +52,7 @@ class InPlaceResize:
     fewest: int = 2
 
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
-        """The option's pool and variant if it is of whole nodes, and of enough; None otherwise."""
+        """The option's pool and variant if it consists of whole nodes, and of enough of them; else None."""
         size = self.nodes.get(option.pool)
         whole = size is not None and option.gpus >= self.fewest * size and option.takes % size == 0 and not option.empty
         return (option.pool, option.variant) if whole else None
@@ -58,7 +60,7 @@ class InPlaceResize:
 
 @dataclass(frozen=True, slots=True)
 class OptionTable:
-    """A menu's options as numbers, made once.
+    """A menu's options as numbers.
 
     ``speeds[p][o]`` is the speed of option o in phase p, ``prices[o]`` its dollars a second.
     ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: for which a node of its pool is paid
@@ -81,7 +83,7 @@ class OptionTable:
     def of(
         cls, stages: Sequence[Sequence[Option]], restart: float, in_place: InPlaceResize | None = None
     ) -> OptionTable:
-        """The table of a menu. ``stages``: by phase, the same options with that phase's speeds."""
+        """The table of a menu. ``stages``: for each phase, the same options with that phase's speeds."""
         first = stages[0]
         pool_options: dict[PoolId, list[int]] = {}
         for at, option in enumerate(first):
@@ -102,20 +104,20 @@ class OptionTable:
         )
 
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
-        """The same as ``resizable_pools``, of an option that need not be in the table."""
+        """The pool and variant in which an option, in the table or not, can change in place; None if it cannot."""
         return None if self.in_place is None else self.in_place.resizable_pool(option)
 
     def change_seconds(self, resizable_pool: PoolOfVariant | None, to: int) -> float:
-        """Seconds for which a job does not train when it changes from an option of that resizable pool to ``to``."""
+        """Seconds without training when a job changes from an option of ``resizable_pool`` to option ``to``."""
         if self.in_place is None or resizable_pool is None or resizable_pool != self.resizable_pools[to]:
             return self.restart
         return self.in_place.seconds
 
     @property
     def joining_seconds(self) -> float:
-        """Seconds for which pods that join a run get ready and are paid for, while it trains at its former width.
+        """Seconds for which joining pods get ready and are paid for while the run trains at its former width.
 
-        They start as after a restart, of which only the standstill is not among these.
+        They start as after a restart. The standstill itself is not part of these seconds.
         """
         return 0.0 if self.in_place is None else max(self.restart - self.in_place.seconds, 0.0)
 
@@ -126,7 +128,7 @@ class OptionTable:
         return max(self.prices[to] - here, 0.0) * self.joining_seconds
 
     def start_up_cost(self, here: int, to: int, same_pool: bool) -> float:
-        """Dollars for nodes that boot while the job runs on: for all of ``to``, or what it is wider than ``here``."""
+        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or for the added ones."""
         more = self.prices[to] - self.prices[here] if same_pool else self.prices[to]
         return max(more, 0.0) * self.start_seconds[to]
 
@@ -145,7 +147,7 @@ def phase_at(until: Sequence[float], total: float, done: float) -> tuple[int, fl
 class UnitCosts:
     """Dollars for a unit of work of jobs for which a second is worth ``worth`` = w·θ dollars, whatever their size.
 
-    ``costs[p][o]``: in phase p on option o, time included; ``least_costs[p]``: the least of them.
+    ``costs[p][o]``: dollars in phase p on option o, time included. ``least_costs[p]``: the least of them.
     """
 
     def __init__(self, table: OptionTable, until: Sequence[float], worth: float) -> None:
@@ -160,7 +162,7 @@ class UnitCosts:
 
     @cached_property
     def _excess(self) -> list[list[float]]:
-        """``excess`` by phase and option from the end of the phase on, of a job of one unit of work."""
+        """For each phase and option, ``excess`` from the phase's end on, for a job of one unit of work."""
         excesses = [[0.0] * len(self.table.prices)]
         phases = zip(work_of_phases(self.until, 1.0), self.costs, self.least_costs, strict=True)
         for left, costs, least in list(phases)[:0:-1]:
@@ -174,10 +176,10 @@ class UnitCosts:
 
 
 class BackwardInduction:
-    """The best continuations of jobs of ``total`` work; they differ only in how far they are (``CostToGo``).
+    """The best continuations of jobs of ``total`` work, for any part done (``CostToGo``).
 
-    ``after_phase[p][o]``: dollars, time included, from the end of phase p on option o to the job's end;
-    ``next_option[p][o]``: the option of the phase after that.
+    ``after_phase[p][o]``: dollars, time included, from the end of phase p on option o to the job's end.
+    ``next_option[p][o]``: the option of the phase after p.
     """
 
     def __init__(self, unit_costs: UnitCosts, total: float) -> None:
@@ -219,11 +221,11 @@ class BackwardInduction:
     def _change_or_stay(
         self, to_go: Sequence[float], pool_options: Sequence[PoolOptions]
     ) -> tuple[list[int], list[float]]:
-        """By option at a phase's end: the option of the next phase, and the dollars to go, the change included.
+        """For each option at a phase's end, the option of the next phase, and the dollars to go with the change.
 
-        ``to_go``: dollars from the begin of the next phase, by its option. ``pool_options``: those that change by a
-        restart, then those that change in place. Options of a pool are in order of price, so the best narrower and the
-        best wider one are running minima.
+        ``to_go``: for each option of the next phase, dollars from its begin. ``pool_options``: groups that change by a
+        restart, then groups that change in place. Options of a group are in order of price, so the best narrower and
+        the best wider option are running minima.
         """
         next_option, best = list(range(len(to_go))), list(to_go)
         cheapest: list[tuple[float, int]] = []
@@ -282,7 +284,7 @@ class BackwardInduction:
 
     @cached_property
     def switch_phase(self) -> list[list[int | None]]:
-        """By phase p and option o: the first phase from p on after which the path leaves o; None if it never does."""
+        """For each phase p and option o, the first phase from p on after which the path leaves o; None if never."""
         phases: list[list[int | None]] = []
         later: list[int | None] = [None] * len(self.table.prices)
         for phase in range(len(self.work) - 1, -1, -1):
@@ -293,9 +295,9 @@ class BackwardInduction:
 
 
 class CostToGo:
-    """The best continuation from each option that a job might have now; the fraction ``done`` of its work is done.
+    """The best continuation from each option, for a job of whose work the fraction ``done`` is done.
 
-    ``cost[o]``: dollars, time included, to its end from option o. Entering an option now is not included.
+    ``cost[o]``: dollars, time included, to its end from option o. Entering the option now is not included.
     """
 
     def __init__(self, induction: BackwardInduction, done: float) -> None:
@@ -314,7 +316,7 @@ class CostToGo:
         return tuple(path)
 
     def point(self, option: int) -> tuple[float, float]:
-        """Dollars and seconds to the job's end on that path, changes included; entering ``option`` is not."""
+        """Dollars and seconds to the job's end on the path from ``option``, changes included, entering it now not."""
         table = self._induction.table
         now = self._left / table.speeds[self._first][option]
         money, seconds = self._induction.cost_to_go(self._first, option)
@@ -330,7 +332,7 @@ class CostToGo:
         return [price * time for price, time in zip(table.prices, seconds, strict=True)], seconds
 
     def seconds_until_switch(self, option: int) -> float | None:
-        """Seconds until that path leaves the option; None if it never does."""
+        """Seconds until the best path leaves ``option``; None if it never does."""
         last = self._induction.switch_phase[self._first][option]
         if last is None:
             return None

@@ -1,4 +1,5 @@
-"""Calls of AWS: each in a thread, with time-outs, sent once if it changes anything, its errors classified."""
+"""Calls of AWS. Each runs in a thread with time-outs, is sent only once if it changes anything, and has its errors
+classified."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ from charterer.providers.threads import (
     time_in,
 )
 
-# The codes of AWS: what each means, how far it reaches, and who says so.
+# The codes of AWS: what each means, how far it reaches, and where that is documented.
 #
 # Sources: [KA] karpenter-provider-aws ``pkg/errors``; [SP] SkyPilot's classification of capacity errors; [PC]
 # parallelcluster-node, pull requests 415 and 673; [D] the EC2 API reference's page of error codes; [UG] the EC2
@@ -58,7 +59,7 @@ from charterer.providers.threads import (
 
 
 THROTTLED_SECONDS: Final = 5.0
-"""AWS does not say how long to wait."""
+"""Seconds to wait after throttling, because AWS does not say how long."""
 
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
 _FAMILY = Code(CodeMeaning.QUOTA, Scope.FAMILY)
@@ -200,22 +201,19 @@ _KINDS: Final[OrderOfKinds] = (
 
 
 def meaning_of(code: str) -> Code | None:
-    """The meaning of a code; None for one that is not in the table."""
+    """The meaning of a code; None if it is not in the table."""
     return CODES.get(code) or _FAMILIES.get(code.split(".")[0])
 
 
 def plain(message: str) -> str:
-    """An error's message without the encoded part, which only its owner can decode, and not too long."""
+    """An error's message without the encoded part, which only its owner can decode, cut to a maximum length."""
     return message.split(" Encoded authorization failure message")[0][:LONGEST_MESSAGE]
 
 
 def call_error(
     pool: PoolId, call: str, code: str, message: str, status: int, at: Instant, *, mutation: bool
 ) -> ProviderError:
-    """The error that stands for the code with which a whole call was answered.
-
-    ``at``: the cloud's time of the answer.
-    """
+    """The error for the code with which AWS answered a whole call. ``at``: the cloud's time of the answer."""
     known, message = meaning_of(code), plain(message)
     if code == "ValidationError" and "minSize" in message:
         return AtMinSize(pool, call, code, message)
@@ -230,9 +228,9 @@ def call_error(
 def refusal(
     pool: PoolId, errors: Sequence[LaunchError], region: str, sold: CapacityType, at: Instant, order: OrderToken
 ) -> Refusal:
-    """One refusal for all that AWS lists: an unknown code before all, then wrong requests, then quota, then capacity.
+    """One refusal for all errors that AWS lists: unknown codes first, then wrong requests, then quotas, then capacity.
 
-    Stock-outs of several zones or types reach the whole pool.
+    Stock-outs of several zones or types count for the whole pool.
     """
 
     def reach(error: LaunchError, code: Code | None) -> tuple[Scope, str]:
@@ -242,7 +240,7 @@ def refusal(
 
 
 def _reach(pool: PoolId, error: LaunchError, known: Code | None, region: str, sold: CapacityType) -> tuple[Scope, str]:
-    """How far an error reaches, and the name of that."""
+    """How far an error reaches, and the name of what it reaches, such as a zone."""
     scope = Scope.POOL if known is None else known.scope
     if scope is Scope.ZONE and "placement group" in error.message.lower():
         scope = Scope.POOL
@@ -264,7 +262,7 @@ Answer = Mapping[str, Any]
 Params = dict[str, Any]
 
 _PRICE_LISTS: Final[Mapping[str, str]] = {"aws": "us-east-1", "aws-cn": "cn-northwest-1"}
-"""The region that has the price list, by partition."""
+"""For each partition, the region that has the price list."""
 
 _NOTHING_SENT: Final = (sdk.EndpointConnectionError, sdk.ConnectTimeoutError, sdk.ProxyConnectionError, sdk.SSLError)
 _NO_CREDENTIALS: Final = (
@@ -280,10 +278,10 @@ _ANSWER_LOST: Final = (sdk.HTTPClientError, sdk.ConnectionError, sdk.IncompleteR
 
 
 class Sdk:
-    """The SDK's clients of one region and role, each made when it is first needed.
+    """The SDK's clients of one region and role. Each is made when it is first needed.
 
-    ``endpoint``: where all services are, in tests; endpoints that the environment configures are not used, because
-    whoever is there sees signed requests.
+    ``endpoint``: the address of all services, in tests. Endpoints that the environment configures are not used, because
+    they would see signed requests.
     """
 
     def __init__(self, region: str, role: str = "", endpoint: str | None = None) -> None:
@@ -302,7 +300,7 @@ class Sdk:
         )
 
     def __call__(self, call: Call, params: Params) -> Answer:
-        """Send one call and wait for its answer; the SDK's exceptions."""
+        """Send one call and wait for its answer. Raises the SDK's exceptions."""
         client = self.client(call.service)
         answer: Answer = getattr(client, xform_name(call.operation))(**params)
         return answer
@@ -333,7 +331,7 @@ class Sdk:
         return self._session.client(service, region_name=region, config=self._config, endpoint_url=self._endpoint)
 
     def _open(self) -> Any:
-        """boto3's own session: keys, profiles, SSO, chains of roles, IRSA and Pod Identity as boto3 finds them."""
+        """boto3's own session, with keys, profiles, SSO, chains of roles, IRSA and Pod Identity as boto3 finds them."""
         session = boto3.Session()
         if not self._role:
             return session
@@ -370,19 +368,22 @@ class _RoleProvider:
         self._fetcher = fetcher
 
     def load(self) -> Any:
-        """The credentials, fetched when they are first used."""
+        """The credentials, which are fetched when they are first used."""
         return DeferredRefreshableCredentials(self._fetcher.fetch_credentials, self.METHOD)
 
 
 class Calls:
-    """Sends calls for pools. ``send``: the SDK; ``sleep``: waits between tries of a read."""
+    """Sends calls for pools. ``send``: the SDK. ``sleep``: waits between attempts of a read."""
 
     def __init__(self, send: Callable[[Call, Params], Answer], sleep: Sleep = asyncio.sleep) -> None:
         self._send = send
         self._threads = Threads("aws", sleep)
 
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
-        """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
+        """The answer.
+
+        Reads are tried again; a mutation is sent once. ProviderError; for launches also LaunchRefused.
+        """
         return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     async def pages(self, pool: PoolId, call: Call, params: Params, key: str) -> tuple[list[Any], Instant]:
@@ -395,7 +396,7 @@ class Calls:
         return rows, asked
 
     async def dry_run(self, pool: PoolId, call: Call, params: Params) -> None:
-        """Whether the call would be allowed: returns if so, and raises the error otherwise. Nothing happens."""
+        """Check whether the call would be allowed, and raise its error if not. Nothing happens."""
         try:
             await self._once(pool, call, params | {"DryRun": True})
         except UnknownCode as error:
@@ -403,7 +404,7 @@ class Calls:
                 raise
 
     def close(self) -> None:
-        """End the threads when their calls are done."""
+        """End the threads after their calls."""
         self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
@@ -422,7 +423,7 @@ class Calls:
             raise self._without_answer(pool, call, error) from error
 
     def _without_answer(self, pool: PoolId, call: Call, error: Exception) -> ProviderError:
-        """The error that stands for an exception of the SDK's own, and not of AWS."""
+        """The error for an exception of the SDK itself, without an answer of AWS."""
         code, message = type(error).__name__.removesuffix("Error"), str(error)
         if isinstance(error, sdk.InvalidRegionError):
             return InvalidRequest(pool, call.full_name, code, f"spec.aws.region: {message}")
@@ -447,5 +448,5 @@ def time_of(answer: Answer) -> Instant:
 
 
 def _time_in(response: Answer) -> Instant:
-    """The cloud's time of an error; the beginning of time if it has none."""
+    """The cloud's time of an error; the earliest instant if it has none."""
     return time_in(response.get("ResponseMetadata", {}).get("HTTPHeaders", {}).get("date"))

@@ -66,18 +66,18 @@ _LEAD_SECONDS: Final[dict[str, float]] = {
     "EC2 Capacity Reservation Instance Interruption Warning": 120.0,
     "EC2 Interruptible Capacity Reservation Instance Interruption Warning": 120.0,
 }
-"""From the event to the end of the instance, by the event's detail-type. All other events but the next are deleted.
-Source: EC2 User Guide, spot-instance-termination-notices and monitor-interruptible-cr."""
+"""Seconds from the event to the end of the instance, by the event's detail-type. All other events, except those of the
+next constant, are deleted. Source: EC2 User Guide, spot-instance-termination-notices and monitor-interruptible-cr."""
 _REBALANCE: Final = "EC2 Instance Rebalance Recommendation"
-"""The instance is at elevated risk; no time is said, and the interruption may never come.
+"""The instance is at elevated risk. No time is given, and the interruption may never come.
 Source: EC2 User Guide, rebalance-recommendations."""
 _RISK_SECONDS: Final = 3600.0
-"""For how long a recommendation counts."""
+"""Seconds for which a recommendation counts."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Message:
-    """``until``: when its time has passed."""
+    """A warning as it was received. ``until``: when its time is over."""
 
     receipt: str
     notice: Notice
@@ -115,7 +115,7 @@ class Notices:
             await self._delete(pool, queue, receipt)
 
     def of(self, queue: str, alive: Collection[InstanceId]) -> Sequence[Notice]:
-        """The warnings about instances that are alive, as far as they were received from the queue."""
+        """The warnings received from the queue about instances that are alive."""
         messages = self._known.get(queue, {}).values()
         told = {message.notice: message.until for message in messages if message.notice.instance in alive}
         return sorted(told, key=lambda notice: (told[notice], notice.instance))
@@ -128,7 +128,7 @@ class Notices:
 
 
 def _read(receipt: str, body: str) -> _Message | None:
-    """The warning in a message; None for another event."""
+    """The warning in a message; None if it is another event."""
     try:
         event: Any = json.loads(body)
         kind = event["detail-type"]
@@ -146,21 +146,21 @@ def _read(receipt: str, body: str) -> _Message | None:
     return _Message(receipt, Notice(InstanceId(instance), until), until)
 
 
-# How many more virtual CPUs an account may run: its quota for a family of instance types, less what runs.
+# How many more virtual CPUs an account may run: its quota for a family of instance types, minus what runs.
 
 
 _COUNTED_STATES: Final = ("pending", "running")
 
 
 class Quotas:
-    """Compares quotas with what runs in the account."""
+    """Compares quotas with the instances of the account."""
 
     def __init__(self, calls: Calls, hardware: AwsHardware) -> None:
         self._calls = calls
         self._hardware = hardware
 
     async def finding(self, pool: Pool, types: Sequence[str], cluster: str) -> PreflightFinding:
-        """Whether all nodes of the pool would be within the quota of their family, with the others that run."""
+        """Whether all nodes of the pool would fit into the quota of their family, beside all others that run."""
         counting = {quota for name in types for quota in QUOTAS if quota.counts(name, pool.capacity_type)}
         if len(counting) != 1:
             message = f"no quota is known for {', '.join(types)}, {pool.capacity_type.value}: look in Service Quotas"
@@ -173,7 +173,7 @@ class Quotas:
         return vcpus_finding(pool, quota.name, used, allowed, each, own, f"in Service Quotas ({quota.code})")
 
     async def _used(self, pool: Pool, quota: VcpuQuota, cluster: str) -> tuple[int, int]:
-        """Virtual CPUs of all instances of the account that count, and how many of those are this pool's nodes."""
+        """Virtual CPUs of all instances that count against the quota, and how many of these are in this pool."""
         filters = [
             {"Name": "instance-type", "Values": list(quota.families)},
             {"Name": "instance-state-name", "Values": list(_COUNTED_STATES)},
@@ -190,7 +190,7 @@ class Quotas:
         return sum([await self._hardware.vcpus(pool, row["InstanceType"]) for row in rows]), own
 
 
-# Capacity Blocks end: EC2 ends what still runs in one from 30 minutes before its end date on.
+# Capacity Blocks end: from 30 minutes before the block's end date on, EC2 ends the instances that still run in it.
 
 
 _BLOCK: Final = "capacity-block"
@@ -198,14 +198,14 @@ _BLOCK: Final = "capacity-block"
 _ENDS_BEFORE_SECONDS: Final = 1800.0
 """Source: EC2 User Guide, capacity-blocks-monitor: instances are ended from 30 minutes before the end date."""
 _LEAVING_SECONDS: Final = 600.0
-"""How long before that its jobs leave at the earliest (``policy.nodes.rentals``)."""
+"""Least seconds before that at which jobs leave the instances (``policy.nodes.rentals``)."""
 _KNOWN_SECONDS: Final = 60.0
-"""For how long an end is used before it is read again: a block can be extended."""
+"""Seconds for which an end is used before it is read again, since a block can be extended."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Reservation:
-    """A reservation as it was at ``read`` by our clock and at ``asked`` by the cloud's. ``end``: see ``ends``."""
+    """A reservation as it was read, at ``read`` by our clock and at ``asked`` by the cloud's. ``end``: see ``ends``."""
 
     read: float
     asked: Instant
@@ -213,14 +213,14 @@ class _Reservation:
 
 
 def ends(row: Mapping[str, Any]) -> Instant | None:
-    """When EC2 begins to end the instances of a reservation; None where it is no Capacity Block."""
+    """When EC2 begins to end the instances of a reservation; None if it is no Capacity Block."""
     if row.get("ReservationType") != _BLOCK or row.get("EndDate") is None:
         return None
     return after(instant(row["EndDate"]), -_ENDS_BEFORE_SECONDS)
 
 
 class CapacityBlocks:
-    """The ends of Capacity Blocks. ``clock``: seconds that only grow."""
+    """The ends of Capacity Blocks. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -228,7 +228,7 @@ class CapacityBlocks:
         self._known: dict[str, _Reservation] = {}
 
     async def ends_of(self, pool: PoolId, rows: Sequence[ListedInstance]) -> Mapping[InstanceId, Instant]:
-        """The ends of the pool's instances in blocks, without those whose end cannot be read, which is logged."""
+        """The ends of the pool's instances in blocks. An end that cannot be read is logged and left out."""
         found = {}
         for row in rows:
             if row.alive and row.lifecycle == _BLOCK and row.reservation:
@@ -238,7 +238,7 @@ class CapacityBlocks:
         return found
 
     async def refusals(self, pool: Pool, fleet: AwsFleet, ask: Ask) -> Reply | None:
-        """The reply where a node would be of use for less time than it starts; None where EC2 is to be asked."""
+        """The refusal if a node would be usable for less time than it takes to start; None if EC2 may be asked."""
         reservation = fleet.capacity_reservation
         known = await self._reservation(pool.id, reservation) if reservation else None
         if known is None or known.end is None:
@@ -251,7 +251,7 @@ class CapacityBlocks:
         return Reply(refused={order.token: Refusal(*what, order.token) for order in ask.orders})
 
     async def _reservation(self, pool: PoolId, id: str) -> _Reservation | None:
-        """The reservation as last read; None while it could never be read."""
+        """The reservation as last read; None if it could never be read."""
         known = self._known.get(id)
         if known is not None and self._clock() - known.read <= _KNOWN_SECONDS:
             return known
@@ -265,7 +265,7 @@ class CapacityBlocks:
         return self._known[id]
 
 
-# Preflight: what would fail, or cost money by surprise, is found before the first dollar is spent.
+# Preflight: finds what would fail, or cost money by surprise, before the first dollar is spent.
 
 
 _CLASSES: Final = {CapacityType.ON_DEMAND: "on-demand", CapacityType.SPOT: "spot"}
@@ -273,7 +273,7 @@ _ABANDON: Final = "spec.aws.abandonAfterSeconds"
 
 
 class Preflight:
-    """Looks at everything that a pool needs, and changes nothing."""
+    """Looks at everything that a pool needs. It changes nothing."""
 
     def __init__(self, calls: Calls, hardware: AwsHardware, groups: GroupLauncher, prices: Prices) -> None:
         self._calls = calls
@@ -283,7 +283,7 @@ class Preflight:
         self._quotas = Quotas(calls, hardware)
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
-        """One finding for each thing that was looked at. Without credentials there is only that one."""
+        """One finding for each thing that was looked at. Without credentials there is only the finding about these."""
         who = await checked("credentials", lambda: self._identity(pool))
         if not who.well:
             return [who]
@@ -347,7 +347,7 @@ class Preflight:
         return PreflightFinding("launch template", not wrong, f"{name}: {'; '.join(wrong)}" if wrong else name)
 
     async def _abandons(self, pool: Pool, name: str, version: str, seconds: int) -> PreflightFinding:
-        """Whether an instance can read that it was renewed, and is gone when it shuts itself down."""
+        """Whether an instance can read that it was renewed, and is gone after it shuts itself down."""
         data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
         wrong = [f"launch template {name} {problem}" for problem in problems_with_ending_itself(data)]
         well = f"instances that nobody renews for {seconds} s can end themselves, where they run the script"
@@ -392,7 +392,7 @@ class Preflight:
         return PreflightFinding("right to make fleets", True, "EC2 would accept CreateFleet")
 
     async def _may_run(self, pool: Pool, fleet: AwsFleet, own: Tags) -> PreflightFinding:
-        """A fleet launches with the caller's rights, so the rights to launch, tag and pass the node's role count."""
+        """Whether the caller may launch, tag and pass the node's role, since a fleet launches with their rights."""
         tags = [{"Key": key, "Value": value} for key, value in own.items()]
         params = {
             "LaunchTemplate": {"LaunchTemplateName": fleet.launch_template, "Version": fleet.version},
@@ -423,7 +423,7 @@ class Preflight:
         return PreflightFinding("capacity reservation", fits, f"{fleet.capacity_reservation}: {what}{advice}")
 
     async def _policies(self, pool: Pool, group: AwsGroup) -> PreflightFinding:
-        """Nobody else may change the group's size."""
+        """The finding whether anything else may change the group's size."""
         params = {"AutoScalingGroupName": group.auto_scaling_group}
         policies, _ = await self._calls.pages(pool.id, Call.DESCRIBE_POLICIES, params, "ScalingPolicies")
         schedules, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SCHEDULES, params, "ScheduledUpdateGroupActions")
@@ -444,9 +444,12 @@ ONE_BY_ONE: Final = Traits(
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """Where a pool's nodes are launched. ``group``: its group's name in the whole world, ``size``: the most in it.
+    """Where a pool's nodes are launched.
 
-    ``nodes``: what the group says of them.
+    ``types``, ``zones``: instance types and zones.
+    ``group``: the group's ARN; empty for a fleet.
+    ``size``: the most nodes that the group may have; None for a fleet.
+    ``nodes``: what the group declares about its nodes.
     """
 
     types: Sequence[str]
@@ -457,9 +460,12 @@ class _Place:
 
 
 class AwsCloud:
-    """The Provider of one region and role. ``cluster``: reads the uid of the namespace kube-system, which tags carry.
+    """The Provider of one region and role.
 
-    ``send``: sends a call; by default the SDK. ``clock``: seconds that only grow. ``sleep``: waits between tries.
+    ``cluster``: reads the uid of the namespace kube-system, which tags carry.
+    ``send``: sends a call; by default the SDK.
+    ``clock``: seconds that only increase.
+    ``sleep``: waits between attempts.
     """
 
     def __init__(
@@ -485,7 +491,7 @@ class AwsCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of instances for all pools, and what each pool needs beside it. Raises where the list fails."""
+        """One list of instances for all pools, and what each pool needs beside it. Raises if the list fails."""
         if not pools:
             return {}
         first = pools[0].id
@@ -500,7 +506,7 @@ class AwsCloud:
     async def _without_our_tags(
         self, pools: Sequence[Pool], known: KnownMachines, rows: Sequence[ListedInstance]
     ) -> Sequence[ListedInstance]:
-        """Known instances that no tag finds any more, as far as EC2 still has them: they are billed like any other."""
+        """Known instances that no tag finds any more, if EC2 still has them: they are billed like any other."""
         listed = {row.id for row in rows if row.pool}
         lost = {machine: pool.id for pool in pools for machine in known.get(pool.id, ()) if machine not in listed}
         if not lost:
@@ -508,13 +514,13 @@ class AwsCloud:
         return [replace(row, pool=lost[row.id]) for row in await instances_named(self._calls, pools[0].id, list(lost))]
 
     async def quote(self, pool: Pool) -> Quote:
-        """The price list's price, or the present spot price, of the dearest type and zone."""
+        """The price of the dearest type and zone: the price list's, or the present spot price."""
         with understood(pool.id, "quote", UnknownCode):
             place = await self._place(pool)
             return await self._prices.quote(pool, place.types, place.zones)
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Launch what is missing; the same orders again are the same calls."""
+        """Launch the instances that are missing. The same orders again make the same calls."""
         cluster = await self._cluster(pool.id)
         with understood(pool.id, "ask", CloudOutcomeUnknown):
             match pool.cloud:
@@ -528,10 +534,10 @@ class AwsCloud:
                     raise _not_mine(pool)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Nothing: what was not launched at once never is."""
+        """Do nothing: what was not launched at once is never launched."""
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End that instance, if it is this cluster's and this pool's."""
+        """End the instance, if it belongs to this cluster and this pool."""
         cluster = await self._cluster(pool.id)
         try:
             answer = await self._calls(pool.id, Call.DESCRIBE_INSTANCES, {"InstanceIds": [instance]})
@@ -552,7 +558,7 @@ class AwsCloud:
             return
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Renew the instances of these pools that would end themselves, if it is time."""
+        """Renew the instances of these pools that would end themselves, if it is time for it."""
         first = pools[0].id
         with understood(first, "renew", CloudOutcomeUnknown):
             if self._renewals.outdated:
@@ -572,7 +578,7 @@ class AwsCloud:
         self._calls.close()
 
     async def _hear(self, pools: Sequence[Pool], asked: Instant) -> Mapping[str, ProviderError]:
-        """Read each queue that these pools name, once; the errors of those that cannot be read."""
+        """Read each queue that these pools name, once. Returns the errors of queues that cannot be read."""
         queues = {queue: pool.id for pool in reversed(pools) if (queue := _queue_of(pool))}
         unheard: dict[str, ProviderError] = {}
 
@@ -617,7 +623,6 @@ class AwsCloud:
         )
 
     async def _place(self, pool: Pool) -> _Place:
-        """Where the pool's nodes are launched."""
         match pool.cloud:
             case AwsFleet() as fleet:
                 return _Place(fleet.instance_types, await self._hardware.zones(pool, fleet.subnets))
@@ -634,7 +639,7 @@ class AwsCloud:
 
 
 def _queue_of(pool: Pool) -> str:
-    """The URL of the queue that the pool names; empty where it names none."""
+    """The URL of the pool's queue; empty if it names none."""
     return pool.cloud.queue if isinstance(pool.cloud, AwsFleet | AwsGroup) else ""
 
 

@@ -1,4 +1,5 @@
-"""Nodes by EC2 CreateFleet of type instant: ids or refusals in the answer, all or none, one token for one call."""
+"""Nodes by EC2 CreateFleet of type instant. Its answer has ids or refusals, for all instances or none; a token makes a
+repeated call the same call."""
 
 from __future__ import annotations
 
@@ -34,9 +35,10 @@ class FleetLauncher:
         self._calls = calls
 
     async def ask(self, pool: Pool, fleet: AwsFleet, ask: Ask, cluster: str) -> Reply:
-        """One call for orders that are needed together, otherwise one for each. ``cluster``: for the tags.
+        """Launch orders: in one call if they are needed together, or else in one call each. ``cluster``: value of a
+        tag.
 
-        More orders than one instance's tags have room for are launched one by one, too.
+        Orders that do not fit into the tags of one instance are launched one by one too.
         """
         tags = {CLUSTER_TAG: cluster, POOL_TAG: pool.id, **abandon_tags(fleet)}
         if ask.together and 1 < len(ask.orders) <= MOST_TOGETHER and not fleet.capacity_reservation:
@@ -51,7 +53,10 @@ class FleetLauncher:
         return ids[0]
 
     async def _together(self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], own: Tags) -> Reply:
-        """All or none. Orders that an earlier call launched, with whatever others, are not launched again."""
+        """Launch all orders or none.
+
+        Orders that an earlier call launched, with whatever others, are not launched again.
+        """
         listed, _ = await instances_of(self._calls, pool.id, own[CLUSTER_TAG], pool.id)
         there, known = {row.order: row.id for row in listed if row.order is not None}, gangs_of(listed)
         launched = {order.token: there[order.token] for order in orders if order.token in there}
@@ -68,7 +73,10 @@ class FleetLauncher:
         return Reply(launched | {order.token: id for id, order in pairs})
 
     async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
-        """Give an instance the tags of its own; without them its order still follows from those of all."""
+        """Tag an instance with its own order.
+
+        Without these tags its order still follows from the tags of the whole gang.
+        """
         tags = _pairs({ORDER_TAG: order.token, RENTAL_TAG: order.rental})
         try:
             await self._calls(pool.id, Call.CREATE_TAGS, {"Resources": [id], "Tags": tags})
@@ -78,7 +86,7 @@ class FleetLauncher:
     async def _create(
         self, pool: Pool, fleet: AwsFleet, orders: Sequence[Order], token: str, tags: Tags
     ) -> tuple[Sequence[InstanceId], Mapping[OrderToken, Refusal]]:
-        """The ids of all of them, or why there are none."""
+        """The ids of all instances, or why there are none."""
         params = fleet_request(pool, fleet, len(orders), tags) | {"ClientToken": token}
         try:
             answer = await self._calls(pool.id, Call.CREATE_FLEET, params)
@@ -103,7 +111,7 @@ def _errors(answer: Answer) -> list[LaunchError]:
 
 
 def fleet_request(pool: Pool, fleet: AwsFleet, number: int, tags: Tags) -> Params:
-    """The call that launches that many instances, without its token."""
+    """The parameters of the call that launches ``number`` instances, without its token."""
     spot = pool.capacity_type is CapacityType.SPOT
     options: dict[str, Any] = {"AllocationStrategy": "price-capacity-optimized" if spot else "lowest-price"}
     if number > 1:

@@ -1,4 +1,4 @@
-"""Nodes in an existing Auto Scaling group by LaunchInstances: ids or refusals in the answer, one token a call."""
+"""Nodes in an Auto Scaling group by LaunchInstances. Its answer has ids or refusals; each call has one token."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from charterer.providers.errors import InvalidRequest, NotFoundInCloud, Provider
 from charterer.providers.provider import NodeTemplate
 from charterer.providers.threads import Sleep, in_waves
 
-# What the tags of an Auto Scaling group say of its nodes: those that the cluster autoscaler reads, and EKS's own.
+# What the tags of an Auto Scaling group say about its nodes: the tags of the cluster autoscaler, and EKS's own.
 #
 # https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/cloudprovider/aws
 
 
 _TEMPLATE: Final = "k8s.io/cluster-autoscaler/node-template"
 _NODE_GROUP: Final = "eks:nodegroup-name"
-"""The tag by which EKS says of a group which managed node group it is."""
+"""The tag in which EKS names the managed node group of a group."""
 _CAPACITY: Final[Mapping[str, str]] = {"OnDemand": "ON_DEMAND", "Spot": "SPOT"}
 """What a managed node group sells, in the words of EKS."""
 
 
 def node_template(row: Mapping[str, Any], sells: str) -> NodeTemplate:
-    """What a group says, as EC2 Auto Scaling describes it. ``sells``: OnDemand or Spot, or both."""
+    """The template of a group's nodes, from EC2's description. ``sells``: OnDemand or Spot, or both."""
     tags = {tag["Key"]: tag.get("Value", "") for tag in row.get("Tags", ())}
     return NodeTemplate(
         {**_under("label", tags), **_managed(tags, row, sells)},
@@ -49,10 +49,10 @@ def _under(kind: str, tags: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _managed(tags: Mapping[str, str], row: Mapping[str, Any], sells: str) -> Mapping[str, str]:
-    """The labels that EKS gives the nodes of its node groups (the page managed-node-groups of its user guide).
+    """The labels that EKS gives to nodes of its node groups (the page managed-node-groups of its user guide).
 
-    The capacity type follows from the group only where a policy names the purchase options: a Capacity Block is in the
-    launch template.
+    The capacity type follows from the group only if a policy names the purchase options, because a Capacity Block is
+    named in the launch template.
     """
     if _NODE_GROUP not in tags:
         return {}
@@ -61,15 +61,15 @@ def _managed(tags: Mapping[str, str], row: Mapping[str, Any], sells: str) -> Map
     return {"eks.amazonaws.com/nodegroup": tags[_NODE_GROUP], **of_capacity}
 
 
-# Launch templates of EC2: reading a version, and what in it would keep instances from launching or ending.
+# Launch templates of EC2: how to read a version, and what in it would keep instances from launching or ending.
 
 
 _READABLE: Final = re.compile(r"[0-9a-zA-Z\-_+=,.@:]{1,255}")
-"""Keys of tags that an instance may read of itself; with others it is not launched (EC2's own error says this)."""
+"""Keys of tags that an instance may read about itself. With other keys it is not launched, as EC2's own error says."""
 
 
 async def read_template(calls: Calls, pool: Pool, name: str, version: str) -> Mapping[str, Any]:
-    """One version, with its number and its data; NotFoundInCloud when there is none."""
+    """One version of a launch template, with its number and its data. NotFoundInCloud if there is none."""
     answer = await calls(pool.id, Call.DESCRIBE_TEMPLATE, {"LaunchTemplateName": name, "Versions": [version]})
     [found] = answer["LaunchTemplateVersions"]
     row: Mapping[str, Any] = found
@@ -77,7 +77,7 @@ async def read_template(calls: Calls, pool: Pool, name: str, version: str) -> Ma
 
 
 def problems_with_tags(data: Mapping[str, Any]) -> Sequence[str]:
-    """Why EC2 would refuse an instance whose tags are in its metadata."""
+    """Why EC2 would refuse an instance that shows its tags in its metadata."""
     if not _shows_tags(data):
         return []
     specified = [each for each in data.get("TagSpecifications", ()) if each.get("ResourceType") == "instance"]
@@ -89,7 +89,7 @@ def problems_with_tags(data: Mapping[str, Any]) -> Sequence[str]:
 
 
 def problems_with_ending_itself(data: Mapping[str, Any]) -> Sequence[str]:
-    """Why an instance could not learn that nobody renews it, or would not be gone after it shut itself down."""
+    """Why an instance could not see that nobody renews it, or would still exist after it shut itself down."""
     wrong = []
     if data.get("InstanceInitiatedShutdownBehavior") != "terminate":
         behaviour = data.get("InstanceInitiatedShutdownBehavior", "stop")
@@ -108,17 +108,22 @@ def _shows_tags(data: Mapping[str, Any]) -> bool:
 logger = logging.getLogger(__name__)
 
 _SETTINGS_SECONDS: Final = 300.0
-"""For how long a group's settings are used before they are read again."""
+"""Seconds for which a group's settings are used before they are read again."""
 _FIGHTING: Final = ("AZRebalance", "ReplaceUnhealthy", "InstanceRefresh")
 _UNKNOWN_PAUSES: Final = (0.5, 1.0, 2.0, 4.0, 8.0)
-"""Seconds after each try to tag an instance that EC2 does not know yet."""
+"""Seconds to wait after each attempt to tag an instance that EC2 does not know yet."""
 _NO_MEMBER: Final = "No managed instance found"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """A group as EC2 Auto Scaling describes it. ``tags``: of its instances. ``size``: its maximum. ``row``: the whole
-    answer."""
+    """A group as EC2 Auto Scaling describes it.
+
+    ``tags``: the tags that it gives to its instances.
+    ``size``: its maximum size.
+    ``nodes``: what it declares about its nodes.
+    ``row``: the whole answer.
+    """
 
     arn: str
     zones: Sequence[str]
@@ -133,7 +138,7 @@ class GroupSettings:
 class GroupLauncher:
     """Launches the orders of pools with an Auto Scaling group.
 
-    ``clock``: seconds that only grow. ``sleep``: waits between tries.
+    ``clock``: seconds that only increase. ``sleep``: waits between attempts.
     """
 
     def __init__(self, calls: Calls, clock: Callable[[], float], sleep: Sleep) -> None:
@@ -142,10 +147,10 @@ class GroupLauncher:
         self._sleep = sleep
         self._settings: dict[str, tuple[float, GroupSettings]] = {}
         self._unanswered: dict[PoolId, dict[OrderToken, str]] = {}
-        """By order, the zone whose answer did not come: a machine of it may have been launched there."""
+        """For each order, the zone from which no answer came: a machine may have been launched there."""
 
     async def settings(self, pool: Pool, group: AwsGroup) -> GroupSettings:
-        """The group's settings; NotFoundInCloud when there is no such group."""
+        """The group's settings. NotFoundInCloud if there is no such group."""
         known = self._settings.get(group.auto_scaling_group)
         if known is None or self._clock() - known[0] > _SETTINGS_SECONDS:
             known = self._clock(), await self._read(pool, group)
@@ -153,9 +158,9 @@ class GroupLauncher:
         return known[1]
 
     async def ask(self, pool: Pool, group: AwsGroup, ask: Ask, cluster: str) -> Reply:
-        """One call for each order, in one zone after the other until one has room.
+        """Make one call for each order, in one zone after the other until one has room.
 
-        InvalidRequest for a group that would end or add nodes by itself, or whose nodes no survey could find.
+        InvalidRequest if the group would end or add nodes by itself, or if no survey could find its nodes.
         """
         settings = await self.settings(pool, group)
         if wrong := problems_of(pool, settings, cluster):
@@ -168,8 +173,8 @@ class GroupLauncher:
     async def _one(self, pool: Pool, group: AwsGroup, settings: GroupSettings, order: Order) -> InstanceId | Refusal:
         """The instance, or why there is none in any zone.
 
-        The zone whose answer did not come is the first: there the same call tells what it launched, and in another zone
-        it would launch a second machine.
+        A zone from which no answer came is asked first: there the same call returns what it launched, whereas in
+        another zone it would launch a second machine.
         """
         errors: list[LaunchError] = []
         unanswered = self._unanswered[pool.id]
@@ -201,7 +206,7 @@ class GroupLauncher:
         return refusal(pool.id, errors, group.region, pool.capacity_type, at, order.token)
 
     async def _name(self, pool: Pool, id: InstanceId, order: Order) -> None:
-        """Tag an instance with its order; the same order again tags it again. EC2 may know it only seconds later."""
+        """Tag an instance with its order, which may be repeated. EC2 may know the instance only seconds later."""
         tags = [{"Key": ORDER_TAG, "Value": order.token}, {"Key": RENTAL_TAG, "Value": order.rental}]
         for pause in _UNKNOWN_PAUSES:
             try:
@@ -216,7 +221,7 @@ class GroupLauncher:
         logger.warning("GPUPool %s: EC2 does not know instance %s, which was just launched", pool.id, id)
 
     async def terminate(self, pool: Pool, instance: InstanceId) -> bool:
-        """End a member of the group, and nothing takes its place; False when no group has it."""
+        """End a member of the group, without a replacement. Returns False if no group has it."""
         params = {"InstanceId": instance, "ShouldDecrementDesiredCapacity": True}
         try:
             await self._calls(pool.id, Call.TERMINATE_IN_GROUP, params)
@@ -252,7 +257,6 @@ class GroupLauncher:
         )
 
     async def _template_types(self, pool: Pool, row: dict[str, Any]) -> Sequence[str]:
-        """The instance type of the group's launch template."""
         name, version = template_of(pool, row)
         data = (await read_template(self._calls, pool, name, version))["LaunchTemplateData"]
         type_name = data.get("InstanceType")
@@ -263,7 +267,7 @@ class GroupLauncher:
 
 
 def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
-    """Name and version of a group's launch template; InvalidRequest when it has none."""
+    """Name and version of a group's launch template. InvalidRequest if it has none."""
     template = row.get("LaunchTemplate") or _template(row).get("LaunchTemplateSpecification")
     if not template:
         message = "spec.aws.autoScalingGroup: the group has no launch template: give it one"
@@ -272,7 +276,7 @@ def template_of(pool: Pool, row: dict[str, Any]) -> tuple[str, str]:
 
 
 def problems_of(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[str]:
-    """Settings of the group that would end or add nodes behind our back, hide them, or sell the wrong kind."""
+    """Settings of the group that would add or end nodes by themselves, hide nodes, or sell the wrong kind of node."""
     row, name = settings.row, settings.row["AutoScalingGroupName"]
     wrong = []
     abandon = abandon_tags(pool.cloud) if isinstance(pool.cloud, AwsGroup) else {}
@@ -323,6 +327,6 @@ def _error(row: dict[str, Any]) -> LaunchError:
 
 
 def _elsewhere(error: LaunchError) -> bool:
-    """Whether another zone may have room."""
+    """Whether another zone may have room, given this error."""
     known = meaning_of(error.code)
     return known is not None and known.meaning is CodeMeaning.CAPACITY

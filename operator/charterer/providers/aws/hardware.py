@@ -16,10 +16,12 @@ from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
 @dataclass(frozen=True, slots=True)
 class Gpus:
-    """The GPUs of an instance type: how many whole ones, EC2's name and the MiB of each.
+    """The GPUs of an instance type.
 
-    ``part``: what an instance has of a GPU if it has no whole one, such as 0.25. ``told_otherwise``: that EC2 lists
-    another number than Charterer's table, by which they count.
+    ``count``: number of whole GPUs.
+    ``name``, ``memory``: EC2's name of a GPU, and its MiB.
+    ``part``: the part of a GPU that an instance has, such as 0.25; 0 if it has whole GPUs or none.
+    ``told_otherwise``: a sentence if EC2 lists another number than Charterer's table, which is used; else empty.
     """
 
     count: int
@@ -44,7 +46,7 @@ class InstanceType:
 
 
 class AwsHardware:
-    """Reads instance types and subnets, whose facts never change, once."""
+    """Reads instance types and subnets. Each is read once, because its facts never change."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
@@ -60,9 +62,9 @@ class AwsHardware:
         said: str,
         nodes: NodeTemplate = NO_TEMPLATE,
     ) -> Offering:
-        """One node of the pool; InvalidRequest when types have no or unequal GPUs.
+        """One node of the pool. InvalidRequest if its types have no GPUs, or unequal ones.
 
-        ``said``: the spec's GPU type. ``nodes``: what the group says of them.
+        ``said``: the GPU type in the pool's spec. ``nodes``: what the group declares about its nodes.
         """
         found = [await self._type(pool, name) for name in types]
         for each in found:
@@ -90,15 +92,15 @@ class AwsHardware:
         return (await self._type(pool, name)).classes
 
     async def told_otherwise(self, pool: Pool, names: Sequence[str]) -> str:
-        """What to say of instance types of which EC2 lists another number of GPUs than the table has."""
+        """Sentences on instance types for which EC2 lists another number of GPUs than Charterer's table; else empty."""
         return "; ".join(filter(None, [(await self._type(pool, name)).gpus.told_otherwise for name in names]))
 
     async def vcpus(self, pool: Pool, name: str) -> int:
-        """Virtual CPUs of an instance type, by which quotas count."""
+        """Number of virtual CPUs of an instance type, which quotas count."""
         return (await self._type(pool, name)).vcpus
 
     async def zones(self, pool: Pool, subnets: Sequence[str]) -> Sequence[str]:
-        """The zone of each subnet; InvalidRequest when one does not exist."""
+        """The zone of each subnet. InvalidRequest if a subnet does not exist."""
         if any(subnet not in self._zones for subnet in subnets):
             rows, _ = await self._calls.pages(pool.id, Call.DESCRIBE_SUBNETS, {"SubnetIds": list(subnets)}, "Subnets")
             self._zones |= {row["SubnetId"]: row["AvailabilityZone"] for row in rows}

@@ -1,4 +1,4 @@
-"""EC2's list of instances as domain values: whose each is, its state, and when it ended."""
+"""EC2's list of instances as domain values: the order of each, its state, and when it ended."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from charterer.providers.aws.calls import Calls
 from charterer.providers.aws.permissions import CLUSTER_TAG, GANG_TAG, ORDER_TAG, POOL_TAG, Call
 
 LAG_SECONDS: Final = 60.0
-"""DescribeInstances shows a new instance within seconds; no bound is documented."""
+"""Seconds by which lists may be late. DescribeInstances shows a new instance within seconds; no bound is documented."""
 LISTED_SECONDS: Final = 3600.0
 BILLING_MINIMUM: Final = 60
-"""Seconds; Linux instances are billed by the second."""
+"""Seconds. Linux instances are billed by the second, for a minute at least."""
 _PAGE: Final = 1000
 _VALUES: Final = 200
-"""Values that a filter takes at most."""
+"""Most values of a filter."""
 _TOKENS_IN_A_TAG: Final = 7
 _MOST_GANG_TAGS: Final = 40
 MOST_TOGETHER: Final = _TOKENS_IN_A_TAG * _MOST_GANG_TAGS
@@ -39,9 +39,11 @@ _ENDED_AT: Final = re.compile(r"\((\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) (?:GMT|UTC)\)
 
 @dataclass(frozen=True, slots=True)
 class ListedInstance:
-    """An instance of EC2's list. ``order``: what it is for; None if nobody can tell (yet).
+    """An instance of EC2's list.
 
-    ``lifecycle``: spot, capacity-block and so on, empty on demand. ``reservation``: the id of the one that it is in.
+    ``lifecycle``: spot, capacity-block and so on; empty for on demand.
+    ``reservation``: the id of the reservation in which it is; empty if in none.
+    ``order``: the order for which it was launched; None if that is not known, or not yet.
     """
 
     id: InstanceId
@@ -67,7 +69,7 @@ class ListedInstance:
         return self.state in (InstanceState.PENDING, InstanceState.RUNNING)
 
     def to_domain(self, segments: Sequence[PriceSegment], ends: Instant | None) -> Instance:
-        """The instance, at those prices; ``ends``: when EC2 ends it, where that is known."""
+        """The instance with these prices. ``ends``: when EC2 ends it, if that is known."""
         return Instance(
             id=self.id,
             state=self.state,
@@ -85,9 +87,9 @@ class ListedInstance:
 async def instances_of(
     calls: Calls, pool: PoolId, cluster: str, only: PoolId | None = None
 ) -> tuple[Sequence[ListedInstance], Instant]:
-    """All instances of this cluster (or of one pool of it), with those that ended lately, and the cloud's time.
+    """All instances of this cluster, those that ended lately included, and the cloud's time.
 
-    ``pool``: the pool that errors name.
+    ``only``: a pool to which the list is limited. ``pool``: the pool that errors name.
     """
     filters = [{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}]
     if only is not None:
@@ -99,7 +101,7 @@ async def instances_of(
 
 
 async def instances_named(calls: Calls, pool: PoolId, names: Sequence[InstanceId]) -> Sequence[ListedInstance]:
-    """The instances with these ids, as far as EC2 knows them. ``pool``: the pool that errors name."""
+    """The instances with these ids that EC2 knows. ``pool``: the pool that errors name."""
     rows: list[ListedInstance] = []
     for start in range(0, len(names), _VALUES):
         filters = [{"Name": "instance-id", "Values": names[start : start + _VALUES]}]
@@ -132,11 +134,11 @@ def _listed(row: Mapping[str, Any]) -> ListedInstance:
 
 
 def recognised(rows: Sequence[ListedInstance], asked: Instant) -> Sequence[ListedInstance]:
-    """The rows whose order is known or will never be.
+    """The rows whose order is known, or will never be known.
 
-    Instances that were launched together carry the orders of all of them until each has a tag of its own. Which is
-    whose follows from the order of their ids once all are listed. Before that, they are not told: a list may lag, but
-    may not name the wrong order.
+    Instances that were launched together carry the orders of all of them until each has its own tags. Once all are
+    listed, the order of their ids decides which instance has which order. Before that they are left out: a list may be
+    late, but may not name a wrong order.
     """
     gangs: dict[tuple[OrderToken, ...], list[ListedInstance]] = {}
     for row in rows:
@@ -165,19 +167,19 @@ def _ordered(row: ListedInstance, order: OrderToken | None) -> ListedInstance:
 
 
 def _gang(tags: Mapping[str, str]) -> tuple[OrderToken, ...]:
-    """The orders that were launched together with this one."""
+    """The orders for which instances were launched together, by the tags of one of them."""
     parts = sorted((key, value) for key, value in tags.items() if key.startswith(GANG_TAG))
     return tuple(sorted(OrderToken(token) for _, value in parts for token in value.split()))
 
 
 def gang_tags(tokens: Sequence[OrderToken]) -> dict[str, str]:
-    """The tags that name the orders of instances that are launched together; at most ``MOST_TOGETHER``."""
+    """The tags that name the orders of instances launched together, which are at most ``MOST_TOGETHER``."""
     ordered = sorted(tokens)
     parts = [ordered[i : i + _TOKENS_IN_A_TAG] for i in range(0, len(ordered), _TOKENS_IN_A_TAG)]
     return {f"{GANG_TAG}{number:02d}": " ".join(part) for number, part in enumerate(parts)}
 
 
 def gangs_of(rows: Sequence[ListedInstance]) -> frozenset[OrderToken]:
-    """The orders that the listed instances were launched for, together or one by one."""
+    """The orders for which the listed instances were launched, together or one by one."""
     alone = {row.order for row in rows if row.order is not None}
     return frozenset(alone | {token for row in rows for token in _gang(row.tags)})

@@ -1,4 +1,4 @@
-"""The calls that are made of AWS and the rights that each needs, of which the policy in docs/clouds/aws.md is made."""
+"""The calls of AWS and the rights that each needs. The policy in docs/clouds/aws.md is made from them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ RENTAL_TAG: Final = "charterer.dev:rental"
 ORDER_TAG: Final = "charterer.dev:order"
 GANG_TAG: Final = "charterer.dev:orders."
 ABANDON_TAG: Final = "charterer.dev:abandon-after"
-"""Seconds without renewal after which an instance ends itself, or ``never``."""
+"""Tag: seconds without renewal after which an instance ends itself, or ``never``."""
 RENEWED_TAG: Final = "charterer.dev:renewed"
-"""When the operator last renewed an instance. Tags have no slash: EC2 shows such tags to no instance (docs:
-work-with-tags-in-IMDS)."""
+"""Tag: when the operator last renewed an instance. The keys have no slash, because EC2 shows no instance tags with one
+(docs: work-with-tags-in-IMDS)."""
 
 _OWN = {"StringEquals": {f"aws:ResourceTag/{CLUSTER_TAG}": "CLUSTER"}}
 _TAGGED = {"StringEquals": {f"aws:RequestTag/{CLUSTER_TAG}": "CLUSTER"}}
@@ -31,7 +31,7 @@ def _ec2(*kinds: str) -> tuple[str, ...]:
 
 
 class For(Enum):
-    """Which pools need a right."""
+    """The kinds of pool that need a right."""
 
     ALL = "every pool"
     FLEET = "pools with spec.aws.launchTemplate"
@@ -43,7 +43,7 @@ class For(Enum):
 
 @dataclass(frozen=True, slots=True)
 class IamRight:
-    """An IAM action on resources, under a condition. Capital words stand for what its reader fills in."""
+    """An IAM action on resources, under a condition. Words in capitals are to be filled in."""
 
     action: str
     resources: tuple[str, ...] = ("*",)
@@ -83,7 +83,7 @@ class Call(Enum):
 
     @property
     def full_name(self) -> str:
-        """Service and operation, as IAM writes it."""
+        """Service and operation, as IAM writes them."""
         return f"{self.service.replace('-', '')}:{self.operation}"
 
 
@@ -126,11 +126,11 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[IamRight, ...]]]] = {
     Call.IDENTITY: (For.ALL, ()),  # it needs no right
     Call.ASSUME_ROLE: (For.ROLE, (IamRight("sts:AssumeRole", ("ROLE_ARN",)),)),
 }
-"""The rights that each call needs, and of which pools. A call that is not here cannot be made."""
+"""The rights that each call needs, and for which pools. A call that is not here cannot be made."""
 
 
 def policy(kinds: Iterable[For]) -> str:
-    """The least IAM policy for those kinds of pool, as JSON with words in capitals to be filled in."""
+    """The least IAM policy for those kinds of pool, as JSON. Words in capitals are to be filled in."""
     wanted = frozenset(kinds)
     rights = dict.fromkeys(
         (right.action, right.resources, json.dumps(right.condition, sort_keys=True))

@@ -17,9 +17,9 @@ from charterer.providers.aws.permissions import Call
 from charterer.providers.errors import InvalidRequest, ProviderError
 
 _LIST_SECONDS: Final = 6 * 3600.0
-"""For how long a list price is used before it is read again."""
+"""Seconds for which a list price is used before it is read again."""
 _SPOT_SECONDS: Final = 300.0
-"""For how long spot prices are used before newer ones are read; those of an ended instance are always newer."""
+"""Seconds for which spot prices are used before newer ones are read. For an ended instance they are read anew."""
 _PRODUCT: Final = "Linux/UNIX"
 _PLAIN: Final[Mapping[str, str]] = {
     "operatingSystem": "Linux",
@@ -28,8 +28,8 @@ _PLAIN: Final[Mapping[str, str]] = {
     "capacitystatus": "Used",
     "marketoption": "OnDemand",
 }
-"""Filters that leave the plain price of a type, of the price list's many others. Types that are also sold in Capacity
-Blocks have a second one for those. Source: karpenter-provider-aws, pkg/providers/pricing."""
+"""Filters that select the plain price of a type from the many in the price list. Types that are also sold in Capacity
+Blocks have a second price for those. Source: karpenter-provider-aws, pkg/providers/pricing."""
 
 _LONG_AGO: Final = Instant(0)
 
@@ -38,9 +38,10 @@ Place = tuple[str, str]
 
 
 class _SpotRead(NamedTuple):
-    """The last reading of a type's spot prices: at ``read`` by our clock and at ``at`` by the cloud's.
+    """The last reading of a type's spot prices, at ``read`` by our clock and at ``at`` by the cloud's.
 
-    ``since``: from when on its prices are known in every zone. The oldest price does not tell: it may be one zone's.
+    ``since``: the instant from which on its prices are known in every zone. The oldest price known does not show that,
+    because it may be of one zone only.
     """
 
     read: float
@@ -49,7 +50,7 @@ class _SpotRead(NamedTuple):
 
 
 class Prices:
-    """Prices of one region; ``clock``: seconds that only grow."""
+    """Prices of one region. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, region: str, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -60,8 +61,10 @@ class Prices:
         self._spot_read: dict[str, _SpotRead] = {}
 
     async def quote(self, pool: Pool, types: Sequence[str], zones: Sequence[str]) -> Quote:
-        """The price of a node: of the dearest type and zone, because the cloud chooses. Spot never costs more than
-        on demand."""
+        """The price of a node: that of the dearest type and zone, because the cloud chooses.
+
+        The worst spot price is the on-demand price.
+        """
         listed = [await self._list_price(pool, name) for name in types]
         worst = max(price for price, _ in listed)
         source, as_of = f"AWS price list of {self._region}", min(at for _, at in listed)
@@ -79,7 +82,7 @@ class Prices:
     async def segments(
         self, pool: Pool, types: Sequence[str], rows: Sequence[ListedInstance]
     ) -> Mapping[str, Sequence[PriceSegment]]:
-        """The prices of each instance where they are its own: spot's by zone, and those of one type among several."""
+        """The prices of each instance that has its own: a spot instance by its zone, or one of several types."""
         if spot := [row for row in rows if row.spot]:
             newest = max((row.ended for row in spot if row.ended is not None), default=_LONG_AGO)
             await self._read_spot(pool, types, min(row.launched for row in spot), newest)
@@ -93,7 +96,7 @@ class Prices:
         return found
 
     async def _list_price(self, pool: Pool, name: str) -> tuple[Price, Instant]:
-        """The on-demand price of a type and when it was read; ``spec.price.hourly`` where none is listed."""
+        """The on-demand price of a type and when it was read; ``spec.price.hourly`` if no price is listed."""
         known = self._listed.get(name)
         if known is not None and self._clock() - known[0] < _LIST_SECONDS:
             return known[1], known[2]
@@ -116,8 +119,10 @@ class Prices:
         return price, at
 
     async def _read_spot(self, pool: Pool, types: Sequence[str], since: Instant, until: Instant = _LONG_AGO) -> Instant:
-        """Read what is new of the types' spot prices, from ``since`` on, and again if what is known ends before
-        ``until``. When they were read."""
+        """Read the new spot prices of the types, from ``since`` on. Returns when they were read.
+
+        They are read again if what is known ends before ``until``.
+        """
         reads = [self._spot_read[name] for name in types if name in self._spot_read]
         known = len(reads) == len(types) and all(each.since <= since for each in reads)
         if known and all(self._clock() - each.read < _SPOT_SECONDS and each.at >= until for each in reads):
@@ -139,7 +144,7 @@ class Prices:
 
 
 def _histories(rows: Sequence[Mapping[str, Any]]) -> Mapping[Place, list[PriceSegment]]:
-    """The prices by type and zone, oldest first, each once."""
+    """The prices by type and zone, the oldest first, without repeated ones."""
     found: dict[Place, list[PriceSegment]] = {}
     for row in sorted(rows, key=lambda row: row["Timestamp"]):
         segments = found.setdefault((row["InstanceType"], row["AvailabilityZone"]), [])
@@ -150,7 +155,7 @@ def _histories(rows: Sequence[Mapping[str, Any]]) -> Mapping[Place, list[PriceSe
 
 
 def _between(history: Sequence[PriceSegment], launched: Instant, ended: Instant | None) -> Sequence[PriceSegment]:
-    """The prices from the launch to the end; the first begins with the launch."""
+    """The prices from the launch to the end. The first one begins with the launch."""
     at_launch = [segment for segment in history if segment.since <= launched][-1:]
     later = [s for s in history if s.since > launched and (ended is None or s.since < ended)]
     first = [PriceSegment(launched, segment.price) for segment in at_launch or later[:1]]

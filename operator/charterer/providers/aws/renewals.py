@@ -1,4 +1,4 @@
-"""The heartbeat of instances that end themselves when nobody renews them: two tags, which a script in them reads."""
+"""The heartbeat of instances that end themselves if nobody renews them: two tags, which a script in each reads."""
 
 from __future__ import annotations
 
@@ -20,20 +20,26 @@ logger = logging.getLogger(__name__)
 
 NEVER: Final = "never"
 _PARTS: Final = 4
-"""An instance is renewed that many times in the time after which it ends itself."""
+"""Number of times that an instance is renewed within the time after which it ends itself."""
 _FRESH_SECONDS: Final = 300.0
-"""Age of a list up to which it serves; surveys make newer ones, while there are pools to survey."""
+"""Seconds up to which a list is used. Surveys make newer lists while there are pools to survey."""
 _AT_ONCE: Final = 500
-"""Instances of one call; CreateTags takes 1000."""
+"""Most instances of one call. CreateTags takes 1000."""
 
 
 def abandon_tags(cloud: AwsFleet | AwsGroup) -> Mapping[str, str]:
-    """The tags that an instance needs from its launch on: the same for the same order, as its token demands."""
+    """The tags that an instance needs from its launch on.
+
+    They are the same for the same order, as its token demands.
+    """
     return {} if cloud.abandon_seconds is None else {ABANDON_TAG: str(cloud.abandon_seconds)}
 
 
 class InstanceRenewals:
-    """Renews what the last list showed. ``clock``: seconds that only grow; they count while no list can be had."""
+    """Renews the instances of the last list.
+
+    ``clock``: seconds that only increase; it is used while no list can be read.
+    """
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -43,19 +49,20 @@ class InstanceRenewals:
         self._since: float | None = None
 
     def listed(self, rows: Sequence[ListedInstance], asked: Instant) -> None:
-        """All instances of this cluster at the cloud's time ``asked``."""
+        """Take in the list of all instances of this cluster at the cloud's time ``asked``."""
         self._rows, self._asked, self._since = rows, asked, self._clock()
 
     @property
     def outdated(self) -> bool:
-        """Whether there has been no list for so long that one is to be made."""
+        """Whether the last list is so old that a new one is needed."""
         return self._since is None or self._clock() - self._since > _FRESH_SECONDS
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Renew the instances of these pools if that is due for one: those of one limit in one call.
+        """Renew the instances of these pools if one of them is due. Instances with the same limit are renewed in one
+        call.
 
-        Which instances end themselves is what their own tags say; where the pool says something else, the tags are
-        corrected. Raises the last error, after everything has been tried.
+        An instance's own tags say whether it ends itself. If the pool says otherwise, the tags are corrected. Raises
+        the last error after everything has been tried.
         """
         if self._since is None:
             return
@@ -75,7 +82,7 @@ class InstanceRenewals:
             raise failed
 
     async def _tag(self, rows: Sequence[ListedInstance], tags: Mapping[str, str]) -> ProviderError | None:
-        """Tag all in one call. Where EC2 refuses one of them, each by itself: one may not end the others."""
+        """Tag all in one call. If EC2 refuses one of them, tag each by itself, so that one does not end the others."""
         try:
             await self._create(rows, tags)
         except (NotFoundInCloud, InvalidRequest) as error:
@@ -102,7 +109,7 @@ def _due(row: ListedInstance, seconds: int | None, now: Instant) -> bool:
 
 
 def _renewed(row: ListedInstance) -> Instant:
-    """When it was last renewed; its launch counts, and stands for what cannot be read."""
+    """When an instance was last renewed. Its launch counts as a renewal, also if the tag cannot be read."""
     try:
         return parse_instant(row.tags[RENEWED_TAG])
     except (KeyError, ValueError):

@@ -1,4 +1,5 @@
-"""Calls of Azure: each in a thread, with time-outs, sent once if it changes anything, its errors classified."""
+"""Calls of Azure. Each runs in a thread with time-outs, is sent only once if it changes anything, and has its errors
+classified."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ from charterer.providers.threads import (
     time_in,
 )
 
-# The codes of Azure: what each means, how far it reaches, and who says so.
+# The codes of Azure: what each means, how far it reaches, and where that is documented.
 #
 # Sources: [KZ] karpenter-provider-azure ``pkg/providers/instance`` and azure-sdk-for-go-extensions ``pkg/errors``;
 # [CA] cluster-autoscaler ``cloudprovider/azure`` and its issues; [D] Microsoft's pages on errors of Azure Resource
@@ -51,7 +52,7 @@ from charterer.providers.threads import (
 logger = logging.getLogger(__name__)
 
 THROTTLED_SECONDS: Final = 60.0
-"""Where Azure does not say how long to wait: its buckets are filled every minute."""
+"""Seconds to wait if Azure does not say how long: its request limits are refilled every minute."""
 
 _REGION = Code(CodeMeaning.CAPACITY, Scope.REGION)
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
@@ -133,7 +134,7 @@ CODES: Final[Mapping[str, Code]] = {
     "ServerBusy": _SERVER,  # D
     "GatewayTimeout": _SERVER,  # D
 }
-"""The meaning of each code but OperationNotAllowed, whose text tells what it means."""
+"""The meaning of each code, except for OperationNotAllowed, whose text says what it means."""
 
 _QUOTA_TEXTS: Final[Sequence[tuple[str, Scope]]] = (
     ("LowPriorityCores", Scope.CAPACITY_TYPE),
@@ -142,10 +143,10 @@ _QUOTA_TEXTS: Final[Sequence[tuple[str, Scope]]] = (
     ("Cores quota", Scope.FAMILY),
     ("Submit a request for Quota increase", Scope.FAMILY),
 )
-"""Texts of OperationNotAllowed that mean a quota, and which one. Source: KZ."""
+"""Texts of OperationNotAllowed that mean a quota, with the quota's scope. Source: KZ."""
 _BUSY_TEXTS: Final = ("is in progress", "marked for deletion")
 _ORIGINAL: Final = re.compile(r'Code="(\w+)" Message="([^"]*)')
-"""How AKS repeats the error of the scale set within its own. Source: jenkins-infra/helpdesk#4337."""
+"""The pattern in which AKS repeats the scale set's error within its own. Source: jenkins-infra/helpdesk#4337."""
 _LAUNCH_KINDS: Final[Mapping[CodeMeaning, RefusalKind]] = {
     CodeMeaning.CAPACITY: RefusalKind.STOCK_OUT,
     CodeMeaning.QUOTA: RefusalKind.QUOTA_EXCEEDED,
@@ -155,7 +156,7 @@ _LAUNCH_KINDS: Final[Mapping[CodeMeaning, RefusalKind]] = {
 
 
 def meaning_of(code: str, message: str) -> Code | None:
-    """The meaning of a code; None for one that is not in the table."""
+    """The meaning of a code; None if it is not in the table."""
     if code != "OperationNotAllowed":
         return CODES.get(code)
     for text, scope in _QUOTA_TEXTS:
@@ -174,9 +175,9 @@ def call_error(
     *,
     mutation: bool,
 ) -> ProviderError:
-    """The error that stands for the code with which a whole call was answered.
+    """The error for the code with which Azure answered a whole call.
 
-    ``at``: the cloud's time of the answer; ``retry_after``: seconds that it asks to wait.
+    ``at``: the cloud's time of the answer. ``retry_after``: seconds that Azure asks to wait.
     """
     code, message = told.code, told.message[:LONGEST_MESSAGE]
     known = meaning_of(code, message)
@@ -189,7 +190,7 @@ def call_error(
 
 
 def launch_error(error: Mapping[str, Any]) -> LaunchError:
-    """The error of an operation that failed: the most telling one of it and its details."""
+    """The error of a failed operation: the most specific one among it and its details."""
     code, message = str(error.get("code", "")), str(error.get("message", ""))
     if (original := _ORIGINAL.search(message)) is not None:
         return LaunchError(original[1], original[2])
@@ -204,14 +205,14 @@ def launch_error(error: Mapping[str, Any]) -> LaunchError:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A VM size, how it is sold, and the cloud of the pool, which has the location and the subscription."""
+    """The place of a VM for refusals: its size, how it is sold, and the pool's cloud with location and subscription."""
 
     size: str
     sold: CapacityType
     cloud: Cloud
 
     def within(self, scope: Scope, zone: str) -> str:
-        """The name of the place of a refusal of that scope; empty where it concerns no other pool."""
+        """The name of the place that a refusal of that scope concerns; empty if it concerns no other pool."""
         if not isinstance(self.cloud, AzureScaleSet | AzureNodePool) or (scope is Scope.ZONE and not zone):
             return ""
         return of_azure(self.size, self.sold, zone, self.cloud.location, self.cloud.subscription).within(scope)
@@ -243,7 +244,7 @@ _NOTHING_SENT: Final = (http.NewConnectionError, http.ConnectTimeoutError, ssl.S
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A body in the names on the wire (a list call: all its rows), the headers of its first page, and its time."""
+    """An answer: its body in the names of the API (for a list: all rows), and the headers of its first page."""
 
     body: Any
     headers: Mapping[str, str]
@@ -256,7 +257,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where the APIs are: ``arm`` and ``prices``, and in tests the file of the certificate to trust."""
+    """The addresses of the APIs. ``certificate``: the file of the certificate to trust, in tests."""
 
     arm: str = ARM
     prices: str = PRICES
@@ -264,9 +265,9 @@ class Address:
 
 
 class Sdk:
-    """The SDK's clients of one subscription and identity, each made when it is first needed.
+    """The SDK's clients of one subscription and identity. Each is made when it is first needed.
 
-    ``credential``: the SDK's own, if None: of Workload Identity, of a managed identity, or what az login has left.
+    ``credential``: None for the SDK's own credentials: Workload Identity, a managed identity, or those of az login.
     """
 
     def __init__(
@@ -281,7 +282,7 @@ class Sdk:
         logging.getLogger("azure").setLevel(logging.ERROR)  # it logs every request, and each source of credentials
 
     def __call__(self, call: Call, params: Params) -> Answer:
-        """Send one call and wait for its answer; the SDK's exceptions. The body is as it is on the wire."""
+        """Send one call and wait for its answer, whose body is as the API sends it. Raises the SDK's exceptions."""
         client = self._client(call.client)
         if not call.group:
             base = self._address.prices if call.client == "prices" else self._address.arm
@@ -316,7 +317,7 @@ class Sdk:
 
 
 def _credential(tenant: str, client: str) -> Any:
-    """The identity of the pod or of its node; for people who try a pool from their own machine, that of az login."""
+    """The identity of the pod or of its node. On a person's own machine it is that of az login."""
     given: dict[str, Any] = {}
     if client:
         given |= {"managed_identity_client_id": client, "workload_identity_client_id": client}
@@ -333,12 +334,12 @@ def _credential(tenant: str, client: str) -> Any:
 
 
 def uses_a_secret(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether the SDK acts with a secret of its environment, which anybody may use who has seen it."""
+    """Whether the SDK uses a secret from the environment. Anybody who has seen a secret may use it."""
     return "AZURE_CLIENT_SECRET" in environ or "AZURE_PASSWORD" in environ
 
 
 def _arguments(call: Call, params: Params) -> Params:
-    """The arguments of the SDK's method. ``etag``: the version that is to be changed, and no other."""
+    """The arguments of the SDK's method. An ``etag`` among them limits the change to that version."""
     arguments = dict(params)
     if call.mutation:
         arguments["polling"] = False
@@ -350,7 +351,7 @@ def _arguments(call: Call, params: Params) -> Params:
 
 
 def _plain(client: Any, base: str, params: Params) -> Answer:
-    """The answer to GET ``url`` (below ``base``, unless it is a whole one), with the rows of all its pages."""
+    """The answer to GET of a URL, with the rows of all pages. A relative URL is relative to ``base``."""
     query = f"?{urlencode(params['query'], quote_via=quote)}" if "query" in params else ""
     response = client.send_request(HttpRequest("GET", f"{urljoin(base, params['url'])}{query}"))
     headers, rows = response.headers, []
@@ -365,18 +366,21 @@ def _plain(client: Any, base: str, params: Params) -> Answer:
 
 
 class Calls:
-    """Sends calls for pools. ``send``: the SDK; ``sleep``: waits between tries of a read."""
+    """Sends calls for pools. ``send``: the SDK. ``sleep``: waits between attempts of a read."""
 
     def __init__(self, send: Callable[[Call, Params], Answer], sleep: Sleep = asyncio.sleep) -> None:
         self._send = send
         self._threads = Threads("azure", sleep)
 
     async def __call__(self, pool: PoolId, call: Call, params: Params) -> Answer:
-        """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
+        """The answer.
+
+        Reads are tried again; a mutation is sent once. ProviderError; for launches also LaunchRefused.
+        """
         return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     def close(self) -> None:
-        """End the threads when their calls are done."""
+        """End the threads after their calls."""
         self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:
@@ -389,7 +393,6 @@ class Calls:
 
 
 def _error_of(pool: PoolId, call: Call, error: Exception) -> ProviderError:
-    """The error that stands for an exception of the SDK."""
     code, message = type(error).__name__.removesuffix("Error"), str(error).split("\n")[0]
     told = _told(error)
     if isinstance(error, sdk.ClientAuthenticationError) and (told is None or told.code not in CODES):
@@ -410,7 +413,7 @@ def _error_of(pool: PoolId, call: Call, error: Exception) -> ProviderError:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error and what led to it; the SDK, requests and urllib3 each wrap it in another way."""
+    """The error and the errors that caused it. The SDK, requests and urllib3 each wrap them in a different way."""
     seen: set[int] = set()
     waiting = [error]
     while waiting:
@@ -423,7 +426,7 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _told(error: Exception) -> LaunchError | None:
-    """Code and message of an error answer, without a code its HTTP status; None where no answer came."""
+    """Code and message of an error answer; the HTTP status if it has no code. None if there was no answer."""
     if not isinstance(error, sdk.HttpResponseError) or error.response is None:
         return None
     if error.error is not None and error.error.code:

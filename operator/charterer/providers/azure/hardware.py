@@ -1,4 +1,4 @@
-"""The hardware of a VM size, as the list of SKUs of a location tells it."""
+"""The hardware of a VM size, from the list of SKUs of a location."""
 
 from __future__ import annotations
 
@@ -19,16 +19,18 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 _log = logging.getLogger(__name__)
 
 _SECONDS: Final = 6 * 3600.0
-"""For how long the list of a location, which has some thousand rows, is used before it is read again."""
+"""Seconds for which the list of a location, which has some thousand rows, is used before it is read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class VmSize:
-    """A VM size in a location. ``memory``: GiB. ``family``: the name of its quota.
+    """A VM size in a location.
 
-    ``gpus``: by Charterer's table where that has the size, and ``listed``: as Azure says, which may be wrong
-    (https://github.com/Azure/azure-cli/issues/31176).
-    ``closed``: where this subscription may not have it: zones as Charterer names them, or the location.
+    ``gpus``: number of GPUs, by Charterer's table if it has the size.
+    ``listed``: number of GPUs that Azure lists, which may be wrong (https://github.com/Azure/azure-cli/issues/31176).
+    ``memory``: GiB.
+    ``family``: the name of its quota.
+    ``closed``: the zones, or the location, in which this subscription may not have it, as Charterer names them.
     """
 
     name: str
@@ -41,12 +43,12 @@ class VmSize:
 
     @property
     def told_otherwise(self) -> str:
-        """That Azure lists another number of GPUs than it has; empty if it does not."""
+        """A sentence if Azure lists another number of GPUs than the size has; else empty."""
         return counted_otherwise(self.name, self.listed, self.gpus)
 
 
 class AzureHardware:
-    """Reads the sizes of locations. ``clock``: seconds that only grow."""
+    """Reads the sizes of locations. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -54,7 +56,7 @@ class AzureHardware:
         self._sizes: dict[str, tuple[float, Mapping[str, VmSize]]] = {}
 
     async def offering(self, pool: Pool, location: str, state: GroupState, said: str) -> Offering:
-        """One node of the pool; InvalidRequest when its size has no GPU. ``said``: the spec's GPU type."""
+        """One node of the pool. InvalidRequest if its size has no GPU. ``said``: the GPU type in the pool's spec."""
         size = await self.size(pool, location, state.size)
         sold, cpus = azure_gpu(series_of(size.name)), cpus_of(size.name)
         if cpus in sold.parts:
@@ -73,7 +75,7 @@ class AzureHardware:
         return Offering(product, size.gpus, size.name, zone, state.id.lower(), state.most, traits=traits)
 
     async def size(self, pool: Pool, location: str, name: str) -> VmSize:
-        """A size; InvalidRequest when the location does not have it."""
+        """The size with that name. InvalidRequest if the location does not have it."""
         known = self._sizes.get(location)
         if known is None or self._clock() - known[0] > _SECONDS:
             known = self._sizes[location] = self._clock(), await self._sizes_of(pool, location)
@@ -83,7 +85,7 @@ class AzureHardware:
         return known[1][name]
 
     async def _sizes_of(self, pool: Pool, location: str) -> Mapping[str, VmSize]:
-        """All sizes of a location; those known before where it cannot be asked now: machines must still be seen."""
+        """All sizes of a location. If it cannot be read now, the last known sizes: machines must still be seen."""
         try:
             rows = (await self._calls(pool.id, Call.LIST_SKUS, {"filter": f"location eq '{location}'"})).body
         except ProviderError as error:

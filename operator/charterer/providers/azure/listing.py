@@ -17,13 +17,13 @@ from charterer.providers.codes import CodeMeaning, LaunchError
 from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
 LAG_SECONDS: Final = 120.0
-"""No bound is documented by which lists of VMs lag. A twelfth of this is the pause between two surveys of a pool in
-motion: 6 reads of a scale set a minute, of the 12 that Azure allows."""
+"""Seconds by which lists of VMs may be late; no bound is documented. The pause between two surveys of a pool that
+changes is a twelfth of it: 6 reads of a scale set a minute, of the 12 that Azure allows."""
 BILLING_MINIMUM: Final = 0
-"""Seconds: there is no least that Azure bills."""
+"""Seconds. Azure has no billing minimum."""
 
 _ON_A_HOST: Final = frozenset({"starting", "running", "stopping", "stopped", "deallocating", "deallocated"})
-"""Power states of VMs that have, or had, a host. Those that failed without one are in none, or "creating"."""
+"""Power states of VMs that have, or had, a host. VMs that failed without a host have none of these states."""
 _FOUND_NO_HOST: Final = frozenset({CodeMeaning.CAPACITY, CodeMeaning.QUOTA, CodeMeaning.NOT_OFFERED})
 _GROUP: Final = re.compile(r"(?<=/resourceGroups/)[^/]+", re.IGNORECASE)
 _FRACTION: Final = re.compile(r"(\.\d{6})\d+")
@@ -33,9 +33,13 @@ _FRACTION: Final = re.compile(r"(\.\d{6})\d+")
 class ListedVm:
     """A VM of a scale set.
 
-    ``id``: its vmId, which no other VM ever has: the numbers of a scale set may be used again. ``key``: how calls of
-    the scale set name it; ``computer``: how AKS does. ``zone``: as Charterer names it; empty: none. ``failure``: why it
-    is Failed. ``created``: None while Azure does not say it.
+    ``id``: its vmId, which no other VM ever has. Numbers within a scale set may be used again.
+    ``path``: its ARM id.
+    ``key``: its name in calls of the scale set.
+    ``computer``: its name in calls of AKS.
+    ``zone``: its zone as Charterer names it; empty if it has none.
+    ``created``: when it was created; None if Azure does not say yet.
+    ``failure``: why its provisioning failed; None if it did not.
     """
 
     id: InstanceId
@@ -55,9 +59,9 @@ class ListedVm:
 
     @property
     def hostless(self) -> bool:
-        """Whether it found no host: it is not billed, runs nothing, and never will.
+        """Whether it found no host. Then it is not billed, runs nothing, and never will.
 
-        A VM that runs is Failed as well when a later change of it failed (kubernetes/autoscaler#5767).
+        A running VM is Failed too if a later change of it failed (kubernetes/autoscaler#5767).
         """
         if self.failure is None or self.power in _ON_A_HOST:
             return False
@@ -66,16 +70,19 @@ class ListedVm:
 
     @property
     def unnamed(self) -> bool:
-        """Whether Azure has yet to give it a vmId: under its path first, it would later be another machine."""
+        """Whether Azure has yet to give it a vmId.
+
+        It is not listed under its path, or it would later seem another machine.
+        """
         return self.id == self.path and self.provisioning == "Creating"
 
     @property
     def alive(self) -> bool:
-        """Whether it has a host, or looks for one, and has not begun to end."""
+        """Whether it has a host or looks for one, and has not begun to end."""
         return not (self.deleting or self.hostless)
 
     def to_domain(self, asked: Instant) -> Instance:
-        """The machine, as a survey at ``asked`` shows it. What failed on its host is billed like any other."""
+        """The machine as a survey at ``asked`` shows it. A VM that failed on its host is billed like any other."""
         return Instance(
             id=self.id,
             state=self._state,
@@ -116,7 +123,7 @@ def listed(row: Mapping[str, Any], location: str) -> ListedVm:
 
 
 def _failure(state: str, codes: Mapping[str, Mapping[str, Any]], location: str, zone: str) -> LaunchError | None:
-    """What the instance view says, in a status such as ProvisioningState/failed/AllocationFailed."""
+    """The failure in the instance view, in a status such as ProvisioningState/failed/AllocationFailed."""
     if state != "Failed":
         return None
     place = f"{location}-{zone}" if zone else ""
@@ -128,22 +135,29 @@ def _failure(state: str, codes: Mapping[str, Mapping[str, Any]], location: str, 
 
 
 def _time(text: str) -> Instant:
-    """A time with seven digits of a second, of which the last is left out."""
+    """A time with seven decimals of a second, of which the last is cut off."""
     return instant(datetime.fromisoformat(_FRACTION.sub(r"\1", text)))
 
 
-# A scale set, or the one behind a node pool of AKS: what it is like now, and the three changes that are made of it.
+# A scale set, or the one behind a node pool of AKS: its state, and the changes that are made to it.
 
 
 @dataclass(frozen=True, slots=True)
 class GroupState:
     """A scale set with its VMs, read at ``asked`` by the cloud's clock.
 
-    ``id``: its ARM id. ``etag``: of this version. ``capacity``: how many VMs it wants. ``updating``: whether a change
-    of it runs. ``failed``: whether the last one failed. ``size``: the VM size. ``zones``: as Charterer names them.
-    ``most``: how many VMs it takes, where that is known. ``reservation``: the ARM id of its capacity reservation group.
-    ``wrong``: settings that end or add nodes behind our back, or sell another kind of node than the pool says.
-    ``body``: the whole answer. ``nodes``: what it says of its nodes.
+    ``id``: its ARM id.
+    ``etag``: the etag of this version.
+    ``capacity``: number of VMs that it wants.
+    ``updating``: whether a change of it is under way.
+    ``failed``: whether the last change failed.
+    ``size``: the VM size.
+    ``zones``: its zones, as Charterer names them.
+    ``most``: the most VMs that it takes; None if unknown.
+    ``reservation``: the ARM id of its capacity reservation group; empty if it has none.
+    ``wrong``: settings that add or end nodes by themselves, or sell another kind of node than the pool names.
+    ``body``: the whole answer.
+    ``nodes``: what it declares about its nodes.
     """
 
     id: str
@@ -168,42 +182,42 @@ class GroupState:
 
     @property
     def hostless(self) -> Sequence[ListedVm]:
-        """The VMs that found none."""
+        """The VMs that found no host."""
         return [vm for vm in self.vms if vm.hostless]
 
     @property
     def wanted(self) -> int:
-        """How many VMs it wants; a read that tells a capacity of less than its VMs is not believed.
+        """Number of VMs that it wants. A capacity below the number of its VMs is not believed.
 
-        The API was seen to tell 0: kubernetes/autoscaler#9488.
+        The API was seen to answer 0: kubernetes/autoscaler#9488.
         """
         return max(self.capacity, len(self.alive) + len(self.hostless))
 
 
 class Group(ABC):
-    """One kind of scale set. A change says where its operation can be asked for; empty where Azure says nothing.
+    """One kind of scale set. A change returns the URL of its operation; empty if Azure gives none.
 
-    ``recounts``: whether a deletion also makes the set as large as its capacity says, so that one below or above the
-    number of VMs ends or makes others.
+    ``recounts``: whether a deletion also brings the set to its capacity. If that differs from the number of VMs, the
+    deletion ends or makes other VMs.
     """
 
     recounts: ClassVar[bool] = False
 
     @abstractmethod
     async def read(self, pool: Pool) -> GroupState:
-        """What it is like now."""
+        """Read its present state."""
 
     @abstractmethod
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:
-        """Change the number of VMs, of this version only: Busy when it is another by now."""
+        """Change the number of VMs of this version. Busy if there is another version by now."""
 
     @abstractmethod
     async def delete(self, pool: Pool, state: GroupState, vms: Sequence[ListedVm]) -> str:
-        """Delete those VMs, which lowers the capacity by as many; NotFoundInCloud when one is gone."""
+        """Delete those VMs, which lowers the capacity by their number. NotFoundInCloud if one is gone."""
 
 
 def sold_otherwise(pool: Pool, priority: str | None, eviction: str | None) -> Sequence[str]:
-    """Why VMs of that priority and eviction policy are not what the pool says."""
+    """Why VMs of that priority and eviction policy are not what the pool names; empty if they are."""
     sells = CapacityType.SPOT if (priority or "Regular").lower() in ("spot", "low") else CapacityType.ON_DEMAND
     if sells is not pool.capacity_type:
         return [f"it has {sells.value} nodes, but spec.capacityType is {pool.capacity_type.value}"]

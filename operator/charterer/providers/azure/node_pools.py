@@ -1,4 +1,4 @@
-"""Node pools of AKS, by azure-mgmt-containerservice; the VMs are read from the scale set that AKS keeps for a pool."""
+"""Node pools of AKS, by azure-mgmt-containerservice. Their VMs are read from the scale set behind each node pool."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from charterer.providers.azure.scale_sets import template_of_pool, uniform_vms
 from charterer.providers.errors import InvalidRequest, NotFoundInCloud, ProviderError
 
 _BEHIND_SECONDS: Final = 3600.0
-"""For how long it is remembered which scale set is behind a node pool."""
+"""Seconds for which it is remembered which scale set is behind a node pool."""
 _POOL_TAG: Final = "aks-managed-poolName"
-"""The tag by which AKS says of a scale set which node pool it is for."""
+"""The tag in which AKS names the node pool of a scale set."""
 _SETTLED: Final = ("Succeeded", "Failed", "Canceled")
 
 
@@ -33,7 +33,7 @@ class Behind:
 
 
 class NodePools(Group):
-    """The node pool of a pool with spec.azure.aks. ``clock``: seconds that only grow."""
+    """The node pools of pools with spec.azure.aks. ``clock``: seconds that only increase."""
 
     recounts = True
 
@@ -42,10 +42,10 @@ class NodePools(Group):
         self._clock = clock
         self._behind: dict[AzureNodePool, tuple[float, Behind]] = {}
         self._lists: dict[tuple[str, str], asyncio.Task[Answer]] = {}
-        """By cluster, the list of its pools that is under way."""
+        """For each cluster, the list of its node pools that is being read."""
 
     async def read(self, pool: Pool) -> GroupState:
-        """The node pool and its VMs; NotFoundInCloud when there is no such cluster or pool."""
+        """The node pool and its VMs. NotFoundInCloud if there is no such cluster or node pool."""
         cloud = node_pool_of(pool)
         answer = await self._pools_of(pool, cloud)
         row = next((row for row in answer.body if row["name"] == cloud.node_pool), None)
@@ -78,7 +78,7 @@ class NodePools(Group):
         )
 
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:
-        """PUT of the node pool as it was read, with another count: what a PUT leaves out, AKS takes away."""
+        """PUT the node pool as it was read, with another count. AKS removes whatever a PUT leaves out."""
         names = _names(node_pool_of(pool))
         body = {**state.body, "properties": {**state.body["properties"], "count": capacity}}
         params = {**names, "parameters": body, "etag": state.etag}
@@ -86,7 +86,7 @@ class NodePools(Group):
         return answer.headers.get("Azure-AsyncOperation", "")
 
     async def delete(self, pool: Pool, state: GroupState, vms: Sequence[ListedVm]) -> str:
-        """Those machines, by their names."""
+        """Delete those machines by their names."""
         names = _names(node_pool_of(pool))
         params = {**names, "machines": {"machineNames": [vm.computer for vm in vms]}}
         answer = await self._calls(pool.id, Call.DELETE_MACHINES, params)
@@ -101,10 +101,10 @@ class NodePools(Group):
         return known[1]
 
     async def _pools_of(self, pool: Pool, cloud: AzureNodePool) -> Answer:
-        """The node pools of the cluster. Whoever asks while a list is under way gets that one.
+        """The node pools of the cluster. If a list is being read already, its answer is shared.
 
         AKS allows 60 reads a minute for all clusters of a subscription. A list that is some milliseconds old does no
-        harm: a change names the version that was read.
+        harm, because a change names the version that was read.
         """
         key = cloud.resource_group.lower(), cloud.cluster.lower()
         task = self._lists.get(key)
@@ -157,7 +157,7 @@ def _names(cloud: AzureNodePool) -> dict[str, Any]:
 
 
 def problems_of(pool: Pool, cloud: AzureNodePool, properties: Mapping[str, Any], location: str) -> Sequence[str]:
-    """Settings of a node pool that end or add nodes behind our back, or sell another kind of node."""
+    """Settings of a node pool that add or end nodes by themselves, or sell another kind of node."""
     wrong = []
     if location != cloud.location:
         wrong.append(f"its cluster is in {location}, but spec.azure.location is {cloud.location}")

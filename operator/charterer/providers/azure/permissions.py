@@ -1,4 +1,4 @@
-"""The calls that are made of Azure and the rights that each needs, of which docs/clouds/azure.md has the roles."""
+"""The calls of Azure and the rights that each needs. The roles in docs/clouds/azure.md are made from them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 
 class For(Enum):
-    """Which pools need a right."""
+    """The kinds of pool that need a right."""
 
     ALL = "every pool"
     SET = "pools with spec.azure.scaleSet"
@@ -21,7 +21,7 @@ class For(Enum):
 
 
 class At(Enum):
-    """Where a role with a right has to be assigned."""
+    """The scope at which a role with a right has to be assigned."""
 
     GROUP = "the resource group that spec.azure.resourceGroup names"
     NODES = "the resource group of the nodes of an AKS cluster"
@@ -30,7 +30,7 @@ class At(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RoleAction:
-    """An action of Azure's roles, where it is needed, and of which pools."""
+    """An action of Azure's roles, the scope at which it is needed, and the kinds of pool that need it."""
 
     action: str
     at: At
@@ -40,7 +40,7 @@ class RoleAction:
 class Call(Enum):
     """A call: its client, its group of operations and its method there, and whether it changes anything.
 
-    A call without a group is a plain request to a path: ``method`` says what for.
+    A call without a group is a plain request to a path. Its ``method`` then only describes it.
     """
 
     GET_SET = ("compute", "virtual_machine_scale_sets", "get", False)
@@ -121,14 +121,14 @@ RIGHTS: Final[Mapping[Call, tuple[RoleAction, ...]]] = {
 
 
 def actions(kinds: Iterable[For], at: At) -> Collection[str]:
-    """The actions that those kinds of pool need there, sorted."""
+    """The actions that those kinds of pool need at that scope, sorted."""
     wanted = frozenset(kinds)
     every = (right for rights in RIGHTS.values() for right in rights)
     return sorted({right.action for right in every if right.kind in wanted and right.at is at})
 
 
 def role(kinds: Iterable[For], at: At) -> str:
-    """The least custom role for those kinds of pool there, as JSON with words in capitals to be filled in."""
+    """The least custom role for those kinds of pool at that scope, as JSON. Words in capitals are to be filled in."""
     name, group = {
         At.GROUP: ("charterer", "/resourceGroups/RESOURCE_GROUP"),
         At.NODES: ("charterer-nodes", "/resourceGroups/NODE_RESOURCE_GROUP"),
@@ -145,7 +145,7 @@ def role(kinds: Iterable[For], at: At) -> str:
 
 
 def missing(needed: Iterable[str], granted: Iterable[Mapping[str, Any]]) -> Collection[str]:
-    """The actions that no row of the list of permissions grants. Each row grants its actions without its notActions."""
+    """The actions that no row of the list of permissions grants. A row grants its actions without its notActions."""
     rows = list(granted)
     return [action for action in needed if not any(_grants(row, action) for row in rows)]
 

@@ -18,15 +18,15 @@ from charterer.providers.errors import InvalidRequest, ProviderError
 
 _LIST_SECONDS: Final = 6 * 3600.0
 _SPOT_SECONDS: Final = 1800.0
-"""For how long prices are used before they are read again, and those of a pool of spot nodes."""
+"""Seconds for which prices of a pool of spot nodes are used before they are read again."""
 _LINUX: Final = re.compile(r"Virtual Machines \S.*(?<! Windows)", re.IGNORECASE)
 """The product of a size's VMs that run Linux, such as Virtual Machines NDasrA100 v4 Series."""
 _SOLD_OTHERWISE: Final = ("spot", "low priority")
-"""Ends of the names of rows that are no prices on demand; Low Priority is what Batch alone sells."""
+"""Ends of names of rows that are not on-demand prices. Low Priority is sold by Batch only."""
 
 
 class Prices:
-    """Prices of one subscription's pools; ``clock``: seconds that only grow."""
+    """Prices of one subscription's pools. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -34,7 +34,7 @@ class Prices:
         self._rows: dict[tuple[str, str], tuple[float, Instant, Sequence[Mapping[str, Any]]]] = {}
 
     async def quote(self, pool: Pool, size: str, location: str) -> Quote:
-        """The price of a VM. A spot VM without a limit of its own never costs more than on demand."""
+        """The price of a VM. The worst price of a spot VM without a limit of its own is the on-demand price."""
         spot = pool.capacity_type is CapacityType.SPOT
         source = f"Azure retail prices of {location}"
         try:
@@ -52,7 +52,7 @@ class Prices:
     async def _read(
         self, pool: Pool, size: str, location: str, seconds: float
     ) -> tuple[Instant, Sequence[Mapping[str, Any]]]:
-        """The rows of a size: for Windows and Linux, on demand, spot and so on; and when they were read."""
+        """All rows of a size (Windows and Linux, on demand, spot and so on), and when they were read."""
         known = self._rows.get((size, location))
         if known is None or self._clock() - known[0] >= seconds:
             wanted = {
@@ -69,10 +69,10 @@ class Prices:
 
 
 def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) -> Price:
-    """The one price of Linux that is sold so; InvalidRequest where there is none, or several.
+    """The one Linux price that is sold so. InvalidRequest if there is none, or if there are several.
 
-    A row counts for what it is: an hour of a product of virtual machines. Others have the same size's name, such as
-    Cloud Services, and cost more.
+    Only rows for an hour of virtual machines count. Rows of other products, such as Cloud Services, have the same
+    size's name and cost more.
     """
     plain = [row for row in rows if _is_plain(row) and _sold(row) == sold]
     if others := {row["currencyCode"] for row in plain} - {"USD"}:
@@ -85,7 +85,7 @@ def _price(pool: Pool, rows: Sequence[Mapping[str, Any]], what: str, sold: str) 
 
 
 def _is_plain(row: Mapping[str, Any]) -> bool:
-    """Whether it is the price of an hour of a VM that runs Linux, without a term or a plan."""
+    """Whether the row is the price of an hour of a VM that runs Linux, without a term or a plan."""
     return (
         row["type"] == "Consumption"
         and row["unitOfMeasure"] == "1 Hour"
@@ -102,7 +102,7 @@ def _sold(row: Mapping[str, Any]) -> str:
 
 
 def _newest(rows: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The rows of each meter that took effect last; the feed tells earlier ones as well."""
+    """For each meter, the row that took effect last. The feed has earlier rows too."""
     last: dict[str, Instant] = {}
     for row in rows:
         last[row["meterId"]] = max(last.get(row["meterId"], Instant(0)), parse_instant(row["effectiveStartDate"]))

@@ -22,12 +22,12 @@ from charterer.providers.provider import NodeTemplate
 
 
 _SECONDS: Final = 300.0
-"""For how long a resource group's settings are used before they are read again."""
+"""Seconds for which a resource group's settings are used before they are read again."""
 _VERSION: Final = "2022-10-01"
 
 
 class Autoscale:
-    """Reads the settings of resource groups. ``clock``: seconds that only grow."""
+    """Reads the autoscale settings of resource groups. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -35,7 +35,7 @@ class Autoscale:
         self._known: dict[str, tuple[float, Sequence[tuple[str, str]]]] = {}
 
     async def problems(self, pool: Pool, state: GroupState) -> Sequence[str]:
-        """The enabled settings that are for the set."""
+        """Sentences on the enabled autoscale settings of the set."""
         group = state.id.partition("/providers/")[0]
         known = self._known.get(group.lower())
         if known is None or self._clock() - known[0] > _SECONDS:
@@ -48,18 +48,17 @@ class Autoscale:
         return [f"autoscale setting {name} changes its capacity: disable or delete it" for name in names]
 
 
-# Growing and shrinking a scale set: compare and set, never below what is there, and why it did not grow.
+# Growing and shrinking a scale set: compare and set, never below the number of VMs, and why it did not grow.
 #
-# Azure counts. It says of no VM which order it is for, and it chooses itself which VM to end when the capacity is
-# lowered below their number: so that never happens here. What failed for want of a host stays in the set as a VM
-# that is Failed, with the code in its instance view, which is the record of a failed operation
-# (docs/development/adr/0022).
+# Azure only counts VMs. It does not say for which order a VM is, and if the capacity is set below the number of VMs it
+# chooses itself which VM to end, so that never happens here. A VM that found no host stays in the set as Failed. The
+# code in its instance view is the record of the failed operation (docs/development/adr/0022).
 
 
 _log = logging.getLogger(__name__)
 
 _TRIES: Final = 3
-"""How often a change is tried of a set that others change at the same time."""
+"""Number of attempts to change a set that others change at the same time."""
 _CHANGED: Final = frozenset({"PreconditionFailed", "EtagMismatch"})
 _RUNS: Final = frozenset({"InProgress", "Running", "Accepted", "Updating", "Scaling", "Creating"})
 _SHORT: Final = LaunchError(
@@ -68,20 +67,20 @@ _SHORT: Final = LaunchError(
 
 
 class Scaling:
-    """Changes the scale sets of pools, and tells what they were refused."""
+    """Changes the scale sets of pools, and knows why growth was refused."""
 
     def __init__(self, calls: Calls, autoscale: Autoscale) -> None:
         self._calls = calls
         self._autoscale = autoscale
         self._steady: dict[PoolId, tuple[object, Instant]] = {}
-        """The version of each pool's set, and since when it has been this one."""
+        """The version of each pool's set, and since when it has had this version."""
         self._operations: dict[PoolId, str] = {}
-        """Where the last growth of each pool's set can be asked for, while it may run."""
+        """The URL of the operation of each set's last growth, while it may run."""
         self._failed: dict[PoolId, LaunchError] = {}
-        """Why the last growth failed, as its operation said."""
+        """Why the last growth of each set failed, by its operation."""
 
     async def read(self, pool: Pool, group: Group) -> GroupState:
-        """The set as it is now."""
+        """Read the set's present state."""
         state = await group.read(pool)
         version = state.etag, state.capacity, state.updating
         if self._steady.get(pool.id, (None,))[0] != version:
@@ -89,10 +88,10 @@ class Scaling:
         return state
 
     async def ask(self, pool: Pool, group: Group, ask: Ask) -> Reply:
-        """Raise the capacity to ``at_least`` if it is lower. The same ask again finds it raised, and changes nothing.
+        """Raise the capacity to ``at_least`` if it is lower. The same ask again changes nothing.
 
-        InvalidRequest for a set that would end or add nodes by itself; Busy while others keep changing it, or while the
-        list shows more VMs than it wants: ``at_least`` may count one of them that is gone.
+        InvalidRequest if the set would end or add nodes by itself. Busy while others keep changing it, or while the
+        list shows more VMs than the set wants: ``at_least`` may count one of them that is gone.
         """
         for tries_left in reversed(range(_TRIES)):
             state = await self.read(pool, group)
@@ -120,10 +119,11 @@ class Scaling:
         raise AssertionError("unreachable: the last try returns or raises")
 
     async def withdraw(self, pool: Pool, group: Group, keep: int) -> None:
-        """Delete the VMs that found no host; where there is none, lower the capacity to ``keep``. One change a call.
+        """Delete the VMs that found no host. If there are none, lower the capacity to ``keep``. One change for each
+        call.
 
-        Nothing is done while an operation runs, which may still bring VMs (Busy), and the capacity is lowered only when
-        the list must show every VM there is. Never below the number of VMs: Azure would choose which to end.
+        Busy while an operation runs, because it may still bring VMs. The capacity is lowered only once lists must show
+        every VM, and never below the number of VMs, because Azure would choose which one to end.
         """
         state = await self.read(pool, group)
         if state.wanted <= keep and not state.hostless:
@@ -145,12 +145,12 @@ class Scaling:
         await group.set_capacity(pool, state, lowest)
 
     async def terminate(self, pool: Pool, group: Group, instance: InstanceId) -> None:
-        """Delete that VM if it is in the pool's scale set now; what is not there has ended."""
+        """Delete the VM if it is in the pool's scale set now. A VM that is not there has ended."""
         state = await self.read(pool, group)
         await self._delete(pool, group, state, [instance])
 
     async def refusals(self, pool: Pool, state: GroupState) -> Sequence[Refusal]:
-        """Why the set has fewer VMs than it wants, as of now: what found no host never will, until it is deleted."""
+        """Why the set now has fewer VMs than it wants. A VM that found no host stays so until it is deleted."""
         await self._poll(pool)
         place = place_of(pool, state)
         if state.hostless:
@@ -180,9 +180,9 @@ class Scaling:
             _log.info("%s", error)
 
     async def _count_again(self, pool: Pool, group: Group, state: GroupState) -> None:
-        """Make the capacity the number of VMs before one is deleted, once lists must show all (Busy).
+        """Set the capacity to the number of VMs before one is deleted, once lists must show all of them (else Busy).
 
-        Others change the scale set behind a node pool, and Azure takes spot VMs back: the count does not tell.
+        Others change the scale set behind a node pool, and Azure takes spot VMs back, so its count may be wrong.
         """
         there, steady = len(state.alive) + len(state.hostless), self._is_steady(pool, state)
         if state.capacity == there or (state.capacity > there and not steady):
@@ -193,7 +193,7 @@ class Scaling:
         raise Busy(pool.id, "delete", "OtherCount", message)
 
     async def _poll(self, pool: Pool) -> None:
-        """Learn how the last growth ended. What this process never learns, the instance views tell."""
+        """Learn how the last growth ended. If this process never learns it, the instance views still show it."""
         url = self._operations.get(pool.id)
         if not url:
             return
@@ -213,16 +213,16 @@ class Scaling:
                 self._failed[pool.id] = told
 
     def _is_steady(self, pool: Pool, state: GroupState) -> bool:
-        """Whether lists must show all that the set's last change brought."""
+        """Whether lists must show all VMs that the set's last change brought."""
         return state.asked >= after(self._steady[pool.id][1], LAG_SECONDS)
 
 
 def place_of(pool: Pool, state: GroupState) -> Place:
-    """Where the set would launch."""
+    """The place in which the set would launch VMs."""
     return Place(state.size, pool.capacity_type, pool.cloud)
 
 
-# What a scale set or a node pool of AKS says of its nodes.
+# What a scale set or a node pool of AKS declares about its nodes.
 #
 # The tags are those that the cluster autoscaler reads:
 # https://github.com/kubernetes/autoscaler/tree/master/cluster-autoscaler/cloudprovider/azure
@@ -232,7 +232,10 @@ _TEMPLATE: Final = "k8s.io_cluster-autoscaler_node-template"
 
 
 def template_of_set(row: Mapping[str, Any]) -> NodeTemplate:
-    """What the tags of a scale set say. A name's slash is an underscore there, and its underscore is ~2."""
+    """The template in the tags of a scale set.
+
+    There a slash in a name is written as an underscore, and an underscore as ~2.
+    """
     tags: Mapping[str, str] = row.get("tags") or {}
     return NodeTemplate(_under("label", tags), tuple(_under("taint", tags).items()), _under("resources", tags))
 
@@ -247,7 +250,7 @@ def _under(kind: str, tags: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def template_of_pool(properties: Mapping[str, Any]) -> NodeTemplate:
-    """What a node pool says: its labels and taints, with those that AKS gives spot nodes, and its mode."""
+    """The template of a node pool's nodes: its labels and taints, those that AKS gives spot nodes, and its mode."""
     labels = {key: value or "" for key, value in (properties.get("nodeLabels") or {}).items()}
     mode = str(properties.get("mode", "User")).lower()
     taints = [_parted(taint) for taint in properties.get("nodeTaints") or ()]
@@ -273,7 +276,7 @@ _FIGHTING: Final = {
     "spotRestorePolicy": "makes nodes anew that nobody asked for",
     "resiliencyPolicy.automaticZoneRebalancingPolicy": "moves nodes that jobs run on",
 }
-"""Policies that must not be enabled, and what Azure does otherwise."""
+"""Policies that must not be enabled, each with what Azure would do by it."""
 
 
 class ScaleSets(Group):
@@ -283,7 +286,7 @@ class ScaleSets(Group):
         self._calls = calls
 
     async def read(self, pool: Pool) -> GroupState:
-        """The set and its VMs; NotFoundInCloud when there is no such set."""
+        """The set and its VMs. NotFoundInCloud if there is no such set."""
         cloud = scale_set_of(pool)
         names = {"resource_group_name": cloud.resource_group, "vm_scale_set_name": cloud.scale_set}
         try:
@@ -322,7 +325,7 @@ class ScaleSets(Group):
         )
 
     async def set_capacity(self, pool: Pool, state: GroupState, capacity: int) -> str:
-        """PATCH of the capacity and of nothing else."""
+        """PATCH the capacity and nothing else."""
         cloud = scale_set_of(pool)
         params: dict[str, Any] = {
             "resource_group_name": cloud.resource_group,
@@ -334,7 +337,7 @@ class ScaleSets(Group):
         return answer.headers.get("Azure-AsyncOperation", "")
 
     async def delete(self, pool: Pool, state: GroupState, vms: Sequence[ListedVm]) -> str:
-        """Those VMs: of a Uniform set by their numbers, of a Flexible one by their names."""
+        """Delete those VMs: in a Uniform set by their numbers, in a Flexible one by their names."""
         cloud = scale_set_of(pool)
         params: dict[str, Any] = {
             "resource_group_name": cloud.resource_group,
@@ -359,12 +362,15 @@ def scale_set_of(pool: Pool) -> AzureScaleSet:
 
 
 def _set_of(row: Mapping[str, Any]) -> str:
-    """The ARM id of a VM's scale set: a filter that Azure leaves out of account shows other people's VMs."""
+    """The ARM id of a VM's scale set.
+
+    It is compared because Azure may ignore a filter, and then lists other people's VMs.
+    """
     return str((row["properties"].get("virtualMachineScaleSet") or {}).get("id", ""))
 
 
 def problems_of(pool: Pool, cloud: AzureScaleSet, row: Mapping[str, Any]) -> Sequence[str]:
-    """Settings of a set that end or add nodes behind our back, bill what nobody uses, or sell another kind of node."""
+    """Settings of a set that add or end nodes by themselves, bill what nobody uses, or sell another kind of node."""
     properties = row["properties"]
     profile = properties.get("virtualMachineProfile") or {}
     wrong = []

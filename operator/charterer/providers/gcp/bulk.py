@@ -1,4 +1,4 @@
-"""Nodes by bulkInsert from an instance template: all of a request or none, by name."""
+"""Nodes by bulkInsert from an instance template. A request makes all of its nodes, by name, or none."""
 
 from __future__ import annotations
 
@@ -28,12 +28,15 @@ from charterer.providers.threads import in_waves
 
 FIELD: Final = "spec.gcp.instanceTemplate"
 _KEPT_SECONDS: Final = 3600.0
-"""For how long a request is remembered that had not ended when it was answered."""
+"""Seconds for which a request is remembered that had not ended when it was answered."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Request:
-    """A request that had not ended when it was answered, and when that was by our clock. It is kept for an hour."""
+    """A request that had not ended when it was answered. ``asked``: when it was answered, by our clock.
+
+    It is kept for an hour.
+    """
 
     pool: PoolId
     orders: tuple[OrderToken, ...]
@@ -41,7 +44,7 @@ class _Request:
 
 
 class BulkInserts:
-    """Launches the orders of pools with a template. ``clock``: seconds that only grow."""
+    """Launches the orders of pools with a template. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, history: OperationHistory, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -50,9 +53,10 @@ class BulkInserts:
         self._open: dict[str, _Request] = {}
 
     async def ask(self, pool: Pool, cloud: GcpTemplate, ask: Ask, template: Template, cluster: str) -> Reply:
-        """One request for orders that are needed together, otherwise one for each; none for what is there already.
+        """Launch the orders that are not served already: in one request if they are needed together, or else in one
+        each.
 
-        InvalidRequest for a template that leaves something behind or sells another kind.
+        InvalidRequest if the template leaves something behind or sells another kind of node.
         """
         if wrong := problems_of(pool, template, flex=False):
             raise InvalidRequest(pool.id, FIELD, "UnfitTemplate", f"{template.name}: {'; '.join(wrong)}")
@@ -71,13 +75,13 @@ class BulkInserts:
         return await in_waves(missing, lambda order: one(order.token))
 
     def ordered(self, pool: PoolId, zone: str) -> frozenset[OrderToken]:
-        """The orders of requests that had not ended when the operations of the zone were read last."""
+        """The orders of requests that had not ended when the operations of the zone were last read."""
         ended = {each.request for each in self._history.operations(zone) if each.ended is not None}
         open = (each for request, each in self._open.items() if each.pool == pool and request not in ended)
         return frozenset(order for each in open for order in each.orders)
 
     def refusals(self, pool: Pool, cloud: GcpTemplate, template: Template) -> Sequence[Refusal]:
-        """What became of requests that had not ended when they were answered, by the operations that were read."""
+        """Refusals of requests that had not ended when they were answered, from the operations that were read."""
         now = self._clock()
         self._open = {id: each for id, each in self._open.items() if now - each.asked < _KEPT_SECONDS}
         found: list[Refusal] = []
@@ -91,7 +95,7 @@ class BulkInserts:
     async def _insert(
         self, pool: Pool, cloud: GcpTemplate, orders: Sequence[OrderToken], template: Template, cluster: str
     ) -> dict[OrderToken, Refusal]:
-        """Why none of the orders is served; empty where all were accepted, or are there already."""
+        """Why each order is not served; empty if all were accepted, or are there already."""
         request = request_id(orders)
         try:
             answer = await self._calls.operation(
@@ -130,7 +134,7 @@ class BulkInserts:
 
 
 def bulk_request(pool: Pool, cloud: GcpTemplate, orders: Collection[OrderToken], cluster: str) -> dict[str, Any]:
-    """The body of the request that launches these orders, all or none."""
+    """The body of the request that launches all of these orders or none."""
     properties: dict[str, Any] = {"labels": dict(labels_of(cluster, pool.id))}
     if cloud.run_seconds is not None:
         properties["scheduling"] = {

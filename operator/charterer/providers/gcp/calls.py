@@ -1,6 +1,7 @@
-"""Calls of Compute Engine: each in a thread, with time-outs, sent once if it changes anything, its errors classified.
+"""Calls of Compute Engine. Each runs in a thread with time-outs, is sent only once if it changes anything, and has its
+errors classified.
 
-The SDK is imported in such a thread, by the first call: it takes a second and a half of a processor.
+The first call imports the SDK in such a thread, because that takes a second and a half of processor time.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from charterer.providers.errors import CloudUnauthorized, CloudUnreachable, Inva
 from charterer.providers.gcp.permissions import Call, snake_case
 from charterer.providers.threads import NO_ANSWER, READ_SECONDS, Sleep, Threads, seconds_in, time_in
 
-# The codes of Google Cloud: what each means, how far it reaches, and who says so.
+# The codes of Google Cloud: what each means, how far it reaches, and where that is documented.
 #
 # Reasons of HTTP errors are in camelCase; codes of operations and of attempts of a group are in capitals. Sources:
 # [KG] karpenter-provider-gcp ``pkg/providers/instance``; [CA] cluster-autoscaler ``cloudprovider/gce``; [SP]
@@ -42,7 +43,7 @@ from charterer.providers.threads import NO_ANSWER, READ_SECONDS, Sleep, Threads,
 
 
 THROTTLED_SECONDS: Final = 5.0
-"""How long to wait where Google does not say it."""
+"""Seconds to wait if Google does not say how long."""
 
 _ZONE = Code(CodeMeaning.CAPACITY, Scope.ZONE)
 _FAMILY = Code(CodeMeaning.QUOTA, Scope.FAMILY)
@@ -119,7 +120,7 @@ _RESERVATIONS: Final = (
     ("not in ready state", Code(CodeMeaning.CAPACITY)),
     ("does not exist", _INVALID),
 )
-"""What is said of a reservation has no code of its own, only these texts (CA)."""
+"""Texts about reservations, with their meanings. Errors of reservations have no code of their own (CA)."""
 
 _SPOT_GONE: Final = "UNSUPPORTED_OPERATION"
 _EVERYWHERE: Final = "GPUS_ALL_REGIONS"
@@ -131,22 +132,22 @@ _LONG_AGO: Final = Instant(0)
 
 
 class Lack(Enum):
-    """Why there is no answer of Google Cloud to a call."""
+    """Why Google Cloud gave no answer to a call."""
 
     CREDENTIALS = auto()
-    """None were found, or they were not accepted where tokens are made."""
+    """No credentials were found, or they were not accepted when a token was requested."""
     CONNECTION = auto()
     """Nothing was sent."""
     ANSWER = auto()
-    """It may have been sent."""
+    """The call may have been sent."""
     SDK = auto()
     """google-cloud-compute is not installed."""
     CODE = auto()
-    """Google Cloud refused it, with an HTTP status."""
+    """Google Cloud refused the call with an HTTP status."""
 
 
 class SdkError(Exception):
-    """An exception of the SDK's, in our words. ``retry_after``: seconds, where Google says it."""
+    """An exception of the SDK in our terms. ``retry_after``: seconds to wait, if Google says so."""
 
     def __init__(
         self,
@@ -176,7 +177,7 @@ _KINDS: Final[OrderOfKinds] = (
 
 
 def meaning_of(code: str, message: str = "") -> Code | None:
-    """The meaning of a code; None for one that is not known. Of reservations, only the message tells."""
+    """The meaning of a code; None if it is not known. About reservations only the message says it."""
     if "reservation" in message.lower():
         for text, known in _RESERVATIONS:
             if text in message.lower():
@@ -187,7 +188,7 @@ def meaning_of(code: str, message: str = "") -> Code | None:
 
 
 def call_error(pool: PoolId, call: str, error: SdkError, *, mutation: bool) -> ProviderError:
-    """The error that stands for an exception of the SDK's; no other place looks at them."""
+    """The error for an exception of the SDK. No other place looks at these exceptions."""
     code, message = error.code, error.message
     match error.lack:
         case Lack.CREDENTIALS:
@@ -219,7 +220,7 @@ def refusal(
     at: Instant,
     order: OrderToken,
 ) -> Refusal:
-    """One refusal for all that is listed: an unknown code before all, then rights, wrong requests, quota, capacity.
+    """One refusal for all errors: unknown codes first, then rights, wrong requests, quotas, and capacity.
 
     ``place``: machine type, zone and project.
     """
@@ -239,7 +240,10 @@ def _of_sold(error: LaunchError, sold: CapacityType) -> Code | None:
 def _reach(
     pool: PoolId, error: LaunchError, code: Code | None, place: tuple[str, str, str], sold: CapacityType
 ) -> tuple[Scope, str]:
-    """How far an error reaches, and the name of that. Quotas of other things than GPUs concern the pool alone."""
+    """How far an error reaches, and the name of what it reaches.
+
+    Quotas of other things than GPUs concern only the pool.
+    """
     scope = Scope.POOL if code is None else code.scope
     if scope is Scope.FAMILY and _EVERYWHERE in error.message:
         scope = Scope.ACCOUNT
@@ -258,13 +262,13 @@ Json = Mapping[str, Any]
 Params = dict[str, Any]
 
 _OPERATION_PAUSES: Final = (0.5, 1.0, 2.0, 4.0)
-"""Seconds before each look at an operation that is not done."""
+"""Seconds to wait before each look at an operation that is not done."""
 _SCOPE: Final = "https://www.googleapis.com/auth/compute"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer with the SDK's names of fields, absent where empty, and the cloud's time of it, to the second."""
+    """An answer and the cloud's time of it, to the second. Its fields have the SDK's names; empty ones are absent."""
 
     body: Json
     at: Instant
@@ -272,16 +276,20 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Who calls: the service account's address where the credentials tell it. ``key_file``: it comes from a key."""
+    """The identity of the caller.
+
+    ``account``: the service account's address; empty if the credentials do not show it. ``key_file``: whether they are
+    a key.
+    """
 
     account: str
     key_file: bool
 
 
 class Sdk:
-    """The SDK's clients, each made when it is first needed.
+    """The SDK's clients. Each is made when it is first needed.
 
-    ``endpoint`` and ``credentials``: those of tests; otherwise Google Cloud, with the SDK's own credentials.
+    ``endpoint``, ``credentials``: those of tests; by default Google Cloud and the SDK's own credentials.
     """
 
     def __init__(self, endpoint: str | None = None, credentials: Any = None) -> None:
@@ -292,7 +300,7 @@ class Sdk:
         self._answered = threading.local()
 
     def __call__(self, call: Call, params: Params) -> Answer:
-        """Send one call and wait for its answer. SdkError for whatever is no answer."""
+        """Send one call and wait for its answer. SdkError if there is none."""
         try:
             method = getattr(self.client(call.service), call.python_name)
             self._answered.date = ""
@@ -307,7 +315,7 @@ class Sdk:
         return Answer(body, time_in(self._answered.date))
 
     def identity(self) -> Identity:
-        """Whose credentials are used. SdkError where there are none."""
+        """The identity of the credentials that are used. SdkError if there are none."""
         try:
             credentials = self._found()
         except Exception as error:
@@ -342,7 +350,7 @@ class Sdk:
 
 
 class _Dated:
-    """What the SDK calls an interceptor: leaves everything as it is, and keeps the time of each answer."""
+    """An interceptor of the SDK that changes nothing and keeps the time of each answer."""
 
     def __init__(self, answered: threading.local) -> None:
         self._answered = answered
@@ -360,7 +368,6 @@ class _Dated:
 
 
 def _sdk_error(error: Exception) -> SdkError:
-    """The SDK's exception in our words."""
     name, message = type(error).__name__, str(error) or type(error).__name__
     if isinstance(error, ModuleNotFoundError):
         return SdkError(Lack.SDK, name, message)
@@ -383,7 +390,7 @@ def _sdk_error(error: Exception) -> SdkError:
 
 
 def _refusal(error: Any) -> SdkError:
-    """An answer with an HTTP status of an error."""
+    """The error for an answer with an HTTP status of an error."""
     rows = [row for row in error.errors if isinstance(row, Mapping)]
     reason = str(rows[0].get("reason", "")) if rows else ""
     headers: Mapping[str, str] = {} if error.response is None else error.response.headers
@@ -392,7 +399,7 @@ def _refusal(error: Any) -> SdkError:
 
 
 class Calls:
-    """Sends calls of one project for pools. ``send``: the SDK; ``sleep``: waits between tries."""
+    """Sends calls of one project for pools. ``send``: the SDK. ``sleep``: waits between attempts."""
 
     def __init__(self, project: str, send: Callable[[Call, Params], Answer], sleep: Sleep = asyncio.sleep) -> None:
         self._project = project
@@ -401,7 +408,10 @@ class Calls:
         self._threads = Threads("gcp", sleep)
 
     async def __call__(self, pool: PoolId, call: Call, **params: Any) -> Answer:
-        """The answer. Reads are tried again; a mutation is sent once. ProviderError, of launches also LaunchRefused."""
+        """The answer.
+
+        Reads are tried again; a mutation is sent once. ProviderError; for launches also LaunchRefused.
+        """
         return await self._threads.patiently(lambda: self._once(pool, call, params), mutation=call.mutation)
 
     async def pages(
@@ -414,7 +424,7 @@ class Calls:
     ) -> tuple[list[Json], Instant]:
         """All rows under ``key``, page by page, and the cloud's time of the first page.
 
-        ``enough``: whether no page is needed after one with that row, in a list of that time.
+        ``enough``: whether no page is needed after one with that row. It gets the row and the time of the list.
         """
         answer = await self(pool, call, **params)
         rows, asked = list(answer.body.get(key, ())), answer.at
@@ -426,9 +436,9 @@ class Calls:
         return rows, asked
 
     async def operation(self, pool: PoolId, call: Call, zone: str, **params: Any) -> Answer:
-        """Start an operation and look some seconds long for its end: the operation, which may not be done.
+        """Start an operation and wait some seconds for its end. Returns the operation, which may not be done.
 
-        Once it was accepted nothing is raised: where it cannot be looked at, it is as its acceptance said.
+        Once it is accepted nothing is raised: if it cannot be read again, the answer that accepted it is returned.
         """
         answer = await self(pool, call, zone=zone, **params)
         for pause in _OPERATION_PAUSES:
@@ -443,13 +453,16 @@ class Calls:
         return answer
 
     async def identity(self, pool: PoolId) -> Identity | None:
-        """Whose credentials are used, where the SDK is what sends; CloudUnauthorized when there are none."""
+        """The identity whose credentials are used; None if it is not the SDK that sends.
+
+        CloudUnauthorized if there are none.
+        """
         if not isinstance(self._send, Sdk):
             return None
         return await self._threaded(pool, "google.auth.default", self._send.identity, mutation=False)
 
     def close(self) -> None:
-        """End the threads when their calls are done."""
+        """End the threads after their calls."""
         self._threads.close()
 
     async def _once(self, pool: PoolId, call: Call, params: Params) -> Answer:

@@ -51,12 +51,15 @@ from charterer.providers.gcp.template import GceHardware, InstanceTemplates, Tem
 from charterer.providers.provider import NONE_KNOWN, Check, Drained, KnownMachines, PreflightFinding, checked
 from charterer.providers.threads import Sleep
 
-# All instances of this cluster in a zone, with those that ended lately and whose ends only operations tell.
+# All instances of this cluster in a zone, with those that ended lately. Only operations show when those ended.
 
 
 @dataclass(slots=True)
 class _ZoneInstances:
-    """What is known of a zone's instances: as last listed and when, those that have ended, and who asked for what."""
+    """The known instances of a zone.
+
+    ``listed``: instances as last listed, and when. ``ended``: those that have ended. ``asked``: the pool of each order.
+    """
 
     listed: dict[InstanceId, tuple[ListedInstance, Instant]] = field(default_factory=dict)
     ended: dict[InstanceId, ListedInstance] = field(default_factory=dict)
@@ -64,7 +67,7 @@ class _ZoneInstances:
 
 
 class Machines:
-    """Lists instances. An instance that vanished between two lists is told as ended for an hour."""
+    """Lists instances. An instance that vanished between two lists is reported as ended for an hour."""
 
     def __init__(self, calls: Calls, history: OperationHistory) -> None:
         self._calls = calls
@@ -72,11 +75,14 @@ class Machines:
         self._zones: dict[str, _ZoneInstances] = {}
 
     def asked(self, pool: Pool, zone: str, orders: Iterable[OrderToken]) -> None:
-        """The pool has asked for these orders: an instance of them is the pool's, even if no list ever shows it."""
+        """Note that the pool has asked for these orders.
+
+        Their instances belong to it, even if no list ever shows them.
+        """
         self._zone(zone).asked |= dict.fromkeys(orders, pool.id)
 
     def given_up(self, zone: str, orders: Iterable[OrderToken]) -> None:
-        """Nobody waits for these orders any more."""
+        """Forget orders for which nobody waits any more."""
         for order in orders:
             self._zone(zone).asked.pop(order, None)
 
@@ -97,7 +103,7 @@ class Machines:
         return {pool.id: [row for row in rows if row.pool == pool.id] for pool in pools}, asked
 
     async def _look_for(self, pool: PoolId, zone: str, id: InstanceId, found: dict[InstanceId, ListedInstance]) -> None:
-        """A known instance that no label finds: it may have lost its labels, or have ended."""
+        """Look for a known instance that no label finds: it may have lost its labels, or have ended."""
         try:
             answer = await self._calls(pool, Call.GET_INSTANCE, zone=zone, instance=id)
         except NotFoundInCloud:
@@ -111,7 +117,7 @@ class Machines:
     async def _see_ends(
         self, zone: str, found: Mapping[InstanceId, ListedInstance], asked: Instant, pools: frozenset[PoolId]
     ) -> None:
-        """Take in which instances have ended since the last look, and forget those that ended long ago."""
+        """Note which instances have ended since the last list, and forget those that ended long ago."""
         state = self._zone(zone)
         for id, (row, seen) in list(state.listed.items()):
             if id not in found and row.pool in pools:
@@ -129,7 +135,7 @@ class Machines:
                 del state.ended[id]
 
     async def _see_unlisted(self, zone: str, found: Mapping[InstanceId, ListedInstance]) -> None:
-        """Instances that were asked for and ended before any list showed them."""
+        """Find instances that were ordered and ended before any list showed them."""
         state = self._zone(zone)
         for each in self._history.operations(zone):
             order = order_of(each.name)
@@ -147,12 +153,12 @@ class Machines:
 
 
 def _ended(end: Operation, launched: Instant, zone: str, pool: PoolId) -> ListedInstance:
-    """An instance of which only operations are known."""
+    """An instance that is known from operations only."""
     row = ListedInstance(end.target, end.name, zone, "", pool, "TERMINATED", launched, None)
     return row.end(end.ended if end.ended is not None else end.began)
 
 
-# How many more GPUs a project may have: its quotas of the region and of all regions, less what is used.
+# How many more GPUs a project may have: its quotas of the region and of all regions, minus what is used.
 
 
 _EVERYWHERE: Final = "GPUS_ALL_REGIONS"
@@ -167,7 +173,10 @@ class Quotas:
     async def finding(
         self, pool: Pool, region: str, gpus: Mapping[str, int], own: int, *, flex: bool
     ) -> PreflightFinding:
-        """Whether all nodes of the pool would be within the quotas of their GPUs. ``own``: the nodes it has already."""
+        """Whether all nodes of the pool would fit into the quotas of their GPUs.
+
+        ``own``: number of nodes that it has already.
+        """
         [(accelerator, each)] = gpus.items()
         preemptible = flex or pool.capacity_type is CapacityType.SPOT
         metric = quota_metric(accelerator, spot=preemptible)
@@ -201,11 +210,11 @@ def _free(row: Json) -> int:
     return max(_limit(row) - _used(row), 0)
 
 
-# A reservation that a pool's nodes are made in: what it has, and when it ends.
+# A reservation in which a pool's nodes are made: what it has, and when it ends.
 
 
 async def reservation_finding(calls: Calls, pool: Pool, cloud: GcpTemplate, template: Template) -> PreflightFinding:
-    """Whether the reservation is there, has the pool's machine type, and is ready."""
+    """The finding whether the reservation exists, has the pool's machine type, and is ready."""
     try:
         answer = await calls(pool.id, Call.GET_RESERVATION, zone=cloud.zone, reservation=cloud.reservation)
     except NotFoundInCloud as error:
@@ -228,14 +237,14 @@ async def reservation_finding(calls: Calls, pool: Pool, cloud: GcpTemplate, temp
     return PreflightFinding("reservation", not wrong, f"{told}; {'; '.join(wrong)}" if wrong else told)
 
 
-# Preflight: what would fail, or cost money by surprise, is found before the first dollar is spent.
+# Preflight: finds what would fail, or cost money by surprise, before the first dollar is spent.
 
 
 _KEY_FILE: Final = "a key file, which works for whoever has it until somebody deletes it: use Workload Identity instead"
 
 
 class Preflight:
-    """Looks at everything that a pool needs, and changes nothing."""
+    """Looks at everything that a pool needs. It changes nothing."""
 
     def __init__(
         self, calls: Calls, hardware: GceHardware, groups: Groups, templates: InstanceTemplates, prices: Prices
@@ -248,7 +257,7 @@ class Preflight:
         self._quotas = Quotas(calls)
 
     async def findings(self, pool: Pool, cluster: str) -> Sequence[PreflightFinding]:
-        """One finding for each thing that was looked at. Without credentials there is only that one."""
+        """One finding for each thing that was looked at. Without credentials there is only the finding about these."""
         try:
             who = await self._credentials(pool)
         except ProviderError as error:
@@ -331,7 +340,7 @@ class Preflight:
 
 
 def flex_start(cloud: GcpGroup | GcpTemplate) -> bool:
-    """Whether its nodes are asked for by resize requests."""
+    """Whether its nodes are ordered by resize requests."""
     return isinstance(cloud, GcpGroup) and cloud.run_seconds is not None
 
 
@@ -347,9 +356,12 @@ GcpCloudSpec = GcpGroup | GcpTemplate
 
 
 class GcpCloud:
-    """The Provider of one project. ``cluster``: reads the uid of the namespace kube-system, which labels carry.
+    """The Provider of one project.
 
-    ``send``: sends a call; by default the SDK. ``clock``: seconds that only grow. ``sleep``: waits between tries.
+    ``cluster``: reads the uid of the namespace kube-system, which labels carry.
+    ``send``: sends a call; by default the SDK.
+    ``clock``: seconds that only increase.
+    ``sleep``: waits between attempts.
     ``prices``: by default those of this package.
     """
 
@@ -379,7 +391,7 @@ class GcpCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of instances and one of operations for each zone, and of a group what it is making."""
+        """One list of instances and one of operations for each zone, and for each group what it is making."""
         zones: dict[str, list[Pool]] = {}
         for pool in pools:
             zones.setdefault(_mine(pool).zone, []).append(pool)
@@ -389,7 +401,7 @@ class GcpCloud:
     async def _survey_zone(
         self, zone: str, pools: Sequence[Pool], known: KnownMachines
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The pools of one zone. A zone that cannot be reached hides no other."""
+        """The surveys of the pools of one zone. A zone that cannot be reached does not affect others."""
         first = pools[0].id
         try:
             with understood(first, "survey", Transient):
@@ -400,13 +412,13 @@ class GcpCloud:
         return {pool.id: answer for pool, answer in zip(pools, answers, strict=True)}
 
     async def quote(self, pool: Pool) -> Quote:
-        """The price of the table."""
+        """The node's price by the table."""
         cloud = _mine(pool)
         with understood(pool.id, "quote", UnknownCode):
             return self._prices.quote(pool, await self._offering(pool, cloud), cloud.region, flex=flex_start(cloud))
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Make what is missing; the same orders again make nothing again."""
+        """Make the nodes that are missing. The same orders again make nothing more."""
         cluster = await self._cluster(pool.id)
         with understood(pool.id, "ask", CloudOutcomeUnknown):
             match _mine(pool):
@@ -422,7 +434,10 @@ class GcpCloud:
                     return await self._bulk.ask(pool, cloud, ask, template, cluster)
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Take the names out of the group, or cancel the requests for them; bulkInsert leaves nothing to withdraw."""
+        """Take the names out of the group, or cancel the requests for them.
+
+        With bulkInsert there is nothing to withdraw.
+        """
         cloud = _mine(pool)
         with understood(pool.id, "withdraw", CloudOutcomeUnknown):
             if isinstance(cloud, GcpGroup):
@@ -431,7 +446,7 @@ class GcpCloud:
                 await self._members.withdraw(pool, cloud, orders)
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """End that instance, if it is this cluster's and this pool's, with its place in the group."""
+        """End the instance and its place in the group, if it belongs to this cluster and this pool."""
         cloud, cluster = _mine(pool), await self._cluster(pool.id)
         with understood(pool.id, "terminate", CloudOutcomeUnknown):
             try:
@@ -454,7 +469,7 @@ class GcpCloud:
                 return
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Nothing: what an instance's time limit is cannot be changed while it runs."""
+        """Do nothing: the time limit of an instance cannot be changed while it runs."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
         """Find what would fail, or cost money by surprise, before the first dollar is spent."""
@@ -502,7 +517,7 @@ class GcpCloud:
     async def _of_group(
         self, pool: Pool, group: GcpGroup, rows: Sequence[ListedInstance], asked: Instant
     ) -> tuple[Sequence[ListedInstance], frozenset[OrderToken], Sequence[Refusal]]:
-        """The instances with those that the list lacks, what the group is making, and what it cannot make."""
+        """The instances, unlisted ones included; the orders that the group is making; and its refusals."""
         settings = await self._groups.settings(pool, group)
         members = await self._members.listed(pool, group, [row.id for row in rows if row.ended is None])
         rows = [*rows, *await self._unlisted(pool, group, rows, members)]
@@ -517,7 +532,10 @@ class GcpCloud:
     async def _unlisted(
         self, pool: Pool, group: GcpGroup, rows: Sequence[ListedInstance], members: Sequence[Member]
     ) -> Sequence[ListedInstance]:
-        """Instances of the group with our names that no label finds, unless they carry another cluster's."""
+        """Instances of the group with our names that no label finds.
+
+        Those with another cluster's labels are left out.
+        """
         listed, found = {row.id for row in rows}, []
         for member in members:
             if member.id and member.id not in listed:
@@ -542,7 +560,7 @@ class GcpCloud:
 
 
 def _is_ours(row: ListedInstance, pool: Pool, cluster: str) -> bool:
-    """Whether an instance is of this cluster and pool, by its name and what labels it has."""
+    """Whether an instance belongs to this cluster and pool, by its name and the labels that it has."""
     named = order_of(row.name) is not None
     return named and row.cluster in (cluster, "") and row.pool in (label_value(pool.id), "")
 
@@ -553,7 +571,7 @@ def _not_ours(pool: Pool, row: ListedInstance) -> InvalidRequest:
 
 
 def _mine(pool: Pool) -> GcpCloudSpec:
-    """What the pool says of Google Cloud; InvalidRequest where it says nothing."""
+    """The pool's spec for Google Cloud. InvalidRequest if it has none."""
     if not isinstance(pool.cloud, GcpGroup | GcpTemplate):
         raise InvalidRequest(pool.id, "spec", "NotGcp", "this is no pool of Google Cloud")
     return pool.cloud

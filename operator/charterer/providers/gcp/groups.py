@@ -28,17 +28,17 @@ from charterer.providers.gcp.permissions import Call
 from charterer.providers.gcp.template import InstanceTemplates, Template, problems_of
 from charterer.providers.threads import in_waves
 
-# Zonal managed instance groups: their settings, and what would end or add nodes behind our back.
+# Zonal managed instance groups: their settings, and which of these would add or end nodes by themselves.
 
 
 FIELD: Final = "spec.gcp.instanceGroup"
 _SETTINGS_SECONDS: Final = 300.0
-"""For how long a group's settings are used before they are read again."""
+"""Seconds for which a group's settings are used before they are read again."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupSettings:
-    """A group as Compute Engine describes it (``row``), with its template, and the labels of its instances."""
+    """A group as Compute Engine describes it (``row``), its template, and the labels of its instances."""
 
     id: str
     name: str
@@ -48,7 +48,7 @@ class GroupSettings:
 
 
 class Groups:
-    """Reads the settings of groups. ``clock``: seconds that only grow."""
+    """Reads the settings of groups. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, templates: InstanceTemplates, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -57,7 +57,7 @@ class Groups:
         self._settings: dict[tuple[str, str], tuple[float, GroupSettings]] = {}
 
     async def settings(self, pool: Pool, group: GcpGroup) -> GroupSettings:
-        """The group's settings; InvalidRequest when there is no such group in the pool's zone."""
+        """The group's settings. InvalidRequest if there is no such group in the pool's zone."""
         key = group.zone, group.group
         known = self._settings.get(key)
         if known is None or self._clock() - known[0] > _SETTINGS_SECONDS:
@@ -66,7 +66,7 @@ class Groups:
         return known[1]
 
     async def fit(self, pool: Pool, group: GcpGroup, cluster: str) -> GroupSettings:
-        """The settings of a group that leaves its nodes alone; InvalidRequest for any other."""
+        """The settings of a group that does not change its nodes by itself. InvalidRequest for any other group."""
         settings = await self.settings(pool, group)
         if wrong := problems_of_group(pool, group, settings, cluster):
             raise InvalidRequest(pool.id, FIELD, "UnfitGroup", f"{group.group}: {'; '.join(wrong)}")
@@ -86,7 +86,7 @@ class Groups:
         return GroupSettings(str(row["id"]), group.group, template, {**template.labels, **everywhere}, row)
 
     async def _whereabouts(self, pool: PoolId, group: GcpGroup) -> str:
-        """What to do about a group that is not in its pool's zone."""
+        """Advice on a group that is not in its pool's zone."""
         missing = f"there is no managed instance group {group.group!r} in {group.zone} of project {group.project}"
         answer = await self._calls(pool, Call.FIND_GROUPS, filter=f"name = {group.group}")
         found = [
@@ -104,7 +104,7 @@ class Groups:
 
 
 def problems_of_group(pool: Pool, group: GcpGroup, settings: GroupSettings, cluster: str) -> Sequence[str]:
-    """Settings that would end or add nodes behind our back, hide them, keep something billed, or sell another kind."""
+    """Settings that add or end nodes by themselves, hide nodes, keep something billed, or sell another kind of node."""
     row = settings.row
     wrong = [
         *_unlabelled(pool, settings, cluster),
@@ -130,7 +130,7 @@ def _unlabelled(pool: Pool, settings: GroupSettings, cluster: str) -> Sequence[s
 
 
 def _autonomous(row: Json) -> Sequence[str]:
-    """Parts that end or add nodes by themselves."""
+    """Settings that add or end nodes by themselves."""
     wrong = []
     if scaler := row.get("status", {}).get("autoscaler"):
         wrong.append(f"autoscaler {last(scaler)} would add and end nodes: delete it")
@@ -146,7 +146,7 @@ def _autonomous(row: Json) -> Sequence[str]:
 
 
 def _changing(row: Json) -> Sequence[str]:
-    """Settings with which it replaces nodes, makes nodes of another kind, or keeps what is billed."""
+    """Settings by which the group replaces nodes, makes nodes of another kind, or keeps what is billed."""
     wrong = []
     update = row.get("update_policy", {}).get("type_", "PROACTIVE")
     if update != "OPPORTUNISTIC":
@@ -166,18 +166,19 @@ def _changing(row: Json) -> Sequence[str]:
     return wrong
 
 
-# How an operation that was to end something ended.
+# How an operation ended that was to end something.
 
 
 def raise_for(pool: PoolId, call: Call, answer: Answer) -> None:
-    """Raise the ProviderError that an operation's first error stands for, if it has one: nothing has happened then."""
+    """Raise the ProviderError for an operation's first error, if it has one. In that case nothing has happened."""
     for error in errors_in(answer.body.get("error", {})):
         status = int(answer.body.get("http_error_status_code", 400))
         told = SdkError(Lack.CODE, error.code, error.message, status, answer.at)
         raise call_error(pool, call.full_name, told, mutation=call.mutation)
 
 
-# Nodes by resize requests of a group (flex-start): all of a request or none, queued until there is room.
+# Nodes by resize requests of a group (flex-start). A request makes all of its nodes or none, and waits until there is
+# room.
 
 
 _QUEUED: Final = frozenset({"ACCEPTED", "CREATING"})
@@ -187,7 +188,10 @@ _GIVEN_UP: Final = frozenset({"CANCELLED", _FAILED})
 
 @dataclass(frozen=True, slots=True)
 class ResizeRequest:
-    """A resize request of our names. ``errors``: why it failed; ``attempt``: why it is still queued."""
+    """A resize request with one of our names.
+
+    ``errors``: why it failed. ``attempt``: why it is still queued.
+    """
 
     name: str
     state: str
@@ -197,21 +201,21 @@ class ResizeRequest:
 
 
 class FlexRequests:
-    """Asks groups whose pools say ``runSeconds`` for nodes."""
+    """Orders nodes from groups whose pools have ``runSeconds``."""
 
     def __init__(self, calls: Calls, history: OperationHistory) -> None:
         self._calls = calls
         self._history = history
 
     async def listed(self, pool: PoolId, group: GcpGroup) -> tuple[Sequence[ResizeRequest], Instant]:
-        """The group's requests of our names, and the cloud's time."""
+        """The group's requests with our names, and the cloud's time."""
         rows, asked = await self._calls.pages(
             pool, Call.LIST_REQUESTS, "items", zone=group.zone, instance_group_manager=group.group
         )
         return [request for row in rows if (request := _request(row)).orders], asked
 
     async def ask(self, pool: Pool, group: GcpGroup, ask: Ask, settings: GroupSettings) -> Reply:
-        """One request for orders that are needed together, otherwise one for each; none for what is there already."""
+        """Request the orders that are not served yet: in one request if they are needed together, else in one each."""
         requests, _ = await self.listed(pool.id, group)
         await self._history.read(pool.id, group.zone)
         known = {order for each in requests if each.state not in _GIVEN_UP for order in each.orders}
@@ -226,7 +230,10 @@ class FlexRequests:
         return await in_waves([order for order in ask.orders if order.token in missing], lambda order: one(order.token))
 
     async def withdraw(self, pool: Pool, group: GcpGroup, orders: Sequence[OrderToken]) -> None:
-        """Cancel the queued requests of these orders, as wholes; one that is being served shows in the next survey."""
+        """Cancel the queued requests of these orders, each as a whole.
+
+        If one is being served, the next survey shows that.
+        """
         requests, _ = await self.listed(pool.id, group)
         for request in requests:
             if request.state == "ACCEPTED" and request.orders & set(orders):
@@ -245,7 +252,10 @@ class FlexRequests:
     def refusals(
         self, pool: Pool, group: GcpGroup, requests: Sequence[ResizeRequest], settings: GroupSettings, asked: Instant
     ) -> Sequence[Refusal]:
-        """Why requests failed, or will. That there is no room now is none: a request waits for that."""
+        """Why requests failed, or will fail.
+
+        That there is no room now is no refusal, because a request waits for room.
+        """
         found = []
         for request in requests:
             errors = request.errors if request.state == _FAILED else request.attempt
@@ -263,9 +273,9 @@ class FlexRequests:
         settings: GroupSettings,
         known: Sequence[ResizeRequest],
     ) -> Mapping[OrderToken, Refusal]:
-        """Why none of the orders is served; empty where the request is accepted, or was before.
+        """Why each order is not served; empty if the request is accepted, or was before.
 
-        A request that was cancelled or has failed keeps its name, so that the next one for the same orders has another.
+        A request that was cancelled or failed keeps its name, so the next one for the same orders gets another name.
         """
         before = sum(each.orders == frozenset(orders) and each.state in _GIVEN_UP for each in known)
         again = [f"again {before}"] if before else []
@@ -306,7 +316,7 @@ class FlexRequests:
 
 
 def queued(requests: Sequence[ResizeRequest]) -> frozenset[OrderToken]:
-    """The orders that wait in requests."""
+    """The orders of queued requests."""
     return frozenset(order for each in requests if each.state in _QUEUED for order in each.orders)
 
 
@@ -322,21 +332,21 @@ def _request(row: Json) -> ResizeRequest:
     )
 
 
-# Nodes in a zonal managed instance group: made and withdrawn by name, and what the group cannot make.
+# Nodes in a zonal managed instance group: they are made and withdrawn by name. Also what the group cannot make.
 
 
 _MEMBERS_SECONDS: Final = 300.0
-"""For how long a group in which nothing happens is not listed again."""
+"""Seconds for which a group in which nothing happens is not listed again."""
 _MOST_NAMES: Final = 1000
-"""Names that one call takes."""
+"""Most names in one call."""
 _MAKING: Final = frozenset({"CREATING", "CREATING_WITHOUT_RETRIES", "RECREATING", "VERIFYING"})
 
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A managed instance of one of our names. ``id``: of its instance, empty while there is none.
+    """A managed instance with one of our names.
 
-    ``errors``: why the last attempt to make it failed.
+    ``id``: the id of its instance; empty while there is none. ``errors``: why the last attempt to make it failed.
     """
 
     order: OrderToken
@@ -352,7 +362,7 @@ class Member:
 
     @property
     def left_over(self) -> bool:
-        """Whether its instance is gone and the group does nothing about it."""
+        """Whether its instance is gone and the group does nothing about that."""
         return not self.id and self.action == "NONE"
 
 
@@ -363,7 +373,7 @@ class _Listed:
 
 
 class GroupMembers:
-    """Makes and ends the managed instances of pools with a group. ``clock``: seconds that only grow."""
+    """Makes and ends the managed instances of pools with a group. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, history: OperationHistory, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -372,9 +382,9 @@ class GroupMembers:
         self._listed: dict[tuple[str, str], _Listed] = {}
 
     async def listed(self, pool: Pool, group: GcpGroup, there: Collection[InstanceId]) -> Sequence[Member]:
-        """The group's managed instances of our names. ``there``: the instances of the pool that a list shows.
+        """The group's managed instances with our names. ``there``: the pool's instances that a list shows.
 
-        While nothing is made or ended they are read now and then only.
+        While nothing is made or ended they are read only now and then.
         """
         known = self._listed.get((group.zone, group.group))
         if known is not None and self._clock() - known.read < _MEMBERS_SECONDS:
@@ -386,9 +396,10 @@ class GroupMembers:
     async def refusals(
         self, pool: Pool, group: GcpGroup, members: Iterable[Member], settings: GroupSettings, asked: Instant
     ) -> Sequence[Refusal]:
-        """Why the group could not make what it still tries to make.
+        """Why the group could not make the instances that it still tries to make.
 
-        An attempt that is under way has no error; the group's own list of errors has those before it, too.
+        An attempt that is under way has no error. For such instances the group's own list of errors has the earlier
+        ones.
         """
         making = [member for member in members if member.in_the_making]
         errors = {member.order: (member.errors, asked) for member in making if member.errors}
@@ -398,7 +409,7 @@ class GroupMembers:
         return [refusal(pool.id, those, place, pool.capacity_type, at, order) for order, (those, at) in errors.items()]
 
     async def ask(self, pool: Pool, group: GcpGroup, ask: Ask, settings: GroupSettings) -> Reply:
-        """One call for all orders that the group does not have yet and that were not served before."""
+        """Order, in one call, all nodes that the group does not have yet and that were not served before."""
         members = await self._read(pool.id, group)
         await self._history.read(pool.id, group.zone)
         if left := [member.name for member in members if member.left_over]:
@@ -416,14 +427,14 @@ class GroupMembers:
         return Reply({}, refused)
 
     async def withdraw(self, pool: Pool, group: GcpGroup, orders: Sequence[OrderToken]) -> None:
-        """Take the names out of the group that have no instance; what has one is listed by the next survey."""
+        """Take the names without an instance out of the group. Instances that exist are listed by the next survey."""
         members = await self._read(pool.id, group)
         names = [member.name for member in members if member.order in set(orders) and not member.id]
         if names:
             await self._delete(pool.id, group, names)
 
     async def end(self, pool: PoolId, group: GcpGroup, name: str) -> bool:
-        """Delete the instance of that name with its place in the group; False when the group does not have it."""
+        """Delete the instance of that name with its place in the group. Returns False if the group does not have it."""
         members = await self._read(pool, group)
         if not any(member.name == name for member in members):
             return False
@@ -433,9 +444,9 @@ class GroupMembers:
     async def _create(
         self, pool: PoolId, group: GcpGroup, orders: Sequence[OrderToken]
     ) -> tuple[tuple[LaunchError, ...], Instant]:
-        """Why the group did not take the orders, empty when it did. A name that it has already is no error.
+        """Why the group did not take the orders; empty if it did. A name that it has already is no error.
 
-        Where it has one of several names, it takes none of them: then each is asked for by itself.
+        If the group has one of several names, it takes none of them. Then each is ordered in a call of its own.
         """
         self._listed.pop((group.zone, group.group), None)
         body = {"instances": [{"name": instance_name(order)} for order in orders]}
@@ -485,7 +496,7 @@ class GroupMembers:
     async def _earlier(
         self, pool: PoolId, group: GcpGroup, names: Mapping[str, OrderToken]
     ) -> Mapping[OrderToken, tuple[tuple[LaunchError, ...], Instant]]:
-        """The newest error of each name in the group's list of errors."""
+        """For each name, the newest error in the group's list of errors."""
         rows, _ = await self._calls.pages(
             pool, Call.LIST_ERRORS, "items", zone=group.zone, instance_group_manager=group.group
         )

@@ -1,4 +1,4 @@
-"""Compute Engine's list of instances as domain values: whose each is, its state, and when it ends."""
+"""Compute Engine's list of instances as domain values: the order of each, its state, and when it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from charterer.providers.codes import LaunchError
 from charterer.providers.gcp.calls import Calls, Json
 from charterer.providers.gcp.permissions import Call
 
-# What instances are named and labelled: the name carries the order, the labels cluster and pool.
+# Names and labels of instances: the name contains the order, the labels the cluster and the pool.
 #
 # Labels of Google Cloud have lower-case letters, digits, hyphens and underscores, at most 63; names of instances at
 # most 63 by RFC 1035 (https://cloud.google.com/compute/docs/naming-resources, .../docs/labeling-resources).
@@ -28,7 +28,7 @@ POOL_LABEL: Final = "charterer-pool"
 _PREFIX: Final = "charterer-"
 _NAME: Final = re.compile(rf"{_PREFIX}(c[-a-z0-9]{{1,51}})")
 _SPACE: Final = uuid.UUID("6f1d3c0e-2f0f-5b0c-9a52-6f2d2c6d7a10")
-"""The name space of request ids: any other would do, if it never changes."""
+"""The name space of request ids. It could be any other one, but must never change."""
 
 
 def labels_of(cluster: str, pool: PoolId) -> Mapping[str, str]:
@@ -37,32 +37,32 @@ def labels_of(cluster: str, pool: PoolId) -> Mapping[str, str]:
 
 
 def label_value(pool: PoolId) -> str:
-    """A pool's name as a label: dots become underscores, which no name of a Kubernetes object has."""
+    """A pool's name as a label. Dots become underscores, which no name of a Kubernetes object has."""
     text = pool.replace(".", "_")
     return text if len(text) <= 63 else f"{text[:30]}_{uuid.uuid5(_SPACE, pool).hex}"
 
 
 def instance_name(order: OrderToken) -> str:
-    """The name of the instance that serves an order; also that of its Node."""
+    """The name of the instance that serves an order, which is also the name of its Node."""
     return f"{_PREFIX}{order}"
 
 
 def order_of(name: str) -> OrderToken | None:
-    """The order that an instance of this name serves; None for a name that is none of ours."""
+    """The order that an instance of this name serves; None if it is not one of our names."""
     found = _NAME.fullmatch(name)
     return None if found is None else OrderToken(found[1])
 
 
 def request_id(orders: Iterable[OrderToken], *about: str) -> str:
-    """The id of a request for these orders, with which Google Cloud recognises the same request again.
+    """The id of a request for these orders, by which Google Cloud recognises the same request.
 
-    ``about``: what else makes it another request.
+    ``about``: words that make it a different request.
     """
     return str(uuid.uuid5(_SPACE, " ".join([*sorted(orders), *about])))
 
 
 def request_name(orders: Sequence[OrderToken], *about: str) -> str:
-    """The name of the resize request for these orders. ``about``: as of the request id."""
+    """The name of the resize request for these orders. ``about``: as for the request id."""
     return f"{_PREFIX}r{uuid.UUID(request_id(orders, *about)).hex}"
 
 
@@ -72,11 +72,11 @@ def last(link: str) -> str:
 
 
 LAG_SECONDS: Final = 60.0
-"""Lists show a new instance within seconds; no bound is documented."""
+"""Seconds by which lists may be late. They show a new instance within seconds; no bound is documented."""
 LISTED_SECONDS: Final = 3600.0
-"""For how long an ended instance is told, from the operations of its zone."""
+"""Seconds for which an ended instance is still reported, from the operations of its zone."""
 BILLING_MINIMUM: Final = 60
-"""Seconds (https://cloud.google.com/compute/vm-instance-pricing)."""
+"""Seconds that are billed at least (https://cloud.google.com/compute/vm-instance-pricing)."""
 
 _STATES: Final[Mapping[str, InstanceState]] = {
     "PROVISIONING": InstanceState.PENDING,
@@ -92,14 +92,15 @@ _STATES: Final[Mapping[str, InstanceState]] = {
     "STOPPING": InstanceState.STOPPING,
     "DEPROVISIONING": InstanceState.STOPPING,
 }
-"""A stopped instance has its disks, and a deleted one is not listed any more."""
+"""The domain's state for each status. A stopped instance has its disks; a deleted one is not listed any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class ListedInstance:
-    """An instance of a zone's list. ``cluster`` and ``pool``: its labels, empty where it has none.
+    """An instance of a zone's list.
 
-    ``ends``: when Google Cloud deletes it by itself, where that is set.
+    ``cluster``, ``pool``: its labels; empty if it has none. ``ends``: when Google Cloud deletes it by itself; None if
+    never.
     """
 
     id: InstanceId
@@ -114,12 +115,12 @@ class ListedInstance:
 
     @property
     def order(self) -> OrderToken | None:
-        """What it is for; None if its name is none of ours."""
+        """The order that it serves; None if its name is not one of ours."""
         return order_of(self.name)
 
     @property
     def state(self) -> InstanceState:
-        """The state; what is being deleted is still billed."""
+        """Its state. An instance that is being deleted is still billed."""
         return InstanceState.ENDED if self.ended is not None else _STATES[self.status]
 
     @property
@@ -128,11 +129,11 @@ class ListedInstance:
         return self.state in (InstanceState.PENDING, InstanceState.RUNNING)
 
     def end(self, at: Instant) -> ListedInstance:
-        """The same instance once it has ended."""
+        """The instance once it has ended."""
         return replace(self, ended=at)
 
     def to_domain(self, project: str) -> Instance:
-        """The instance. Its Node is known by the provider's id once it has joined."""
+        """The instance. Once its Node has joined, the provider's id identifies it."""
         return Instance(
             id=self.id,
             state=self.state,
@@ -152,7 +153,7 @@ async def instances_of(
 ) -> tuple[Mapping[InstanceId, ListedInstance], Instant]:
     """The instances of this cluster in a zone, and the cloud's time. ``pool``: the pool that errors name.
 
-    A list of all zones at once would fail for all when one zone cannot be reached.
+    A list of all zones at once would fail for all of them if one zone cannot be reached.
     """
     rows, asked = await calls.pages(
         pool, Call.LIST_INSTANCES, "items", zone=zone, filter=f"labels.{CLUSTER_LABEL} = {cluster}", max_results=_PAGE
@@ -177,10 +178,9 @@ def listed_instance(row: Json) -> ListedInstance:
     )
 
 
-# The operations of zones: when instances began and ended, and what became of requests.
+# The operations of zones: they show when instances began and ended, and the outcome of requests.
 #
-# A deleted instance leaves the list of instances at once, so that only the operations of its zone tell when it
-# ended.
+# A deleted instance leaves the list of instances at once, so only the operations of its zone show when it ended.
 
 
 _PAGE: Final = 500
@@ -189,13 +189,16 @@ _INSERT: Final = "insert"
 _BULK_INSERT: Final = "bulkInsert"
 _PREEMPTED: Final = "compute.instances.preempted"
 _ENDING: Final = ("delete", _PREEMPTED, "compute.instances.repair.recreateInstance")
-"""Types of operations after which an instance that is not listed has ended. Source: the page "Spot VMs" (preempted),
+"""Types of operations after which an instance that is not listed has ended. Sources: the page "Spot VMs" (preempted),
 and "Repair VMs in a MIG"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """An operation of a zone. ``request``: the id with which it was asked for. ``ended``: None while it is not done."""
+    """An operation of a zone.
+
+    ``request``: the id of its request. ``ended``: when it ended; None while it is not done.
+    """
 
     id: str
     kind: str
@@ -208,7 +211,7 @@ class Operation:
 
     @property
     def ends_instance(self) -> bool:
-        """Whether its target is gone after it, unless it is listed."""
+        """Whether its target is gone after it, if the target is not listed."""
         return self.kind in _ENDING and self.ended is not None and not self.errors
 
 
@@ -236,23 +239,24 @@ def errors_in(error: Json) -> tuple[LaunchError, ...]:
 
 @dataclass(slots=True)
 class _ZoneOperations:
-    """When the operations of a zone were read last, and those on instances of our names, by their ids."""
+    """The operations of a zone on instances with our names, by their ids. ``read``: when they were last read."""
 
     read: Instant | None = None
     operations: dict[str, Operation] = field(default_factory=dict)
 
 
 class OperationHistory:
-    """Reads the operations of zones, each but once, and keeps them for as long as ended instances are told."""
+    """Reads the operations of zones, each only once, and keeps them as long as ended instances are reported."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._zones: dict[str, _ZoneOperations] = {}
 
     async def read(self, pool: PoolId, zone: str) -> None:
-        """Read what is new in a zone. ``pool``: the pool that errors name.
+        """Read the new operations of a zone. ``pool``: the pool that errors name.
 
-        All operations are read, because a time in a filter is not documented, newest first, until those that are known.
+        They are read without a filter, because a filter by time is not documented. The newest come first, and reading
+        stops at those that are known.
         """
         known = self._zones.setdefault(zone, _ZoneOperations())
         rows, asked = await self._calls.pages(
@@ -274,16 +278,17 @@ class OperationHistory:
         known.read = asked
 
     def operations(self, zone: str) -> Sequence[Operation]:
-        """The operations of a zone that were read and are not too old: on instances of our names, and bulk inserts."""
+        """The operations of a zone that were read and are not too old: those on instances with our names, and bulk
+        inserts."""
         return list(self._zones[zone].operations.values()) if zone in self._zones else ()
 
     def served(self, zone: str) -> frozenset[OrderToken]:
-        """The orders whose instances have ended: they are not served again."""
+        """The orders whose instances have ended. They are not served again."""
         ended = (order_of(each.name) for each in self.operations(zone) if each.ends_instance)
         return frozenset(order for order in ended if order is not None)
 
     async def launch_of(self, pool: PoolId, zone: str, instance: InstanceId) -> Instant | None:
-        """When an instance was made, by the operation that made it; None where that is not kept any more."""
+        """When an instance was made, by the operation that made it; None if that operation is not kept any more."""
         if not instance.isdecimal():
             return None
         rows, _ = await self._calls.pages(
@@ -293,16 +298,17 @@ class OperationHistory:
         return min((each.began for each in made), default=None)
 
     def end_of(self, zone: str, instance: InstanceId) -> Operation | None:
-        """The operation after which an instance that is not listed had ended; None where none tells.
+        """The operation that ended an instance which is not listed; None if no operation shows its end.
 
-        A preemption ends it, whenever what is left is deleted; otherwise the last operation counts.
+        If there was a preemption, it is that one, whenever the rest was deleted. Otherwise it is the last such
+        operation.
         """
         ending = [each for each in self.operations(zone) if each.target == instance and each.ends_instance]
         return max(ending, key=lambda each: (each.kind == _PREEMPTED, each.ended), default=None)
 
 
 def _known_until(known: _ZoneOperations, asked: Instant) -> Instant:
-    """Operations that began before need not be read: they are known, or too old."""
+    """The time up to which operations need not be read: earlier ones are known, or too old."""
     if known.read is None:
         return after(asked, -LISTED_SECONDS)
     unfinished = (each.began for each in known.operations.values() if each.ended is None)

@@ -1,4 +1,4 @@
-"""The calls that are made of Compute Engine and the rights that each needs, of which the role in docs is made.
+"""The calls of Compute Engine and the rights that each needs. The role in the docs is made from them.
 
 Source of the rights: the page of each method in the REST reference, section "Authorization".
 """
@@ -12,7 +12,7 @@ from typing import Final
 
 
 class For(Enum):
-    """Which pools need a right."""
+    """The kinds of pool that need a right."""
 
     ALL = "every pool"
     GROUP = "pools with spec.gcp.instanceGroup"
@@ -58,13 +58,13 @@ class Call(Enum):
 
     @property
     def python_name(self) -> str:
-        """The method's name in the SDK; those that start an operation answer with the operation itself."""
+        """The method's name in the SDK. Methods that start an operation return the operation itself."""
         name = snake_case(self.method)
         return f"{name}_unary" if self.mutation else name
 
 
 def snake_case(name: str) -> str:
-    """A name of the REST reference as the SDK writes it."""
+    """The SDK's form of a name of the REST reference."""
     return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
 
 
@@ -103,14 +103,14 @@ RIGHTS: Final[Mapping[Call, tuple[For, tuple[str, ...]]]] = {
     Call.GET_PROJECT: (For.ALL, ("compute.projects.get",)),
     Call.GET_REGION: (For.ALL, ("compute.regions.get",)),
 }
-"""The rights that each call needs, and of which pools. A call that is not here cannot be made.
+"""The rights that each call needs, and for which pools. A call that is not here cannot be made.
 
-Whoever makes instances from a template needs the right to act as their service account too, which is given on that
-account alone, not with this role. The instances of a group are made by Google's own service account."""
+Whoever makes instances from a template also needs the right to act as their service account. It is given on that
+account alone, not with this role. Google's own service account makes the instances of a group."""
 
 
 def rights(kinds: Iterable[For]) -> list[str]:
-    """The permissions that pools of these kinds need, in order, each once."""
+    """The permissions that these kinds of pool need, in order, without repetition."""
     wanted = frozenset(kinds)
     return sorted({right for kind, those in RIGHTS.values() if kind in wanted for right in those})
 

@@ -1,6 +1,7 @@
-"""Prices of machine types, from the table of this package: Google Cloud tells no price of a machine.
+"""Prices of machine types, from the table of this package, because Google Cloud publishes no price of a machine.
 
-Its price list has cores, memory and GPUs, each by a text for people. ``tests.facts.google_prices`` makes the table.
+Its price list has cores, memory and GPUs, each described by a text for people. ``tests.facts.google_prices`` makes the
+table.
 """
 
 from __future__ import annotations
@@ -21,11 +22,10 @@ from charterer.gpu_types.accelerators import has_whole_gpus
 from charterer.providers.errors import InvalidRequest
 from charterer.providers.gcp.listing import BILLING_MINIMUM
 
-# The table of prices of GPU machine types, made of ``pkg/providers/pricing/initial-prices.json`` of
+# The table of prices of GPU machine types. It is made from ``pkg/providers/pricing/initial-prices.json`` of
 # https://github.com/cloudpilot-ai/karpenter-provider-gcp, which that project makes from Google's price list.
 #
-# Only the numbers of machine types that have whole GPUs are kept. ``python -m tests.facts.google_prices`` renews
-# it.
+# Only prices of machine types with whole GPUs are kept. ``python -m tests.facts.google_prices`` renews the table.
 
 
 TABLE: Final = Path(__file__).with_name("prices.json")
@@ -33,7 +33,10 @@ ORIGIN: Final = "https://github.com/cloudpilot-ai/karpenter-provider-gcp, pkg/pr
 
 
 def table_of(content: Mapping[str, Any], day: str) -> Mapping[str, Any]:
-    """The table, of the content of that file. ValueError for a day of another form, and where there are no prices."""
+    """The table, made from the content of that file.
+
+    ValueError if the day has another form, or if there are no prices.
+    """
     date.fromisoformat(day)
     regions = content["prices"]
     prices = {kind: _prices(regions, kind) for kind in ("on_demand", "spot")}
@@ -62,7 +65,7 @@ def _prices(regions: Mapping[str, Any], kind: str) -> Mapping[str, Mapping[str, 
 
 
 def text_of(table: Mapping[str, Any]) -> str:
-    """The table as it is in the file."""
+    """The table as text, as it is in the file."""
     return json.dumps(table, indent=1) + "\n"
 
 
@@ -74,7 +77,10 @@ _FIELD: Final = "price"
 
 @dataclass(frozen=True, slots=True)
 class PriceTable:
-    """Dollars an hour by region and machine type, on demand and on spot. ``day``: of which they are, as YYYY-MM-DD."""
+    """Dollars an hour by region and machine type, on demand and as spot.
+
+    ``day``: the day of these prices, as YYYY-MM-DD.
+    """
 
     day: str
     currency: str
@@ -87,7 +93,7 @@ class PriceTable:
         return instant(datetime.strptime(self.day, "%Y-%m-%d").replace(tzinfo=UTC))
 
     def age_days(self, now: Instant) -> int:
-        """How many days old it is."""
+        """The age of the table in days."""
         return int(seconds_between(self.as_of, now) // _DAY_SECONDS)
 
 
@@ -104,9 +110,10 @@ class Prices:
         self.table = table
 
     def quote(self, pool: Pool, offering: Offering, region: str, *, flex: bool) -> Quote:
-        """The price of a node; InvalidRequest where the table has none and ``spec.price.hourly`` says none.
+        """The price of a node. InvalidRequest if neither the table nor ``spec.price.hourly`` has one.
 
-        A spot node costs at most what it costs on demand. What flex-start costs is not in the table: at most that.
+        The worst price of a spot node is the on-demand price. The table has no price for flex-start, which costs at
+        most that.
         """
         table, kind = self.table, offering.instance_type
         source = f"Charterer's table of Google Cloud prices of {table.day}, {region}"

@@ -1,4 +1,4 @@
-"""Instance templates: what their instances are, and which of their settings would cost money by surprise."""
+"""Instance templates: what instances they make, and which settings would cost money by surprise."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from charterer.providers.gcp.listing import last
 from charterer.providers.gcp.permissions import Call
 from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 
-# What an instance template says of its nodes: the entry of its metadata in which GKE tells the cluster autoscaler.
+# The nodes of an instance template, from the entry in its metadata that GKE writes for the cluster autoscaler.
 #
 # https://github.com/kubernetes/autoscaler/blob/master/cluster-autoscaler/cloudprovider/gce/templates.go
 
@@ -27,23 +27,23 @@ from charterer.providers.provider import NO_TEMPLATE, NodeTemplate
 _ENTRY: Final = "kube-env"
 _VARIABLES: Final = "AUTOSCALER_ENV_VARS"
 _LINES: Final = re.compile(rf"^{_VARIABLES}:.*(?:\n[ \t].*)*", re.MULTILINE)
-"""The one value of the YAML document that is read. It may go on in indented lines."""
+"""The one entry of the YAML document that is read. It may continue in indented lines."""
 _NAMED: Final[Mapping[str, tuple[str, ...]]] = {
     "arch": ("kubernetes.io/arch", "beta.kubernetes.io/arch"),
     "os": ("kubernetes.io/os", "beta.kubernetes.io/os"),
 }
-"""Variables that are labels' values."""
+"""Variables whose values are values of labels."""
 
 
 @dataclass(frozen=True, slots=True)
 class KubeEnv:
-    """What ``nodes`` are like, and how much of each resource the kubelet keeps from pods."""
+    """The template of the nodes, and the amount of each resource that the kubelet reserves."""
 
     nodes: NodeTemplate = NO_TEMPLATE
     reserved: Mapping[str, str] = field(default_factory=dict)
 
     def left(self, resource: str, amount: int) -> str:
-        """What pods may have of that many thousandths, as a quantity; below 0 where the reserve is more than all."""
+        """The quantity that pods may have of ``amount`` thousandths; below 0 if more is reserved than there is."""
         try:
             kept = thousandths(self.reserved.get(resource, "0"))
         except ValueError:
@@ -52,7 +52,7 @@ class KubeEnv:
 
 
 def kube_env(properties: Json) -> KubeEnv:
-    """What the metadata of a template's properties say."""
+    """The facts in the metadata of a template's properties."""
     entries = properties.get("metadata", {}).get("items", ())
     text = next((each.get("value", "") for each in entries if each.get("key") == _ENTRY), "")
     variables = _variables(text)
@@ -64,7 +64,7 @@ def kube_env(properties: Json) -> KubeEnv:
 
 
 def _variables(text: str) -> Mapping[str, str]:
-    """The variables by name, which are written ``NAME=VALUE;NAME=VALUE``."""
+    """The variables by name. They are written ``NAME=VALUE;NAME=VALUE``."""
     found = _LINES.search(text)
     try:
         document = yaml.safe_load("" if found is None else found[0])
@@ -76,23 +76,25 @@ def _variables(text: str) -> Mapping[str, str]:
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:
-    """The pairs of ``KEY=VALUE,KEY=VALUE``; what has no equals sign is passed over."""
+    """The pairs of ``KEY=VALUE,KEY=VALUE``. Parts without an equals sign are ignored."""
     parts = [part.partition("=") for part in text.split(",")]
     return tuple([(key.strip(), value.strip()) for key, equals, value in parts if equals])
 
 
 _KEPT_SECONDS: Final = 300.0
-"""For how long a template is used before it is read again."""
+"""Seconds for which a template is used before it is read again."""
 _REGIONAL: Final = re.compile(r"(?:.*/)?regions/([^/]+)/instanceTemplates/([^/]+)")
 _FLEX_START: Final = "FLEX_START"
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """An instance template. ``accelerators``: GPUs that it attaches, by type. ``model``: its provisioning model.
+    """An instance template.
 
+    ``accelerators``: for each type, the GPUs that it attaches.
+    ``model``: its provisioning model.
     ``row``: its properties as Compute Engine describes them, without the metadata, in which GKE writes secrets.
-    ``env``: what the metadata say of its nodes.
+    ``env``: the facts about its nodes in the metadata.
     """
 
     name: str
@@ -111,7 +113,7 @@ class Template:
 
 
 class InstanceTemplates:
-    """Reads templates. ``clock``: seconds that only grow."""
+    """Reads templates. ``clock``: seconds that only increase."""
 
     def __init__(self, calls: Calls, clock: Callable[[], float]) -> None:
         self._calls = calls
@@ -119,9 +121,9 @@ class InstanceTemplates:
         self._known: dict[str, tuple[float, Template]] = {}
 
     async def read(self, pool: PoolId, link: str, field: str) -> Template:
-        """The template of a link, of ``NAME`` or of ``REGION/NAME``; InvalidRequest when there is none.
+        """The template with a link, or named ``NAME`` or ``REGION/NAME``. InvalidRequest if there is none.
 
-        ``field``: where the pool names it, for errors.
+        ``field``: the field in which the pool names it, for errors.
         """
         known = self._known.get(link)
         if known is None or self._clock() - known[0] > _KEPT_SECONDS:
@@ -154,7 +156,7 @@ class InstanceTemplates:
 
 
 def full_link(name: str) -> str:
-    """The link of a template that a pool names by ``NAME`` or ``REGION/NAME``; links stay as they are."""
+    """The link of a template that a pool names as ``NAME`` or ``REGION/NAME``. Links are returned as they are."""
     if "instanceTemplates/" in name:
         return name
     region, _, short = name.rpartition("/")
@@ -184,9 +186,13 @@ def problems_of(pool: Pool, template: Template, *, flex: bool) -> Sequence[str]:
 
 @dataclass(frozen=True, slots=True)
 class MachineType:
-    """A machine type: its own GPUs by accelerator type, virtual CPUs, and MiB of memory.
+    """A machine type.
 
-    ``told_otherwise``: that Compute Engine lists another number of GPUs than Charterer's table, by which they count.
+    ``gpus``: its own GPUs, by accelerator type.
+    ``told_otherwise``: a sentence if Compute Engine lists another number than Charterer's table, which is used; else
+    empty.
+    ``vcpus``: virtual CPUs.
+    ``memory``: MiB.
     """
 
     gpus: Mapping[str, int]
@@ -196,14 +202,14 @@ class MachineType:
 
 
 class GceHardware:
-    """Reads machine types, whose facts never change, once."""
+    """Reads machine types. Each is read once, because its facts never change."""
 
     def __init__(self, calls: Calls) -> None:
         self._calls = calls
         self._types: dict[tuple[str, str], MachineType] = {}
 
     async def offering(self, pool: Pool, template: Template, zone: str, group: str, said: str) -> Offering:
-        """One node of the pool; InvalidRequest where it has no GPU. ``said``: the spec's GPU type."""
+        """One node of the pool. InvalidRequest if it has no GPU. ``said``: the GPU type in the pool's spec."""
         gpus = await self.gpus(pool.id, template, zone)
         own = gce_gpu(accelerator_of(template.machine_type))
         if template.machine_type in own.parts:
@@ -233,11 +239,11 @@ class GceHardware:
         return Offering(product, count, f"{template.machine_type}{attached}", zone, group, traits=traits)
 
     async def gpus(self, pool: PoolId, template: Template, zone: str) -> Mapping[str, int]:
-        """GPUs of a node by accelerator type; InvalidRequest where the zone does not offer the machine type."""
+        """GPUs of a node by accelerator type. InvalidRequest if the zone does not offer the machine type."""
         return (await self._type(pool, template, zone)).gpus or template.accelerators
 
     async def told_otherwise(self, pool: PoolId, template: Template, zone: str) -> str:
-        """That Compute Engine lists another number of GPUs than a machine type has; empty if it does not."""
+        """A sentence if Compute Engine lists another number of GPUs than the machine type has; else empty."""
         return (await self._type(pool, template, zone)).told_otherwise
 
     async def _type(self, pool: PoolId, template: Template, zone: str) -> MachineType:

@@ -1,1 +1,1 @@
-"""Nodes that Karpenter launches: a NodeClaim of its own for each rental, whatever cloud Karpenter knows."""
+"""Nodes that Karpenter launches: one NodeClaim for each rental, on any cloud that Karpenter knows."""

@@ -1,4 +1,4 @@
-"""NodeClaims: the one that is made for an order, and what one says."""
+"""NodeClaims: how one is made for an order, and how one is read."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ from charterer.gpu_types import SHARED_SUFFIX, slice_profile
 from charterer.gpu_types.accelerators import gpus_of
 from charterer.providers.objects import Json, Objects
 
-# The node class of a pool: whether it is there and ready, or what to do about it.
+# The node class of a pool: whether it exists and is ready, and if not, what to do.
 
 
 class NodeClasses:
-    """Finds node classes of any kind: a claim names their kind, and the API server knows its path."""
+    """Finds node classes of any kind. A claim names the kind, and the API server knows the kind's path."""
 
     def __init__(self, objects: Objects) -> None:
         self._objects = objects
         self._collections: dict[tuple[str, str], str] = {}
 
     async def trouble(self, cloud: NodeClaims) -> str:
-        """Why nothing can be launched from the node class; empty where it is ready. Raises ObjectsError."""
+        """Why nothing can be launched from the node class; empty if it is ready. Raises ObjectsError."""
         named = f"{cloud.class_kind} {cloud.class_name!r}"
         collection = await self._collection(cloud.class_group, cloud.class_kind)
         if collection is None:
@@ -54,7 +54,7 @@ class NodeClasses:
         return f"{named} is not ready ({ready.get('reason', '')}: {ready.get('message', '')}): correct it"
 
     async def _collection(self, group: str, kind: str) -> str | None:
-        """The path of the kind's objects; None where the API server has no such kind."""
+        """The path of the kind's objects; None if the API server has no such kind."""
         known = self._collections.get((group, kind))
         if known is not None:
             return known
@@ -73,16 +73,16 @@ INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _CAPACITY_TYPE: Final = "karpenter.sh/capacity-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _KARPENTER_KEEPS: Final = "karpenter.sh/termination"
-"""Karpenter's finalizer: it is set before the first launch, and removed when the machine has ended."""
+"""Karpenter's finalizer. It is set before the first launch, and removed when the machine has ended."""
 _DO_NOT_DISRUPT: Final = "karpenter.sh/do-not-disrupt"
 _NO_VERDICT: Final = frozenset({"", "AwaitingReconciliation"})
-"""Reasons of the condition Launched while nothing has been tried."""
+"""Reasons of the condition Launched while no launch has been tried."""
 _DRAIN_SECONDS: Final = 600
-"""How long Karpenter waits for pods that do not leave. Charterer has drained the node before it deletes a claim; this
-is for claims that somebody else deletes, or that expire."""
+"""Seconds for which Karpenter waits for pods that do not leave. Charterer drains the node before it deletes a claim, so
+this is for claims that somebody else deletes, or that expire."""
 _NOT_OURS: Final = ("kubernetes.io", "k8s.io", "karpenter.sh", "karpenter.k8s.aws", "charterer.dev")
-"""Domains of labels that Kubernetes, Karpenter or Charterer set by their own rules: a claim that says of itself that a
-NodePool made it, for example, would be that NodePool's."""
+"""Domains of labels that Kubernetes, Karpenter or Charterer set by their own rules. For example, a claim with the label
+of a NodePool would count as that NodePool's."""
 _NAME_ROOM: Final = 50
 _LABEL_ROOM: Final = 63
 
@@ -90,13 +90,13 @@ CAPACITY: Final[Mapping[CapacityType, str]] = {CapacityType.ON_DEMAND: "on-deman
 
 
 def claim_name(order: Order) -> str:
-    """The name of the order's claim. Names of rentals are used again, so that it has a part of the token."""
+    """The name of the order's claim. Names of rentals are used again, so it contains a part of the order's token."""
     rental = re.sub(r"[^a-z0-9-]+", "-", order.rental.lower())[:_NAME_ROOM].strip("-")
     return f"{rental}-{order.token[:10]}"
 
 
 def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[str, Any]:
-    """The NodeClaim that asks for the order's node: one type, zone and capacity type, so that it has one price."""
+    """The NodeClaim for the order's node. It names one type, zone and capacity type, so that it has one price."""
     wanted = {INSTANCE_TYPE: cloud.instance_type, _ZONE: cloud.zone, _CAPACITY_TYPE: CAPACITY[pool.capacity_type]}
     declared = {key: value for key, value in pool.node_labels.items() if not key.partition("/")[0].endswith(_NOT_OURS)}
     labels = {**declared, LABEL_POOL: pool.id, LABEL_ORDER: order.token}
@@ -128,9 +128,13 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
 class ClaimStage(Enum):
     """How far a claim is.
 
-    UNSEEN: Karpenter has not looked at it. LAUNCHING: a machine may come of it at any time. FAILING: the last launch
-    failed, and Karpenter tries again for at most five minutes. RUNNING: it has a machine. ENDING: the machine is being
-    ended. ENDED: the machine has ended. UNSERVED: it is over, and had no machine.
+    UNSEEN: Karpenter has not looked at it.
+    LAUNCHING: a machine may come at any time.
+    FAILING: the last launch failed, and Karpenter tries again for at most five minutes.
+    RUNNING: it has a machine.
+    ENDING: the machine is being ended.
+    ENDED: the machine has ended.
+    UNSERVED: the claim is over and had no machine.
     """
 
     UNSEEN = "unseen"
@@ -146,8 +150,10 @@ class ClaimStage(Enum):
 class Claim:
     """A NodeClaim of ours.
 
-    ``failure``: reason and message of the condition Launched where a launch has failed. ``terminated``: when Karpenter
-    told the cloud to end the machine. ``gpus``: those that Karpenter says the machine has.
+    ``failure``: reason and message of the condition Launched, if a launch has failed; else None.
+    ``terminated``: when Karpenter told the cloud to end the machine.
+    ``expires``: when the claim ends itself.
+    ``gpus``: number of GPUs of the machine, by Karpenter.
     """
 
     meta: ObjectMeta
@@ -161,7 +167,7 @@ class Claim:
 
     @classmethod
     def of(cls, raw: Json) -> Claim:
-        """Read one; ValueError or KeyError where the object is none."""
+        """Read a claim. ValueError or KeyError if the object is none."""
         meta = ObjectMeta.of("NodeClaim", raw)
         status = raw.get("status") or {}
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
@@ -181,7 +187,7 @@ class Claim:
 
     @property
     def taken(self) -> Instant | None:
-        """When the machine of a deleted claim is taken from whatever still runs on it."""
+        """When the machine of a deleted claim is ended, whatever still runs on it; None if the claim is not deleted."""
         return None if self.meta.deleted is None else after(self.meta.deleted, _DRAIN_SECONDS)
 
     @property
@@ -191,7 +197,7 @@ class Claim:
 
     @property
     def order(self) -> OrderToken | None:
-        """The order that it is for; None where somebody else made it."""
+        """The order that it is for; None if somebody else made it."""
         token = self.meta.labels.get(LABEL_ORDER)
         return OrderToken(token) if token else None
 
@@ -207,7 +213,7 @@ class Claim:
 
     @property
     def stage(self) -> ClaimStage:
-        """How far it is."""
+        """The claim's stage."""
         karpenter_acts = _KARPENTER_KEEPS in self.meta.finalizers
         if self.meta.deleting and not karpenter_acts:
             return ClaimStage.ENDED if self.provider_id else ClaimStage.UNSERVED
@@ -218,7 +224,10 @@ class Claim:
         return ClaimStage.LAUNCHING if self.failure is None else ClaimStage.FAILING
 
     def instance(self, cloud: NodeClaims, asked: Instant) -> Instance:
-        """Its machine, as a survey at ``asked`` shows it. It has one: the stage is RUNNING, ENDING or ENDED."""
+        """Its machine, as a survey at ``asked`` shows it.
+
+        There is a machine in the stages RUNNING, ENDING and ENDED.
+        """
         stage = self.stage
         ended = self._ended(asked) if stage is ClaimStage.ENDED else None
         return Instance(
@@ -235,7 +244,7 @@ class Claim:
         )
 
     def _ended(self, asked: Instant) -> Instant:
-        """When billing ended: when the cloud was told to end the machine, at the latest now."""
+        """When billing ended: when the cloud was told to end the machine, and at the latest now."""
         deleted = self.meta.created if self.meta.deleted is None else self.meta.deleted
         told = asked if self.terminated is None else self.terminated
         return max(min(told, asked), deleted, self.meta.created)
@@ -252,7 +261,7 @@ _UNITS: Final = {"h": 3600.0, "m": 60.0, "s": 1.0}
 
 
 def _expires(created: Instant, span: str) -> Instant | None:
-    """When a claim with that expireAfter (``Never`` or a duration such as 720h0m0s) ends itself."""
+    """When a claim with that expireAfter ends itself; None for ``Never``. ``span``: a duration such as 720h0m0s."""
     parts = _SPAN.findall(span)
     return after(created, sum(float(number) * _UNITS[unit] for number, unit in parts)) if parts else None
 
@@ -261,18 +270,18 @@ def _whole(quantity: object) -> int:
     return int(quantity) if isinstance(quantity, str) and quantity.isdigit() else 0
 
 
-# The hardware of a pool's node: as its Nodes say, and until there is one as the pool's spec says.
+# The hardware of a pool's node: by its Nodes, or, until there is one, by the pool's spec.
 
 
 _NODES: Final = "/api/v1/nodes"
 _REPLICAS: Final = "nvidia.com/gpu.replicas"
-"""The label for how many places a GPU has; 1 on a node whose GPUs are not shared, 0 where it could not be read."""
+"""The label for the number of places of a GPU. It is 1 if GPUs are not shared, and 0 if it could not be read."""
 _COUNT: Final = "nvidia.com/gpu.count"
 
 
 @dataclass(frozen=True, slots=True)
 class Hardware:
-    """Type and number of the GPUs of a node; ``seen``: whether a Node says so."""
+    """Type and number of the GPUs of a node. ``seen``: whether a Node shows them."""
 
     gpu_type: str
     gpus: int
@@ -284,8 +293,11 @@ class Hardware:
 
 
 async def find_hardware(objects: Objects, cloud: NodeClaims) -> Hardware | None:
-    """As the Nodes of this instance type say, in whatever pool; else as declared; else as the table of accelerators
-    knows EC2's and Google Cloud's types; None where nobody says it."""
+    """The hardware of an instance type; None if nothing says it.
+
+    It is what Nodes of the type show, in whatever pool; or else what the pool declares; or else what the table of
+    accelerators has for EC2's and Google Cloud's types.
+    """
     listed = await objects.list(_NODES, labels=f"{INSTANCE_TYPE}={cloud.instance_type}")
     for node in listed.items:
         seen = _of_node(node)
@@ -297,12 +309,10 @@ async def find_hardware(objects: Objects, cloud: NodeClaims) -> Hardware | None:
 
 
 def _of_node(node: Json) -> Hardware | None:
-    """The GPUs of a Node that has the labels of NVIDIA's GPU feature discovery or AMD's node labeller.
+    """The GPUs of a Node with the labels of NVIDIA's GPU feature discovery or AMD's node labeller; None for slices.
 
-    None where it shows slices instead.
-
-    Where jobs share GPUs, the product may end with -SHARED, and the Node counts places: its label has the GPUs
-    (https://github.com/NVIDIA/k8s-device-plugin, internal/lm/resource.go).
+    If jobs share GPUs, the product may end with -SHARED, and the Node counts places. Then its label has the number of
+    GPUs (https://github.com/NVIDIA/k8s-device-plugin, internal/lm/resource.go).
     """
     labels = node["metadata"].get("labels") or {}
     named = str(labels.get(GPU_TYPE_LABEL) or labels.get(AMD_TYPE_LABEL) or "")

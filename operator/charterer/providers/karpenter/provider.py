@@ -1,8 +1,8 @@
-"""The adapter: one NodeClaim without a NodePool for each order.
+"""The adapter of Karpenter: one NodeClaim without a NodePool for each order.
 
-A claim has our finalizer, so that it stays readable after its end: Karpenter deletes a claim within a second of a
-stock-out, and the end of a machine is told by nothing but its claim. A survey takes the finalizer off once it has told
-the end; nothing else of a claim is ever changed.
+A claim has our finalizer, so that it can be read after its end. Karpenter deletes a claim within a second of a
+stock-out, and only the claim shows the end of its machine. A survey removes the finalizer once it has reported the end.
+Nothing else of a claim is ever changed.
 """
 
 from __future__ import annotations
@@ -52,11 +52,11 @@ from charterer.providers.karpenter.claims import (
 from charterer.providers.objects import CallFailure, Objects, ObjectsError, about_pool
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding
 
-# Why Karpenter did not launch a machine: codes and reasons, each classified once.
+# Why Karpenter did not launch a machine: codes and reasons, each with its meaning.
 #
-# Karpenter wraps what the cloud said: the code is a word in an Event's message (``InsufficientCapacityError``, for
-# which the claim is deleted at once), or the reason of the claim's condition Launched (Karpenter then tries for
-# five minutes). Sources: [KA] karpenter-provider-aws v1.15.1 pkg/errors/errors.go and pkg/providers/instance, [K]
+# Karpenter wraps what the cloud said. The code is a word in an Event's message (``InsufficientCapacityError``, for
+# which the claim is deleted at once), or the reason of the claim's condition Launched (Karpenter then tries for five
+# minutes). Sources: [KA] karpenter-provider-aws v1.15.1 pkg/errors/errors.go and pkg/providers/instance, [K]
 # sigs.k8s.io/karpenter v1.15.0 pkg/controllers/nodeclaim/lifecycle, [KZ] karpenter-provider-azure
 # pkg/providers/instance/offerings, [KG] karpenter-provider-gcp pkg/providers/instance.
 
@@ -103,7 +103,7 @@ _CODES: Final[Mapping[str, _Meaning]] = {
     "resolving node class": _INVALID,
     "all requested instance types were unavailable": _STOCK_OUT,
 }
-"""Words of the message of an Event InsufficientCapacityError."""
+"""Meanings of words in the message of an Event InsufficientCapacityError."""
 
 _REASONS: Final[Mapping[str, _Meaning]] = {
     "Unauthorized": _UNAUTHORIZED,
@@ -126,10 +126,10 @@ _REASONS: Final[Mapping[str, _Meaning]] = {
     "InsufficientFreeAddressesInSubnet": (RefusalKind.STOCK_OUT, Scope.SUBNET),
     "LaunchFailed": (RefusalKind.LAUNCH_FAILED, Scope.POOL),
 }
-"""Reasons of the condition Launched. [KA] ToReasonMessage, NewCreateError; [K] LaunchFailed."""
+"""Meanings of reasons of the condition Launched. [KA] ToReasonMessage, NewCreateError; [K] LaunchFailed."""
 
 PASSING: Final = frozenset({"RequestLimitExceeded", "InternalError"})
-"""Reasons of the condition Launched for which Karpenter's next try may well succeed. [KA]"""
+"""Reasons of the condition Launched after which Karpenter's next attempt may well succeed. [KA]"""
 
 CAPACITY_EVENT: Final = "InsufficientCapacityError"
 
@@ -139,12 +139,13 @@ _SEVEREST: Final = (
     RefusalKind.QUOTA_EXCEEDED,
     RefusalKind.STOCK_OUT,
 )
-"""One message may have several codes. The first of these kinds counts: a quota does not come back by itself."""
+"""Kinds of refusal in their order. If a message has several codes, the first of these kinds counts: a quota does not
+come back by itself."""
 
 
 @dataclass(frozen=True, slots=True)
 class About:
-    """The subject of a refusal, and when the cluster knew of it."""
+    """What a refusal is about: pool, node class and order. ``at``: when the cluster knew of it."""
 
     pool: Pool
     cloud: NodeClaims
@@ -153,7 +154,7 @@ class About:
 
 
 def of_event(message: str, about: About) -> Refusal:
-    """The refusal that an Event InsufficientCapacityError tells."""
+    """The refusal in an Event InsufficientCapacityError."""
     found = {code: meaning for code, meaning in _CODES.items() if _contains(message, code)}
     text = message.partition(" event: ")[2] or message
     if not found:
@@ -163,7 +164,7 @@ def of_event(message: str, about: About) -> Refusal:
 
 
 def of_condition(reason: str, message: str, about: About) -> Refusal:
-    """The refusal that the condition Launched tells by this reason."""
+    """The refusal in the condition Launched with this reason."""
     meaning = (RefusalKind.LAUNCH_FAILED, Scope.POOL) if reason in PASSING else _REASONS.get(reason)
     if meaning is None:
         _log.error("GPUPool %s: no machine for a reason that is not known: %s: %s", about.pool.id, reason, message)
@@ -172,12 +173,12 @@ def of_condition(reason: str, message: str, about: About) -> Refusal:
 
 
 def invalid(code: str, message: str, about: About) -> Refusal:
-    """The refusal of what cannot be launched before somebody changes something."""
+    """The refusal of an order that cannot be launched before somebody changes something."""
     return _refusal(_INVALID, code, message, about)
 
 
 def unexplained(claim: str, about: About) -> Refusal:
-    """The refusal by a claim that is over without a machine, of which nothing says why."""
+    """The refusal by a claim that is over without a machine, if nothing says why."""
     text = f"NodeClaim {claim} was deleted before it had a machine, and no Event says why"
     return _refusal((RefusalKind.LAUNCH_FAILED, Scope.POOL), "NodeClaimDeleted", text, about)
 
@@ -198,7 +199,7 @@ def _contains(message: str, code: str) -> bool:
     return re.search(rf"(?<![A-Za-z_.]){re.escape(code)}(?![A-Za-z_])", message) is not None
 
 
-# Preflight: the reasons why a pool would get no nodes, found before the first dollar is spent.
+# Preflight: finds the reasons why a pool would get no nodes, before the first dollar is spent.
 
 
 _TRIAL: Final = Order(OrderToken("cpreflight0"), RentalId("preflight"))
@@ -211,7 +212,7 @@ async def findings(
     classes: NodeClasses,
     quote: Callable[[], Awaitable[Quote]],
 ) -> Sequence[PreflightFinding]:
-    """One finding each for Karpenter and the rights, the node class, the GPUs and the price."""
+    """One finding each on the GPUs, the node class, Karpenter with the rights, and the price."""
     return [
         await _gpus(cloud, objects),
         await _node_class(cloud, classes),
@@ -254,7 +255,7 @@ async def _node_class(cloud: NodeClaims, classes: NodeClasses) -> PreflightFindi
 
 
 async def _claim(pool: Pool, cloud: NodeClaims, objects: Objects) -> PreflightFinding:
-    """Karpenter's CRD, the operator's rights and the pool's spec, by a NodeClaim in a dry run."""
+    """The finding on Karpenter's CRD, the operator's rights and the pool's spec, by a NodeClaim in a dry run."""
     subject = "a NodeClaim, in a dry run"
     try:
         await objects.create(CLAIMS, claim_for(pool, cloud, max(cloud.gpus, 1), _TRIAL), dry_run=True)
@@ -275,7 +276,7 @@ async def _price(quote: Callable[[], Awaitable[Quote]]) -> PreflightFinding:
     return PreflightFinding("price", True, f"{found.price} ({found.source})")
 
 
-# Prices from Karpenter's own metrics: it estimates each offering to choose the cheapest.
+# Prices from Karpenter's own metrics. Karpenter estimates the price of each offering, to choose the cheapest.
 
 
 METRIC: Final = "karpenter_cloudprovider_instance_type_offering_price_estimate"
@@ -284,7 +285,7 @@ _LABEL: Final = re.compile(r'([a-z_]+)="([^"]*)"')
 
 
 def declared(pool: Pool, cloud: NodeClaims) -> Quote | None:
-    """The price that the pool's spec says; None where it says none."""
+    """The price in the pool's spec; None if it has none."""
     price = pool.price_override
     if price is None:
         return None
@@ -292,7 +293,7 @@ def declared(pool: Pool, cloud: NodeClaims) -> Quote | None:
 
 
 async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> Quote:
-    """Karpenter's estimate. A spot node never costs more than the same node on demand, where Karpenter knows that."""
+    """Karpenter's estimate. The worst price of a spot node is its on-demand price, if Karpenter knows that."""
     call = f"GET {cloud.price_metrics}"
     prices, as_of = await _read(session, pool, cloud)
     price = prices.get(CAPACITY[pool.capacity_type])
@@ -307,7 +308,7 @@ async def estimated(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaim
 
 
 async def _read(session: aiohttp.ClientSession, pool: Pool, cloud: NodeClaims) -> tuple[dict[str, Price], Instant]:
-    """Prices by capacity type in the pool's zone, and the time of the answer."""
+    """Prices in the pool's zone by capacity type, and the time of the answer."""
     url = cloud.price_metrics
     call = f"GET {url}"
     try:
@@ -346,11 +347,11 @@ TRAITS: Final = Traits(named=True, keeps_trying=True, together=False, lag_second
 _EVENTS: Final = "/apis/events.k8s.io/v1/events"
 _AT_ONCE: Final = 8
 _TOLD_SECONDS: Final = 5.0
-"""How long surveys show a claim's end before the claim goes: long enough for it to be put on record."""
+"""Seconds for which surveys show a claim's end before the claim is released: long enough for it to be recorded."""
 _EVENT_SECONDS: Final = 10.0
-"""How long the Event that says why may come after the end of a claim."""
+"""Seconds by which the Event that says why may come after the end of a claim."""
 _HARDWARE_SECONDS: Final = 60.0
-"""Seconds between two looks for a Node that says what it is, where the pool's spec is all that is known."""
+"""Seconds between two looks for a Node that shows its hardware, while only the pool's spec is known."""
 
 _HINTS: Final = {
     CallFailure.ABSENT: ": is Karpenter installed in this cluster?",
@@ -361,7 +362,7 @@ _HINTS: Final = {
 class KarpenterCloud:
     """A Provider for all pools of the operator's own cluster whose nodes Karpenter launches.
 
-    ``clock``: seconds that only go forward.
+    ``clock``: seconds that only increase.
     """
 
     def __init__(self, objects: Objects, clock: Callable[[], float] = time.monotonic) -> None:
@@ -380,7 +381,7 @@ class KarpenterCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """One list of all claims, and for those that were refused what Events say."""
+        """One list of all claims, and for refused ones what Events say."""
         claims: dict[PoolId, list[Claim]] = defaultdict(list)
         try:
             listed = await self._objects.list(CLAIMS, labels=LABEL_POOL)
@@ -473,7 +474,10 @@ class KarpenterCloud:
         return None if message is None else of_event(message, about)
 
     async def _release_told(self, over: Iterable[Claim]) -> None:
-        """Let the claims go whose end surveys have shown for a while. One that cannot be let go now is so later."""
+        """Release the claims whose end surveys have shown for a while.
+
+        A claim that cannot be released now is released later.
+        """
         now = self._clock()
         for claim in over:
             since = self._told.setdefault(claim.meta.uid, now)
@@ -488,7 +492,7 @@ class KarpenterCloud:
         self._refusals = {uid: refusal for uid, refusal in self._refusals.items() if uid in uids}
 
     async def quote(self, pool: Pool) -> Quote:
-        """Karpenter's estimate where its metrics are configured, otherwise the price in the pool's spec."""
+        """Karpenter's estimate if its metrics are configured, otherwise the price in the pool's spec."""
         cloud = _claims_of(pool)
         if cloud.price_metrics:
             if self._session is None:
@@ -501,16 +505,16 @@ class KarpenterCloud:
         return quote
 
     async def renew(self, pools: Sequence[Pool]) -> None:
-        """Nothing: a claim's ``expireAfter`` counts from its creation and cannot be changed."""
+        """Do nothing: a claim's ``expireAfter`` counts from its creation and cannot be changed."""
 
     async def preflight(self, pool: Pool) -> Sequence[PreflightFinding]:
-        """Whether Karpenter, the node class, the rights, the GPUs and the price are there."""
+        """Findings on Karpenter, the node class, the rights, the GPUs and the price."""
         return await findings(pool, _claims_of(pool), self._objects, self._classes, lambda: self.quote(pool))
 
     # --- changing -----------------------------------------------------------------------------------------------------
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Create the claims that are missing. What becomes of them is in surveys."""
+        """Create the claims that are missing. Surveys show what becomes of them."""
         cloud = _claims_of(pool)
         trouble = await self._or_raise(pool, self._classes.trouble(cloud))
         if trouble:
@@ -533,7 +537,7 @@ class KarpenterCloud:
         return Reply(refused=refused)
 
     async def _place(self, pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> Refusal | None:
-        """Create the order's claim, unless it is there; one that is over is replaced."""
+        """Create the order's claim unless it exists. A claim that is over is replaced."""
         body = claim_for(pool, cloud, gpus, order)
         if await self._objects.create(CLAIMS, body):
             return None
@@ -549,10 +553,10 @@ class KarpenterCloud:
         return None
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Delete the claims of these orders for which no machine can come; Busy where one may be on its way.
+        """Delete the claims of these orders from which no machine can come. Busy if a machine may be on its way.
 
-        A claim that is deleted while its launch is under way may leave a machine without a claim, until Karpenter's
-        own sweep finds it. Karpenter decides within five minutes, so that is waited for.
+        A claim that is deleted while its launch is under way may leave a machine without a claim, until Karpenter's own
+        sweep finds it. Karpenter decides within five minutes, so the deletion waits for that.
         """
         await self._or_raise(pool, self._withdraw(pool, frozenset(orders)))
 
@@ -565,7 +569,7 @@ class KarpenterCloud:
             raise Busy(pool.id, "delete NodeClaim", "Launching", message)
 
     async def _give_up(self, pool: Pool, claim: Claim) -> bool:
-        """Delete the claim if no machine can come of it; False where one may."""
+        """Delete the claim if no machine can come from it. Returns False if one may."""
         match claim.stage:
             case ClaimStage.UNSERVED:
                 await self._release(claim)
@@ -583,7 +587,7 @@ class KarpenterCloud:
                 return False
 
     async def terminate(self, pool: Pool, instance: InstanceId, proof: Drained) -> None:
-        """Delete the claim: Karpenter then ends the machine, and until it has, the claim stays."""
+        """Delete the claim. Karpenter then ends the machine, and the claim stays until it has ended."""
         claim = await self._or_raise(pool, self._claim(instance))
         if claim is None or claim.meta.deleting:
             return
@@ -603,7 +607,7 @@ class KarpenterCloud:
         return None if found is None else Claim.of(found)
 
     async def _release(self, claim: Claim) -> str | None:
-        """Take our finalizer off; the claim's new version, or None where it has changed or is gone."""
+        """Remove our finalizer. Returns the claim's new version; None if it has changed or is gone."""
         return await self._objects.keep_by(claim.path, claim.meta.resource_version, claim.finalizers_of_others)
 
     async def _or_raise(self, pool: Pool, call: Awaitable[T]) -> T:
@@ -627,7 +631,7 @@ def _claims_of(pool: Pool) -> NodeClaims:
 
 
 def _notices(claims: Iterable[Claim]) -> Iterable[Notice]:
-    """Notices for the claims that somebody has deleted: Karpenter waits for what runs there."""
+    """Notices for claims that somebody has deleted. Karpenter waits for what runs there."""
     for claim in claims:
         if claim.stage is ClaimStage.ENDING and claim.taken is not None:
             yield Notice(InstanceId(claim.meta.name), claim.taken)

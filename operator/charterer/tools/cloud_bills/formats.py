@@ -1,7 +1,8 @@
-"""The formats of bills: which columns each has, and what these are called in a line that all formats share.
+"""The formats of bills: the columns of each, and their names in the kind of line that all formats share.
 
-FOCUS 1.0 to 1.4 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset) as they write it.
-FOCUS 1.3 has ServiceProviderName and HostProviderName beside ProviderName and PublisherName, and 1.4 has them instead.
+FOCUS 1.0 to 1.4 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset), as each cloud
+writes it. FOCUS 1.3 has ServiceProviderName and HostProviderName beside ProviderName and PublisherName, and 1.4 has
+them instead.
 
 - AWS Data Exports (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-focus-1-0-aws-columns.html and
   …-focus-1-2-aws-columns.html): ResourceId is an ARN or a bare id; Tags a JSON object; costs are doubles in Parquet.
@@ -40,11 +41,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-# What is wrong with a file of a bill.
+# Errors about files of bills.
 
 
 class UnreadableBill(ValueError):
-    """A file that is no bill, or a bill with a value that cannot be used; the message says which and what to do."""
+    """A file that is no bill, or a bill with a value that cannot be used. The message says which, and what to do."""
 
     def __init__(self, path: Path, what: str, *, line: int | None = None, column: str = "", value: str = "") -> None:
         place = "" if line is None else f" line {line}"
@@ -59,16 +60,17 @@ def _shortened(value: str, most: int = 60) -> str:
 
 
 AMOUNTS: Final = ("billed", "effective", "contracted", "listed")
-"""Decimals: dollars."""
+"""Names of amounts: decimals in dollars."""
 TIMES: Final = ("started", "ended")
 CURRENCY: Final = "currency"
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """What a bill may show, and the columns that it takes: one of ``needs``, by their names here.
+    """A conclusion that a bill may allow.
 
-    ``unknown``: said of a file that has none of them, after "is not known".
+    ``needs``: the columns from which it is drawn, by their names here. One of them is enough.
+    ``unknown``: what to say of a file that has none of them, after "is not known".
     """
 
     needs: Sequence[str]
@@ -77,13 +79,18 @@ class Conclusion:
 
 @dataclass(frozen=True, slots=True)
 class BillFormat:
-    """A format. ``needed`` and ``optional``: column of the file by its name here; without a needed one nothing works.
-    ``conclusions``: what is unknown without some of the optional ones. ``spellings``: other names of a column, the one
-    that counts first; with any of them, the case of letters does not matter.
+    """A format of bills.
 
-    Expressions are of DuckDB's SQL over columns named as here, all text. ``charge``: usage, purchase, discount (of what
-    was used at another price), credit, adjustment, tax or skipped. ``amounts``: as in ``AMOUNTS``, of decimals with
-    these names. ``rewritten``: what a column becomes before anything else looks at it.
+    ``needed``, ``optional``: the file's column for each name used here. Without a needed column nothing can be read.
+    ``vendor``, ``charge``, ``committed``: expressions. ``charge`` is usage, purchase, discount (on what was used at
+    another price), credit, adjustment, tax or skipped.
+    ``amounts``: expressions for ``AMOUNTS``, over decimals with these names.
+    ``conclusions``: what is unknown without some of the optional columns.
+    ``spellings``: other names of a column, the preferred one first. If there are any, the case of letters does not
+    matter.
+    ``rewritten``: expressions that replace columns before anything else reads them.
+
+    Expressions are DuckDB's SQL over columns with the names used here, all of them text.
     """
 
     name: str
@@ -100,11 +107,11 @@ class BillFormat:
 
     @property
     def columns(self) -> Mapping[str, str]:
-        """Column of the file by its name here, needed ones first."""
+        """The file's column for each name used here, needed ones first."""
         return {**self.needed, **self.optional}
 
     def spelled(self, columns: Iterable[str]) -> Mapping[str, str]:
-        """The file's own name of each column that it has, among these."""
+        """For each of the format's columns that is among these, the file's own name of it."""
         there = {name: name for name in columns}
         if not self.spellings:
             return there
@@ -117,7 +124,7 @@ class BillFormat:
         return found
 
     def unknown(self, columns: Collection[str]) -> Sequence[str]:
-        """What a file with these columns cannot show, each with the columns that it lacks."""
+        """What a file with these columns cannot show, each with the columns that are missing."""
         return [
             f"{each.unknown}: it has no column {' or '.join(self.optional[name] for name in each.needs)}"
             for each in self.conclusions
@@ -137,7 +144,7 @@ _VENDOR: Final = f"""CASE WHEN {_OFFERED_BY} LIKE '%google%' OR resource LIKE '/
     WHEN {_OFFERED_BY} LIKE '%aws%' OR {_OFFERED_BY} LIKE '%amazon%' OR resource LIKE 'arn:aws%'
         OR regexp_matches(resource, '^(i|vol|eni|snap)-[0-9a-z]+$') THEN 'aws'
     ELSE lower(coalesce(provider, service_provider, issuer, '')) END"""
-"""Who bills a line, whichever version of FOCUS names them, and else by the form of the resource's name."""
+"""A line's vendor: the provider, whichever version of FOCUS names it, or else by the form of the resource's name."""
 
 FOCUS: Final = BillFormat(
     name="FOCUS",
@@ -249,9 +256,9 @@ _DAYS: Final = "['%m/%d/%Y', '%Y-%m-%d', '%Y-%m-%d %H:%M:%S', '%Y-%m-%dT%H:%M:%S
 
 
 def _day(name: str, days: int) -> str:
-    """The beginning of a day, so many days later; the text itself, which is no time, where that is not certain.
+    """SQL for the beginning of a day, ``days`` days later. If the day is not certain, it is a text that is no time.
 
-    A billing period's end has a day above 12, and so tells whether the month comes first.
+    The end of a billing period has a day above 12, so it shows whether the month comes first.
     """
     certain = f"try_strptime(billing_end, {_DAYS}) IS NOT NULL"
     day = f"try_strptime({name}, {_DAYS}) + INTERVAL {days} DAY"
@@ -260,7 +267,7 @@ def _day(name: str, days: int) -> str:
 
 
 def _priced(price: str) -> str:
-    """What the quantity costs at a price for one unit, which may be many hours."""
+    """SQL for what the quantity costs at a price. The price is for one unit, which may be many hours."""
     block = "greatest(coalesce(try_cast(regexp_extract(priced_unit, '^[0-9]+') AS DOUBLE), 1), 1)"
     return f"try_cast(try_cast({price} AS DOUBLE) * try_cast(quantity AS DOUBLE) / {block} AS DECIMAL(38, 12))"
 
@@ -367,7 +374,7 @@ GOOGLE: Final = BillFormat(
 
 FORMATS: Final[Sequence[BillFormat]] = (FOCUS, CUR, AZURE, GOOGLE)
 DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity", "unit_price", "list_price"})
-"""Names here of columns that hold numbers."""
+"""Names here of columns with numbers."""
 
 
 _OTHERS: Final = {
@@ -379,11 +386,11 @@ _OTHERS: Final = {
         "gcp_billing_export_resource_v1_…) as Parquet, or the FOCUS export",
     ),
 }
-"""What a file is that Charterer does not read, by a column of it."""
+"""Names of files that Charterer does not read, each by a column that only such files have."""
 
 
 def format_of(path: Path, columns: Collection[str]) -> BillFormat:
-    """The format with these columns. UnreadableBill where there is none, with what is lacking."""
+    """The format with these columns. UnreadableBill with what is missing, if there is none."""
     for each in FORMATS:
         there = each.spelled(columns)
         lacking = list(dict.fromkeys(column for column in each.needed.values() if column not in there))

@@ -1,4 +1,4 @@
-"""Reads bills: lines of Charterer's machines, added up as far as they differ in amounts only, and what bills cover."""
+"""Reads bills: lines of Charterer's machines, summed if they differ only in amounts, and the time that bills cover."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
 
-# What a file is, by its first bytes: Parquet, or CSV that may be packed with gzip.
+# The kind of a file by its first bytes: Parquet, or CSV, which may be compressed with gzip.
 
 
 _LONGEST_HEADER: Final = 1_000_000
-"""Characters of a first line: CUR has 2,000 columns at most."""
+"""Most characters of a first line. CUR has 2,000 columns at most."""
 _FOREIGN: Final = {
     b"PK\x03\x04": "this is a ZIP archive: unpack it first",
     b"\xff\xfe": "this is UTF-16: save it as UTF-8",
@@ -50,7 +50,7 @@ class Packing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class BillFile:
-    """A file of a bill; ``header``: the columns of a CSV file in their order, none of a Parquet file."""
+    """A file of a bill. ``header``: the columns of a CSV file in their order; empty for a Parquet file."""
 
     path: Path
     packing: Packing
@@ -58,9 +58,9 @@ class BillFile:
 
 
 def recognised(path: Path) -> BillFile:
-    """What the file is. UnreadableBill if it cannot be read, is empty, or is something else.
+    """The file and its kind. UnreadableBill if it cannot be read, is empty, or is something else.
 
-    A pipe is refused: it would be read twice, and one without a writer waits for ever.
+    A pipe is refused: it would be read twice, and a pipe without a writer would block for ever.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode) and not path.is_dir():
@@ -109,7 +109,7 @@ def _header(path: Path, *, packed: bool) -> Sequence[str]:
 
 _DECIMAL: Final = "DECIMAL(38, 12)"
 _NAMES: Final = tuple({name: None for each in FORMATS for name in each.columns})
-"""The names of columns in all formats; one that a file does not have is null."""
+"""The names of columns in all formats. A column that a file does not have is null."""
 
 _HOURS_UNIT: Final = "('hours', 'hour', 'hrs', 'hr', 'h', '1 hour', '1 hours')"
 _SECONDS_UNIT: Final = "('seconds', 'second', 's', 'sec')"
@@ -120,7 +120,7 @@ _KEY: Final = """CASE WHEN lower(resource) LIKE '/subscriptions/%virtualmachines
     THEN lower(resource) || '/virtualmachines/' || regexp_extract(details, '"VMName"\\s*:\\s*"[^"]*_(\\d+)"', 1)
     WHEN lower(resource) LIKE '/subscriptions/%' THEN lower(resource)
     ELSE lower(split_part(resource, '/', -1)) END"""
-"""As ``resource_key``; the VM of a scale set is named in the details of its line."""
+"""SQL for ``resource_key``. The details of a line name the VM of a scale set."""
 
 _MENTIONS: Final = """contains(coalesce(tags, ''), 'charterer') OR contains(coalesce(tags, ''), 'nodeclaim')
     OR contains(coalesce(labels, ''), 'charterer') OR starts_with(coalesce(resource_name, ''), 'charterer-')"""
@@ -141,27 +141,27 @@ _KIND: Final = f"""CASE
         OR regexp_matches({_TEXT}, '{_MACHINE}') THEN 'machine'
     ELSE 'other' END"""
 _TIME: Final = "DECIMAL(28, 12)"
-"""The type of hours and seconds: DuckDB divides in floating point, so hours are multiplied."""
+"""The type of hours and seconds. DuckDB divides in floating point, so hours are multiplied instead."""
 _TIMED: Final = f"""CASE
     WHEN lower(unit) IN {_HOURS_UNIT} THEN try_cast(quantity AS {_TIME}) * 3600::DECIMAL(4, 0)
     WHEN lower(unit) IN {_SECONDS_UNIT} THEN try_cast(quantity AS {_TIME})
     WHEN lower(priced_unit) IN {_HOURS_UNIT} THEN try_cast(priced_quantity AS {_TIME}) * 3600::DECIMAL(4, 0) END"""
-"""Billed seconds."""
+"""SQL for billed seconds."""
 
 
 _NULLS: Final = ("", "NULL", "null", "Null")
-"""Cells without a value: published samples of FOCUS write the word."""
+"""Texts of cells without a value. Published samples of FOCUS write the word."""
 _ONE_CHARGE: Final = """vendor, key, started, ended, usage_type, meter, meter_category, operation, description, unit,
     priced_unit, commitment, line_type, billing_period, charge_class, category"""
 
 
 def quoted(text: str, mark: str = '"') -> str:
-    """An identifier, or with another mark a literal."""
+    """A quoted identifier, or with the mark of strings a literal."""
     return f"{mark}{text.replace(mark, 2 * mark)}{mark}"
 
 
 def scan(file: BillFile, link: str) -> str:
-    """All rows of the file, which ``link`` names without signs that DuckDB would expand."""
+    """SQL for all rows of the file. ``link``: a name of the file without characters that DuckDB would expand."""
     name = quoted(link, "'")
     if file.packing is Packing.PARQUET:
         return f"read_parquet({name})"
@@ -174,19 +174,22 @@ def scan(file: BillFile, link: str) -> str:
 
 
 class FileColumn(NamedTuple):
-    """A column of a file, or a field of one that has fields: how a query names it, and its type."""
+    """A column of a file, or a field of a column with fields: its expression in a query, and its type."""
 
     expression: str
     kind: str
 
     @property
     def has_fields(self) -> bool:
-        """Whether it is one value with fields, as BigQuery's records are."""
+        """Whether it is one value with fields, like BigQuery's records."""
         return self.kind.startswith("STRUCT") and not self.kind.endswith("]")
 
 
 def named(source: str, columns: Mapping[str, FileColumn], format: BillFormat) -> str:
-    """A query of the format's columns as text, under their names here. ``columns``: the file's, by their names."""
+    """A query of the format's columns as text, with the names used here.
+
+    ``columns``: the file's columns by their names.
+    """
     there = {column: columns[own] for column, own in format.spelled(columns).items()}
     texts = [f"{_text(there.get(format.columns.get(name, '')))} AS {name}" for name in _NAMES]
     query = f"SELECT {', '.join(texts)} FROM {source}"
@@ -210,10 +213,10 @@ def _texts(values: Sequence[str]) -> str:
 
 
 def ours(lines: str, format: BillFormat, file: int) -> str:
-    """A query of the lines that may be of Charterer's machines, equal ones together; the others are one row by vendor.
+    """A query of the lines that may be of Charterer's machines, and of one row for each vendor with all other lines.
 
-    ``copies``: how many lines a row stands for. ``first``, ``last``: the time that lines of use cover. The table
-    ``machines`` has the keys of the ledger's machines in ``key``.
+    Equal lines are one row. ``copies``: number of lines of a row. ``first``, ``last``: the time that lines of use
+    cover. The table ``machines`` has the keys of the ledger's machines in its column ``key``.
     """
     shown = ", ".join(f"CASE WHEN ours THEN {name} END AS {name}" for name in [*_NAMES, "key"])
     return f"""
@@ -228,7 +231,7 @@ def ours(lines: str, format: BillFormat, file: int) -> str:
 
 
 def bad_values(format: BillFormat) -> Mapping[str, str]:
-    """By the name of a column here, the condition under which its value cannot be used."""
+    """For each name of a column here, the condition under which its value cannot be used."""
     found = {name: f"{name} IS NULL OR {_no_time(name)}" for name in TIMES}
     for name in format.columns:
         if name in DECIMALS:
@@ -244,12 +247,12 @@ def bad_values(format: BillFormat) -> Mapping[str, str]:
 
 
 def _no_time(name: str) -> str:
-    """Whether a text is no time of this age: DuckDB also knows infinity, and years that no calendar has."""
+    """SQL that is true if a text is no time of this age: DuckDB also knows infinity, and years that no calendar has."""
     return f"NOT coalesce(try_cast({name} AS TIMESTAMPTZ) BETWEEN '2000-01-01' AND '2200-01-01', false)"
 
 
 def line_number(lines: str, condition: str, column: str) -> str:
-    """A query of the first line with a condition: its number among the rows, from 1 on, and the value of a column.
+    """A query of the first line with a condition: its number among the rows, from 1, and the value of a column.
 
     Only lines that may be of Charterer's machines count.
     """
@@ -261,10 +264,10 @@ def line_number(lines: str, condition: str, column: str) -> str:
 
 
 def charged(format: BillFormat, files: Collection[int]) -> str:
-    """A query of our lines of one format with decimals, kinds and seconds.
+    """A query of our lines of one format, with decimals, kinds and seconds.
 
-    A price of 0 that others contradict is unknown, except the list price of a discount. Credits that an amount leaves
-    out are added to it.
+    A price of 0 that other columns contradict is unknown, except the list price of a discount. Credits that an amount
+    does not include are added to it.
     """
     decimals = ", ".join(f"try_cast({name} AS {_DECIMAL}) AS {name}" for name in (*AMOUNTS, "reserved"))
     timed = "kind = 'machine' AND charge = 'usage'"
@@ -292,11 +295,12 @@ def charged(format: BillFormat, files: Collection[int]) -> str:
 
 
 def contradictions() -> str:
-    """A query of charges that files tell twice, each with other amounts: how many, and a list of the files' numbers.
+    """A query of charges that several files have with different amounts: their number, and a list of the files'
+    numbers.
 
-    More hours of a machine than its charge period has, in several files. Any other charge that several files have for
-    one thing, meter and period, if they share at least half of a month's: parts of one export share few. Lines that
-    are alike in all columns count once here.
+    One kind is a machine with more hours than its charge period, in several files. The other kind is any other charge
+    that several files have for one thing, meter and period, if they share at least half of a month's charges: parts of
+    one export share few. Lines that are equal in all columns count once here.
     """
     spans = "epoch(max(CAST(ended AS TIMESTAMPTZ)) - min(CAST(started AS TIMESTAMPTZ)))"
     return f"""
@@ -316,7 +320,10 @@ def contradictions() -> str:
 
 
 def _credits(kind: str) -> str:
-    """The sum of a line's credits whose type is one of commitments (c) or another."""
+    """SQL for the sum of a line's credits of one kind.
+
+    ``kind``: a condition on whether the type is that of a commitment.
+    """
     parsed = 'from_json(lower(credits), \'[{"amount": "VARCHAR", "type": "VARCHAR"}]\')'
     wanted = f"CASE WHEN coalesce(c.type, '') LIKE 'committed_usage%' THEN 'c' ELSE '' END {kind}"
     amounts = f"[try_cast(c.amount AS {_DECIMAL}) FOR c IN {parsed} IF {wanted}]"
@@ -337,12 +344,12 @@ _FIELDS: Final[Mapping[str, str]] = {
     "charterer_pool": "pool",
     "karpenter_sh_nodeclaim": "claim",
 }
-"""What a tag tells, by its key with underscores for all that is neither letter nor digit."""
+"""The field for each key of a tag, in which an underscore replaces all that is neither letter nor digit."""
 _PREFIX: Final = re.compile(r"^(user|resourcetags?)[_:/]")
 
 
 def our_tags(*texts: str | None) -> OurTags:
-    """What tags tell, from JSON: an object, or an array of objects with key and value. Other text tells nothing."""
+    """Our tags from JSON: an object, or an array of objects with key and value. Other text is ignored."""
     found: dict[str, str] = {}
     for text in texts:
         for key, value in _pairs(text):
@@ -369,11 +376,11 @@ def _pairs(text: str | None) -> Iterator[tuple[str, str]]:
 
 
 _MEMORY: Final = "500MB"
-"""What DuckDB may use before it writes to a temporary folder; buffers of its readers come on top."""
+"""Memory that DuckDB may use before it writes to a temporary folder. Buffers of its readers are not included."""
 _AT_ONCE: Final = 10_000
-"""Rows taken from DuckDB at a time."""
+"""Number of rows taken from DuckDB at a time."""
 _ZONES: Final = "INTERVAL 14 HOURS"
-"""No time zone is further from UTC (tz database: +14 Kiritimati, -12)."""
+"""Largest distance of a time zone from UTC (tz database: +14 Kiritimati, -12)."""
 
 _SUMMED: Final = (
     "seconds",
@@ -389,7 +396,7 @@ _SUMMED: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """Lines that are there more than once, alike in every column that is read: how many more, and what they add."""
+    """Lines that occur more than once, equal in every column that is read: how many more, and what they add."""
 
     lines: int
     billed: Money
@@ -397,17 +404,19 @@ class Repeated:
 
 @dataclass(frozen=True, slots=True)
 class Contradiction:
-    """Charges that several files have with different amounts: how many, and the files."""
+    """Charges that several files have with different amounts: their number, and the files."""
 
     charges: int
     files: Sequence[Path]
 
 
 class Bills:
-    """Files of bills, read once. Made by ``open_bills``; ``lines`` are valid until that ends.
+    """Files of bills, read once. ``open_bills`` makes it, and ``lines`` are valid until that ends.
 
-    ``lines_read``: of all files. ``covered``: by vendor, the time from the first charged moment to the last of each
-    file. ``formats``: by file. ``unknown``: by file, what it cannot show for lack of columns.
+    ``lines_read``: number of lines of all files.
+    ``covered``: for each vendor and file, the time from the first charged moment to the last.
+    ``formats``: the format of each file.
+    ``unknown``: for each file, what it cannot show because columns are missing.
     """
 
     def __init__(self, connection: DuckDBPyConnection, folder: Path) -> None:
@@ -421,7 +430,7 @@ class Bills:
         self.covered: Mapping[str, Sequence[Span]] = {}
 
     def read(self, paths: Sequence[Path]) -> None:
-        """Read the files. UnreadableBill for one that is no bill or has a value that cannot be used."""
+        """Read the files. UnreadableBill if one is no bill, or has a value that cannot be used."""
         self._paths = paths
         for number, path in enumerate(paths):
             self._read(path, number)
@@ -436,14 +445,14 @@ class Bills:
 
     @property
     def repeated(self) -> Repeated:
-        """Lines that are there more than once."""
+        """The lines that occur more than once."""
         query = f"SELECT count(*), coalesce(sum(billed), 0) FROM ({self._charged()}), unnest(range(copies - 1))"
         lines, billed = next(self._rows(query))
         return Repeated(lines, _money(billed))
 
     @property
     def contradiction(self) -> Contradiction:
-        """Charges that several files tell, each with other amounts, as two exports of one month do."""
+        """The charges that several files have with different amounts, as two exports of one month do."""
         charges, numbers = next(self._rows(contradictions()))
         return Contradiction(charges, [self._paths[number] for number in sorted(numbers or ())])
 
@@ -514,7 +523,7 @@ class Bills:
         self._refuse_bad_values(file, lines, format, number)
 
     def _columns(self, source: str) -> Mapping[str, FileColumn]:
-        """The file's columns, and as ``column.field`` the fields of those that have some."""
+        """The file's columns, and the fields of columns that have fields as ``column.field``."""
         own = {name: FileColumn(quoted(name), kind) for name, kind in self._described(f"* FROM {source}")}
         fields = {
             f"{name}.{field}": FileColumn(f"{column.expression}.{quoted(field)}", kind)
@@ -547,7 +556,7 @@ class Bills:
                 )
 
     def _moment(self, text: str | None) -> Instant | None:
-        """The instant of a text that is any line's, also of one that is not Charterer's; None if it is no time."""
+        """The instant in a text from any line, also one that is not Charterer's; None if it is no time."""
         row = self._connection.execute("SELECT try_cast(? AS TIMESTAMPTZ)", [text]).fetchone()
         found = None if row is None else row[0]
         return instant(found) if isinstance(found, datetime) else None
@@ -566,9 +575,9 @@ class Bills:
 
 @contextmanager
 def open_bills(paths: Sequence[Path], machines: Collection[str]) -> Iterator[Bills]:
-    """The bills in these files. ``machines``: keys (``resource_key``) of those that the ledger knows.
+    """The bills in these files. ``machines``: keys (``resource_key``) of the machines in the ledger.
 
-    UnreadableBill for a file that is no bill, or that is named twice; ImportError without the extra ``bill``.
+    UnreadableBill if a file is no bill, or is named twice. ImportError without the extra ``bill``.
     """
     from duckdb import connect
 
@@ -612,7 +621,7 @@ def _explained(file: BillFile) -> Iterator[None]:
 
 
 def _meaning(text: str, file: BillFile) -> str:
-    """What an error of DuckDB's reader means for whoever has the file."""
+    """What an error of DuckDB's reader means for the person who has the file."""
     if file.packing is Packing.PARQUET:
         return f"this Parquet file is damaged or ends in its middle: download it again ({_first_line(text)})"
     if "gzip" in text.lower() or "gz" in text.lower() or "decod" in text.lower():
@@ -650,5 +659,5 @@ def _advice(name: str, value: str | None) -> str:
 
 
 def _money(dollars: Decimal) -> Money:
-    """To the micro-dollar, half up."""
+    """The amount rounded to the micro-dollar, half up."""
     return Money((2 * picos(dollars) + 1_000_000) // 2_000_000)

@@ -1,7 +1,7 @@
-"""The cloud as a state machine: calls and the passing of time in, durable records out. It has no clock of its own.
+"""The cloud as a state machine: calls and the passing of time go in, durable records come out. It has no own clock.
 
-``advance`` does what is due (scheduled changes, healing, launches) and is called before every call and at ``next_due``.
-Everything is synchronous, so calls of one event loop never interleave.
+``advance`` does what is due (scheduled changes, healing, launches). It is called before every call and at ``next_due``.
+Everything is synchronous, so calls in one event loop never interleave.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from charterer.tools.fakecloud.records import (
 )
 from charterer.tools.fakecloud.state import State
 
-# Refusals of calls: a code, its HTTP status, and a message that says what to do.
+# Refusals of calls. Each has a code, an HTTP status, and a message that says what to do.
 
 
 class RefusedCall(Exception):
@@ -39,51 +39,51 @@ class RefusedCall(Exception):
 
 
 def group_not_found(group: str) -> RefusedCall:
-    """No group of that name."""
+    """The refusal if there is no group of that name."""
     return RefusedCall(404, "GroupNotFound", f"there is no group {group!r}; GET /v1/groups lists them")
 
 
 def instance_not_found(instance: str, where: str) -> RefusedCall:
-    """No such machine, or one that ended too long ago to be listed."""
+    """The refusal if there is no such machine, or if it ended too long ago to be listed."""
     return RefusedCall(404, "InstanceNotFound", f"there is no instance {instance!r} in {where}")
 
 
 def would_terminate(group: str, target: int, members: int) -> RefusedCall:
-    """A target below the number of machines: the cloud would choose which one to end."""
+    """The refusal of a target below the number of machines: the cloud would choose which one to end."""
     message = f"target {target} of group {group!r} is below its {members} instances; DELETE the instance to end instead"
     return RefusedCall(409, "WouldTerminate", message)
 
 
 def target_changed(group: str, expected: int, target: int) -> RefusedCall:
-    """The expected target is out of date; the answer carries the present one."""
+    """The refusal if the expected target is out of date. The answer has the present one."""
     message = f"the target of group {group!r} is {target}, not {expected} as expected; decide again"
     return RefusedCall(409, "TargetChanged", message, {"target": target})
 
 
 def max_size_exceeded(group: str, target: int, max_size: int) -> RefusedCall:
-    """A target above the group's maxSize."""
+    """The refusal of a target above the group's maxSize."""
     return RefusedCall(400, "MaxSizeExceeded", f"target {target} is above maxSize {max_size} of group {group!r}")
 
 
 def min_size_reached(group: str, target: int, min_size: int) -> RefusedCall:
-    """A target below the group's minSize."""
+    """The refusal of a target below the group's minSize."""
     return RefusedCall(409, "MinSizeReached", f"target {target} would be below minSize {min_size} of group {group!r}")
 
 
 def other_orders(group: str, orders: str) -> RefusedCall:
-    """A call that a group of this kind does not take."""
+    """The refusal of a call that a group of this kind does not take."""
     call = f"PUT /v1/groups/{group}/target" if orders == "counted" else f"POST /v1/groups/{group}/orders"
     return RefusedCall(400, "InvalidRequest", f"the orders of group {group!r} are {orders}: use {call}")
 
 
 def order_launched(group: str, order: str, instance: str) -> RefusedCall:
-    """An order cannot be withdrawn any more: it has a machine."""
+    """The refusal to withdraw an order that has a machine."""
     message = f"order {order!r} of group {group!r} has instance {instance!r}; DELETE the instance to end it"
     return RefusedCall(409, "OrderLaunched", message)
 
 
 def invalid(message: str) -> RefusedCall:
-    """A call with invalid content."""
+    """The refusal of a call with invalid content."""
     return RefusedCall(400, "InvalidRequest", message)
 
 
@@ -99,7 +99,7 @@ class Failure(NamedTuple):
 
 
 class FakeAccount:
-    """One account of the fake cloud. RefusedCall is raised by calls that the cloud refuses; they change nothing."""
+    """One account of the fake cloud. Calls that the cloud refuses raise RefusedCall and change nothing."""
 
     def __init__(self, state: State, clock: Clock, config: CloudConfig) -> None:
         """Continue from ``state``. New and changed groups are taken from the configuration."""
@@ -112,12 +112,12 @@ class FakeAccount:
     # --- time -----------------------------------------------------------------------------------------------------
 
     def now(self) -> int:
-        """The cloud's time; it never goes back, whatever the clock does."""
+        """The cloud's time. It never goes back, whatever the clock does."""
         self._latest = max(self._latest, self._clock())
         return self._latest
 
     def next_due(self) -> int | None:
-        """When ``advance`` has something to do next, if nobody calls before."""
+        """When ``advance`` next has something to do if nobody calls before; None if never."""
         due: list[int] = []
         for group in self._state.groups.values():
             members = self._members(group)
@@ -153,7 +153,7 @@ class FakeAccount:
 
     @property
     def account(self) -> CloudAccount:
-        """The account now."""
+        """The present account."""
         if self._state.account is None:
             raise RuntimeError("the cloud has not been started")
         return self._state.account
@@ -201,7 +201,7 @@ class FakeAccount:
         return self._state.groups[name]
 
     def change_group(self, name: str, patch: dict[str, Any]) -> InstanceGroup:
-        """Change some fields of a group, or create it; pydantic.ValidationError if the fields are invalid."""
+        """Change some fields of a group, or create it. pydantic.ValidationError if the fields are invalid."""
         self.advance()
         group = self._state.groups.get(name)
         spec = GroupSpec.model_validate(patch | {"name": name}) if group is None else group.spec.patched(patch)
@@ -248,7 +248,7 @@ class FakeAccount:
     # --- the calls that change something ------------------------------------------------------------------------------
 
     def set_target(self, name: str, target: int, expected: int | None = None) -> InstanceGroup:
-        """Set the group's target; ``expected``: compare and set."""
+        """Set the group's target. ``expected``: if given, only if this is the present target."""
         group = self.group(name)
         if group.spec.orders != "counted":
             raise other_orders(name, group.spec.orders)
@@ -266,10 +266,10 @@ class FakeAccount:
         return self._group(name)
 
     def place(self, name: str, orders: Sequence[str], *, together: bool) -> Mapping[str, Machine | Failure | None]:
-        """Launch a machine for each order; one that was placed before has its machine, or waits, as it did.
+        """Launch a machine for each order. An order that was placed before has its machine, or still waits.
 
-        A failure is the answer where the group replies, and nothing is left behind; where orders are named, they wait
-        (None) until they are withdrawn. ``together``: all that are new, or none.
+        In a group that replies, a failure is the answer, and nothing is left behind. In a group of named orders they
+        wait (None) until they are withdrawn. ``together``: whether all new orders are launched or none.
         """
         group = self.group(name)
         if group.spec.orders == "counted":
@@ -295,7 +295,7 @@ class FakeAccount:
         return {order: placed.get(order, failures.get(order)) for order in orders}
 
     def withdraw(self, name: str, order: str) -> InstanceGroup:
-        """Give up an order that waits; one that was never placed is given up already."""
+        """Give up a waiting order. An order that was never placed counts as given up."""
         group = self.group(name)
         for machine in self._state.machines.values():
             if machine.group == name and machine.order == order:
@@ -306,7 +306,10 @@ class FakeAccount:
         return self._group(name)
 
     def terminate(self, name: str, instance: str, *, decrement: bool) -> Machine:
-        """End one machine and lower the target with it, or let the group replace it. Repeating changes nothing."""
+        """End one machine.
+
+        Lower the target with it if ``decrement``, else let the group replace it. Repeating changes nothing.
+        """
         group = self.group(name)
         now = self.now()
         machine = self._state.machines.get(instance)
@@ -328,14 +331,14 @@ class FakeAccount:
     # --- what happens to machines -------------------------------------------------------------------------------------
 
     def machine(self, instance: str) -> Machine:
-        """A machine, running or ended; RefusedCall if there never was one."""
+        """A machine, running or ended. RefusedCall if there never was one."""
         self.advance()
         if instance not in self._state.machines:
             raise instance_not_found(instance, "this cloud")
         return self._state.machines[instance]
 
     def kill(self, instance: str, *, node_stays: bool) -> Machine:
-        """The machine dies at once; its Node object is deleted later, or remains without a kubelet."""
+        """Let the machine die at once. Its Node object is deleted later, or remains without a kubelet."""
         machine = self.machine(instance)
         now = self.now()
         if machine.ended(now):
@@ -343,7 +346,7 @@ class FakeAccount:
         return self._put(replace(machine.ending(now, "Died"), stays=node_stays))
 
     def interrupt(self, instance: str, notice_seconds: float) -> Machine:
-        """The cloud takes the machine back ``notice_seconds`` after its warning, or when it ends anyway, if earlier."""
+        """Take the machine back ``notice_seconds`` after its warning, or when it ends anyway if that is earlier."""
         machine = self.machine(instance)
         now = self.now()
         if machine.ended(now):
@@ -353,7 +356,7 @@ class FakeAccount:
         return self._put(replace(ending, interrupt_noticed=now, interrupt_at=ending.ends))
 
     def silence(self, instance: str) -> Machine:
-        """The machine keeps running, but its kubelet no longer reports."""
+        """Let the machine's kubelet stop reporting, while the machine runs on."""
         return self._put(replace(self.machine(instance), silenced=True))
 
     def node_done(self, instance: str, phase: NodePhase) -> None:
@@ -372,7 +375,7 @@ class FakeAccount:
         return list(self._state.members[group.name].values())
 
     def _missing(self, group: InstanceGroup) -> int:
-        """The machines that a group with a target lacks."""
+        """Number of machines that a group with a target lacks."""
         return max(group.target - len(self._members(group)), 0) if group.spec.orders == "counted" else 0
 
     def _heals(self, group: InstanceGroup, member: Machine) -> int:
@@ -382,7 +385,7 @@ class FakeAccount:
         return self.account.born + round(group.spec.changes[group.changes_done].after_seconds * SECOND)
 
     def _launch_missing(self, group: InstanceGroup, now: int) -> Mapping[str, Failure]:
-        """Launch what is missing, and say for which waiting orders that failed."""
+        """Launch the missing machines. Returns the failures of waiting orders."""
         if group.retry > now:
             self._state.put_group(group)
             return {}
@@ -406,7 +409,7 @@ class FakeAccount:
         return failures
 
     def _launch_failure(self, spec: GroupSpec, machines: int, now: int) -> Failure | None:
-        """Why so many machines cannot be launched now; None if they can."""
+        """Why ``machines`` machines cannot be launched now; None if they can."""
         alive = [machine for machine in self._state.machines.values() if not machine.ended(now)]
         in_group = sum(machine.group == spec.name for machine in alive)
         if spec.stock is not None and in_group + machines > spec.stock:

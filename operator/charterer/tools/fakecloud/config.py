@@ -1,4 +1,4 @@
-"""The configuration of a fake cloud: its groups, quotas and faults, as its YAML file and its admin calls write them."""
+"""The configuration of a fake cloud: its groups, quotas and faults, as they are in its YAML file and in admin calls."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from charterer import bounded_yaml
 
 # The rule of the bill (docs/fakecloud.md), in integers: micro-dollars, whole seconds, instants in microseconds.
 #
-# This is the cloud's own arithmetic. The operator's ledger has other code for the same published rule, and the two
+# This is the cloud's own arithmetic. The operator's ledger has its own code for the same published rule, and the two
 # must agree to the micro-dollar.
 
 
 SECOND = 1_000_000
-"""Microseconds in a second; also micro-dollars in a dollar and millionths in a factor of 1."""
+"""Microseconds in a second. Also micro-dollars in a dollar, and millionths in a factor of 1."""
 
 _HOUR = 3600
 _DECIMAL = re.compile(r"(\d{1,9})(?:\.(\d{1,6}))?")
@@ -40,7 +40,7 @@ class BillSegment:
 
 
 def millionths(decimal: str) -> int:
-    """A decimal string with up to six decimals, in millionths; ValueError if it is not one."""
+    """The millionths in a decimal string with up to six decimals. ValueError if it is not one."""
     match = _DECIMAL.fullmatch(decimal)
     if match is None:
         raise ValueError(f"{decimal!r} is not a decimal number with up to six decimals, like 12.50")
@@ -49,27 +49,27 @@ def millionths(decimal: str) -> int:
 
 
 def decimal(micros: int) -> str:
-    """The exact decimal string of a non-negative number of millionths, with at least two decimals."""
+    """The exact decimal string of a non-negative number of millionths. It has at least two decimals."""
     whole, fraction = divmod(micros, SECOND)
     digits = f"{fraction:06d}"
     return f"{whole}.{digits[:2]}{digits[2:].rstrip('0')}"
 
 
 def scaled(micros_per_hour: int, factor_millionths: int) -> int:
-    """A list price times a factor, to the nearest micro-dollar an hour (half up)."""
+    """A list price times a factor, rounded to the micro-dollar an hour (half up)."""
     return (micros_per_hour * factor_millionths + SECOND // 2) // SECOND
 
 
 def billed_seconds(launched: int, until: int, minimum: int) -> int:
-    """The span in seconds, rounded up to a whole number, at least ``minimum``."""
+    """The time in seconds, rounded up to a whole number, and at least ``minimum``."""
     return max(-((launched - until) // SECOND), minimum)
 
 
 def cost(segments: Sequence[BillSegment], launched: int, until: int, minimum: int) -> int:
-    """Micro-dollars of one machine from ``launched`` to ``until``.
+    """The cost of one machine from ``launched`` to ``until``, in micro-dollars.
 
-    Each segment but the last lasts from its ``since`` to the next one's, rounded down to whole seconds; the last one
-    takes the rest of the billed time. n seconds at p an hour cost p·n/3600, rounded half up.
+    Each segment but the last lasts from its ``since`` to the next one's, rounded down to whole seconds. The last
+    segment has the rest of the billed time. n seconds at p an hour cost p·n/3600, rounded half up.
     """
     begun = [segment for segment in segments if segment.since <= until]
     lengths = [(later.since - earlier.since) // SECOND for earlier, later in pairwise(begun)]
@@ -79,7 +79,7 @@ def cost(segments: Sequence[BillSegment], launched: int, until: int, minimum: in
     )
 
 
-# Measured start-up times of GPU machines: seconds from the request until booted, provisioning and staging included.
+# Measured start-up times of GPU machines, in seconds from the request to the boot, provisioning and staging included.
 #
 # Condensed from the CM-DARE data (see NOTICE): for each GPU type the twenty quantiles at 2.5 %, 7.5 %, …, 97.5 % of
 # all measured starts (51 with a K80, 49 with a P100), on-demand and preemptible, in two regions.
@@ -97,21 +97,21 @@ MEASURED: Final[dict[str, tuple[float, ...]]] = {
 }
 
 
-# The base class of everything that is read from YAML or JSON, and YAML files that a person names.
+# The base class of all values read from YAML or JSON, and the reader of YAML files that a person names.
 
 
 class Written(BaseModel):
-    """A frozen value with camelCase names outside; an unknown field is an error that names it."""
+    """A frozen value whose fields have camelCase names outside. An unknown field is an error that names it."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=to_camel, populate_by_name=True)
 
 
 _SHOWN: Final = 5
-"""Mistakes that are told; of more, the number is."""
+"""Number of mistakes that are reported. If there are more, only their number is added."""
 
 
 def problems(error: ValidationError) -> str:
-    """A validation error as one line: each field by its written name, what is wrong, and the value."""
+    """A validation error as one line: the written name of each field, what is wrong, and the value."""
     said = [
         f"{'.'.join(str(step) for step in detail['loc']) or 'value'}: {detail['msg']} (got {detail['input']!r:.80})"
         for detail in error.errors(include_url=False)
@@ -121,7 +121,7 @@ def problems(error: ValidationError) -> str:
 
 
 def read_yaml(path: Path) -> Any:
-    """What the file says; ValueError names the file and says why it cannot be read."""
+    """The content of the file. ValueError if it cannot be read, with the file and the reason."""
     try:
         return bounded_yaml.read(path)
     except yaml.YAMLError as error:
@@ -130,13 +130,14 @@ def read_yaml(path: Path) -> Any:
         raise ValueError(f"{path} cannot be used: {error}") from error
 
 
-# Faults of the cloud's API, injected on purpose: throttling, errors, lost answers, slowness, empty lists.
+# Faults of the cloud's API that are injected on purpose: throttling, errors, lost answers, slowness, empty lists.
 
 
 class FaultKind(StrEnum):
-    """The fault of a call. LOST_ANSWER: it takes effect but gets no answer. LOST_REQUEST: no effect and no answer.
+    """The fault of a call.
 
-    EMPTY_LIST: a list of instances has none.
+    LOST_ANSWER: the call takes effect but gets no answer. LOST_REQUEST: it has no effect and gets no answer.
+    EMPTY_LIST: a list of instances is empty.
     """
 
     THROTTLE = "throttle"
@@ -148,17 +149,23 @@ class FaultKind(StrEnum):
 
 
 class Match(Written):
-    """The calls that a fault hits: an HTTP method (None: any) and a shell-style pattern for the path."""
+    """The calls that a fault hits.
+
+    ``method``: an HTTP method; None for any. ``path``: a shell-style pattern for the path.
+    """
 
     method: str | None = None
     path: str = "*"
 
 
 class FaultSpec(Written):
-    """One fault. It hits ``times`` calls (None: all), each matching call with ``probability``.
+    """One fault of the API.
 
-    ``status``, ``code`` and ``message`` are for errors, ``retry_after_seconds`` for throttling, ``seconds`` is the
-    delay of a slow answer after the call took effect.
+    ``times``: number of calls that it hits; None for all.
+    ``probability``: the probability with which it hits a matching call.
+    ``status``, ``code``, ``message``: the answer, for errors.
+    ``retry_after_seconds``: seconds to wait, for throttling.
+    ``seconds``: delay of a slow answer after the call took effect.
     """
 
     kind: FaultKind
@@ -179,14 +186,17 @@ class _Armed:
 
 
 class Faults:
-    """The faults that wait for their calls. They are kept in memory only: a restart has those of the configuration."""
+    """The faults that wait for their calls.
+
+    They are only in memory: after a restart there are those of the configuration.
+    """
 
     def __init__(self, seed: int, specs: tuple[FaultSpec, ...] = ()) -> None:
         self._random = random.Random(f"{seed}/faults")
         self._armed = [_Armed(spec, spec.times) for spec in specs]
 
     def add(self, spec: FaultSpec) -> None:
-        """Arm another fault; earlier ones are tried first."""
+        """Add a fault. Earlier faults are tried first."""
         self._armed.append(_Armed(spec, spec.times))
 
     def clear(self) -> None:
@@ -194,11 +204,11 @@ class Faults:
         self._armed.clear()
 
     def waiting(self) -> list[FaultSpec]:
-        """The faults that will still hit, with the ``times`` they have left."""
+        """The faults that can still hit a call. Their ``times`` are what is left."""
         return [fault.spec.model_copy(update={"times": fault.left}) for fault in self._armed]
 
     def draw(self, method: str, path: str) -> FaultSpec | None:
-        """The fault that hits this call, counted as used; None when it goes through."""
+        """The fault that hits this call, counted as used; None if no fault does."""
         for fault in self._armed:
             match = fault.spec.match
             if match.method not in (None, method) or not fnmatchcase(path, match.path):
@@ -226,9 +236,9 @@ Draws = Annotated[tuple[Seconds, ...], Field(min_length=1)]
 
 
 class GroupChange(Written):
-    """A scheduled change of a group: ``patch`` is applied ``after_seconds`` after the cloud's first start.
+    """A scheduled change of a group. ``patch`` is applied ``after_seconds`` seconds after the cloud's first start.
 
-    It is written flat: ``{afterSeconds: 60, stock: 0}``.
+    In the file it is flat: ``{afterSeconds: 60, stock: 0}``.
     """
 
     after_seconds: Seconds
@@ -244,10 +254,10 @@ class GroupChange(Written):
 
 
 class CutGpus(Written):
-    """How the GPUs of a group's Nodes are cut: ``slices_per_gpu`` slices of a MIG profile.
+    """How the GPUs of a group's Nodes are cut: into ``slices_per_gpu`` slices of a MIG profile.
 
-    ``published``: how a Node shows them. By NVIDIA's device plugin ``mixed`` (a resource for the profile) or ``single``
-    (as whole GPUs), or by its DRA driver: in ResourceSlices, and not in the Node.
+    ``published``: how a Node shows them. ``mixed`` is a resource for the profile and ``single`` a resource of whole
+    GPUs, both from NVIDIA's device plugin. ``dra`` is its DRA driver, which uses ResourceSlices and not the Node.
     """
 
     profile: Annotated[str, Field(pattern=r"^[1-7]g[.][0-9]{1,3}gb$")]
@@ -264,14 +274,18 @@ class GroupTaint(Written):
 
 
 class GroupSpec(Written):
-    """One instance group. Money is a decimal string of dollars, times are seconds.
+    """One instance group. Money is a decimal string of dollars, and times are seconds.
 
-    ``hourly_price`` is the list price; a Spot machine costs that times ``spot_factor``, fixed at its launch unless
-    ``reprice_running``. ``orders``: how machines are asked for (docs/fakecloud.md). ``stock``: number of machines of
-    the group that the cloud has, including those in use (None: unlimited). ``startup_seconds`` and ``lifetime_seconds``
-    are lists that each machine draws from by the seed. ``jobs_per_gpu``: jobs that share each GPU of its Nodes; None:
-    none do. ``resource``: how its Nodes name whole GPUs. ``labels``, ``taints`` and ``resources``: those that its Nodes
-    have beside what each Node of this cloud has; the answers about the group say them.
+    ``hourly_price``: the list price.
+    ``orders``: how machines are ordered (docs/fakecloud.md).
+    ``spot_factor``: a Spot machine costs the list price times this factor.
+    ``reprice_running``: whether its price follows later changes; otherwise it is fixed at launch.
+    ``stock``: number of the group's machines that the cloud has, used ones included; None for unlimited.
+    ``startup_seconds``, ``lifetime_seconds``: lists from which each machine draws, by the seed.
+    ``labels``, ``taints``, ``resources``: what its Nodes have beside what every Node of this cloud has. Answers about
+    the group contain them.
+    ``resource``: the resource name of whole GPUs.
+    ``jobs_per_gpu``: number of jobs that share each GPU of its Nodes; None if none do.
     """
 
     name: Name
@@ -327,30 +341,33 @@ class GroupSpec(Written):
 
     @property
     def list_price(self) -> int:
-        """The most that a machine launched now can ever cost, in micro-dollars an hour."""
+        """The highest price, in micro-dollars an hour, that a machine launched now can ever have."""
         return millionths(self.hourly_price)
 
     def price_of(self, list_price: int) -> int:
-        """The present price of a machine launched at ``list_price``, both in micro-dollars an hour."""
+        """The present price of a machine launched at ``list_price``. Both are in micro-dollars an hour."""
         return list_price if self.capacity_type == "OnDemand" else scaled(list_price, millionths(self.spot_factor))
 
     @property
     def room(self) -> dict[str, str]:
-        """What a Node has for pods beside its GPUs."""
+        """The resources of a Node for pods beside its GPUs."""
         return {"cpu": self.cpu, "memory": self.memory, "pods": str(self.pods), **self.resources}
 
     @property
     def startup_draws(self) -> tuple[float, ...]:
-        """The seconds from launch to Running that a machine draws from, unscaled."""
+        """The times from launch to Running among which a machine draws, in unscaled seconds."""
         return MEASURED[self.startup_seconds] if isinstance(self.startup_seconds, str) else self.startup_seconds
 
     def patched(self, patch: dict[str, Any]) -> GroupSpec:
-        """This group with some fields replaced (camelCase names); ValidationError names the wrong ones."""
+        """This group with some fields (camelCase names) replaced. ValidationError names the wrong ones."""
         return GroupSpec.model_validate(self.model_dump(by_alias=True) | patch)
 
 
 class CloudConfig(Written):
-    """The whole file. ``quotas``: the most GPUs of a type at a time; a type that is not named is unlimited."""
+    """The whole configuration.
+
+    ``quotas``: the most GPUs of each type at a time. A type that is not named is unlimited.
+    """
 
     seed: int = 0
     token: str | None = None
@@ -368,7 +385,7 @@ class CloudConfig(Written):
 
 
 def load_config(path: Path) -> CloudConfig:
-    """The configuration in a YAML file; ValueError names the file and the wrong field."""
+    """The configuration in a YAML file. ValueError with the file and the wrong field if it is invalid."""
     try:
         return CloudConfig.model_validate(read_yaml(path) or {})
     except ValidationError as error:

@@ -18,7 +18,8 @@ from charterer.tools.fakecloud.cloud import Failure, FakeAccount, RefusedCall, i
 from charterer.tools.fakecloud.config import FaultKind, Faults, FaultSpec, OrderName, Written, decimal, problems
 from charterer.tools.fakecloud.records import Activity, InstanceGroup, Machine, MachinePhase
 
-# Answers as JSON. All fields of the protocol are written here, and only what a call at that instant may show.
+# Answers as JSON. All fields of the protocol are written here. An answer shows only what a call at that instant may
+# show.
 
 
 Json = dict[str, Any]
@@ -27,7 +28,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def timestamp(at: int) -> str:
-    """RFC 3339 in UTC with microseconds."""
+    """The time in RFC 3339, in UTC with microseconds."""
     return (_EPOCH + timedelta(microseconds=at)).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -60,7 +61,7 @@ def group_json(group: InstanceGroup, account: str, seen: int) -> Json:
 
 
 def instance_json(machine: Machine, seen: int) -> Json:
-    """A machine as of ``seen``, without what happened or was announced later."""
+    """A machine as of ``seen``. What happened or was announced later is left out."""
     state = machine.state(seen)
     noticed = machine.interrupt_noticed is not None and machine.interrupt_noticed <= seen
     return {
@@ -98,7 +99,7 @@ def activity_json(activity: Activity) -> Json:
 
 
 def placed_json(placed: Mapping[str, Machine | Failure | None]) -> Json:
-    """The outcome of each order: an instance, an error, or neither while it waits."""
+    """The outcome of each order: an instance, an error, or neither while the order waits."""
     answers = []
     for order, result in placed.items():
         answer: Json = {"order": order, "instance": None, "error": None}
@@ -112,7 +113,7 @@ def placed_json(placed: Mapping[str, Machine | Failure | None]) -> Json:
 
 
 def quote_json(group: InstanceGroup, now: int) -> Json:
-    """The hourly price of a machine of the group launched now, and the most that it can ever cost an hour."""
+    """The hourly price of a machine of the group launched now, and the highest price that it can ever have."""
     spec = group.spec
     price = spec.price_of(spec.list_price)
     return {
@@ -124,7 +125,7 @@ def quote_json(group: InstanceGroup, now: int) -> Json:
 
 
 def bill_json(machines: Iterable[Machine], now: int) -> Json:
-    """The bill: a line for every machine ever launched."""
+    """The bill, with a line for every machine ever launched."""
     machines = list(machines)
     lines = [
         {
@@ -165,7 +166,7 @@ class _Interrupt(Written):
 
 @dataclass(frozen=True, slots=True)
 class Api:
-    """The handlers. If ``token`` is None, every caller is allowed."""
+    """The handlers of the API. If ``token`` is None, every caller is allowed."""
 
     cloud: FakeAccount
     faults: Faults

@@ -19,17 +19,17 @@ from charterer.tools.fakecloud.http import Api
 from charterer.tools.fakecloud.nodes import Kube, KubeAccess, NodeKeeper, from_kubeconfig, in_cluster
 from charterer.tools.fakecloud.state import State, StateInUse
 
-# Notification of the tasks that wait for a change.
+# How tasks that wait for a change are notified.
 
 
 class ChangeNotifier:
-    """Every listener has an event of its own; ``notify`` sets it, and the listener clears it before it looks."""
+    """Every listener has its own event. ``notify`` sets it, and the listener clears it before it looks."""
 
     def __init__(self) -> None:
         self._listeners: list[asyncio.Event] = []
 
     def listener(self) -> asyncio.Event:
-        """A new event, already set so that its owner looks at once."""
+        """A new event. It is set already, so that its owner looks at once."""
         event = asyncio.Event()
         event.set()
         self._listeners.append(event)
@@ -147,7 +147,7 @@ async def _listening(api: Api, host: str, port: int) -> AsyncIterator[str]:
 
 
 async def _pass_time(cloud: FakeAccount, changed: asyncio.Event) -> None:
-    """Let the cloud do what is due when it is due, even if nobody calls."""
+    """Let the cloud do what is due in time, even if nobody calls."""
     while True:
         changed.clear()
         cloud.advance()

@@ -1,7 +1,8 @@
-"""Kubernetes Nodes of the machines: registered when one becomes Running, silenced and deleted after it has gone.
+"""Kubernetes Nodes of the machines: each is registered when its machine is Running, and silenced or deleted after its
+end.
 
-Level-triggered: the next step is a pure function of the machine, its group and the time; what was done is durable, and
-a call that failed is tried again. Nothing is lost while the API server is down or when this process is killed.
+The next step is a pure function of the machine, its group and the time. What was done is durable, and a call that
+failed is tried again. So nothing is lost while the API server is down, or if this process is killed.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ from charterer.tools.fakecloud.cloud import FakeAccount
 from charterer.tools.fakecloud.config import SECOND, GroupSpec, read_yaml
 from charterer.tools.fakecloud.records import Machine, NodePhase
 
-# How a Node shows its GPUs: by its maker's device plugin and labels, or by its DRA driver (ResourceSlices).
+# How a Node shows its GPUs: by its maker's device plugin and labels, or by the maker's DRA driver (ResourceSlices).
 
 
 DRIVER = "gpu.nvidia.com"
 _UNITS = 7
-"""Compute units of a GPU, and one less than its parts of memory."""
+"""Compute units of a GPU. Its memory has one part more."""
 
 
 def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
-    """What the device plugin puts into the Node's capacity."""
+    """The resources that the device plugin adds to the Node's capacity."""
     cut = spec.cut
     if spec.jobs_per_gpu is not None:
         return {"nvidia.com/gpu": "0", "nvidia.com/gpu.shared": str(machine.gpus * spec.jobs_per_gpu)}
@@ -51,7 +52,7 @@ def extended_resources(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 
 def gpu_labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
-    """Those of NVIDIA's feature discovery, which counts slices as GPUs where they are named so, or AMD's labeller."""
+    """The labels of NVIDIA's feature discovery, which counts slices as GPUs if named so, or of AMD's labeller."""
     if spec.resource != "nvidia.com/gpu":
         return {"amd.com/gpu.product-name": machine.gpu_type} if spec.resource == "amd.com/gpu" else {}
     cut, found = spec.cut, {"nvidia.com/gpu.present": "true"}
@@ -65,9 +66,10 @@ def gpu_labels(machine: Machine, spec: GroupSpec) -> Mapping[str, str]:
 
 
 def resource_slices(machine: Machine, spec: GroupSpec, uid: str) -> Sequence[dict[str, Any]]:
-    """The ResourceSlices of the machine's Node with this uid: counters of each GPU, and the slices that consume them.
+    """The ResourceSlices of the machine's Node with this uid; empty if no DRA driver runs.
 
-    Counters and devices may not be in one ResourceSlice. Empty where no DRA driver runs.
+    They have the counters of each GPU, and the slices that consume them. Counters and devices may not be in one
+    ResourceSlice.
     """
     cut = spec.cut
     if cut is None or cut.published != "dra":
@@ -102,7 +104,7 @@ def _resource_slice(machine: Machine, uid: str, part: str, content: Mapping[str,
     }
 
 
-# Access to the Kubernetes API server: a kubeconfig or the service account of the pod, and raw calls.
+# Access to the Kubernetes API server, by a kubeconfig or the service account of the pod, and raw calls.
 
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -111,7 +113,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=10)
 
 @dataclass(frozen=True, slots=True)
 class KubeAccess:
-    """An API server and credentials for it. ``token_file`` is read again for every call, because it rotates."""
+    """An API server and credentials for it. ``token_file`` is read again for every call, because the token rotates."""
 
     server: str
     tls: ssl.SSLContext | bool
@@ -125,7 +127,7 @@ class KubeAccess:
 
 
 def in_cluster() -> KubeAccess:
-    """The service account of the pod this process runs in; ValueError outside a cluster."""
+    """The service account of the pod in which this process runs. ValueError outside a cluster."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT")
     if not host or not port:
         raise ValueError("KUBERNETES_SERVICE_HOST is not set, so this process does not run in a pod; use --kubeconfig")
@@ -135,7 +137,10 @@ def in_cluster() -> KubeAccess:
 
 
 def from_kubeconfig(path: Path) -> KubeAccess:
-    """The current context of a kubeconfig (certificates, tokens; no plug-ins); ValueError says what is missing."""
+    """The current context of a kubeconfig, with certificates or tokens and without plug-ins.
+
+    ValueError if a part is missing.
+    """
     try:
         config = read_yaml(path) or {}
         context = _named(config["contexts"], config["current-context"])["context"]
@@ -194,7 +199,7 @@ class KubeError(Exception):
 
 
 class Kube:
-    """Raw calls. Raises KubeError for refusals, aiohttp.ClientError or TimeoutError when the server is not reached."""
+    """Raw calls. KubeError for refusals; aiohttp.ClientError or TimeoutError if the server is not reached."""
 
     def __init__(self, access: KubeAccess) -> None:
         self._access = access
@@ -205,7 +210,7 @@ class Kube:
     async def call(
         self, method: str, path: str, body: object = None, content_type: str = "application/json"
     ) -> dict[str, Any]:
-        """One call; the decoded answer."""
+        """Make one call. Returns the decoded answer."""
         headers = self._access.headers() | {"Content-Type": content_type}
         url = self._access.server + path
         async with self._session.request(method, url, json=body, headers=headers) as answer:
@@ -222,11 +227,11 @@ class Kube:
 logger = logging.getLogger(__name__)
 
 HEARTBEAT = "kwok.x-k8s.io/node"
-"""Annotation: kwok simulates the kubelet of Nodes that carry it with the value ``fake``."""
+"""Annotation. kwok simulates the kubelet of Nodes on which it has the value ``fake``."""
 SILENT = "fakecloud.charterer.dev/silent"
-"""Label: kwok with ``--manage-nodes-with-label-selector=!fakecloud.charterer.dev/silent`` drops Nodes that carry it.
+"""Label. kwok with ``--manage-nodes-with-label-selector=!fakecloud.charterer.dev/silent`` drops Nodes that have it.
 
-Removing the annotation is not enough: kwok 0.8 keeps renewing the Node's Lease.
+To remove the annotation is not enough, because kwok 0.8 goes on to renew the Node's Lease.
 """
 
 _CONCURRENT_CALLS = 8
@@ -242,9 +247,9 @@ class NodeStep(StrEnum):
 
 
 def next_step(machine: Machine, spec: GroupSpec, now: int) -> tuple[NodeStep, int] | None:
-    """The next step for a machine's Node and the instant when it is due; None if there is nothing left to do.
+    """The next step for a machine's Node, and when it is due; None if nothing is left to do.
 
-    A machine that ended before its registration was recorded may have a Node nevertheless, which is deleted too.
+    If a machine ended before its registration was recorded, it may have a Node all the same, which is deleted too.
     """
     deletion = None if machine.ends is None else machine.ends + round(spec.node_deletion_seconds * SECOND)
     ended = machine.ended(now)
@@ -289,14 +294,14 @@ def manifest(machine: Machine, spec: GroupSpec) -> dict[str, Any]:
 
 
 class NodeKeeper:
-    """Carries out the steps, a few at a time."""
+    """Carries out the steps of Nodes, a few at a time."""
 
     def __init__(self, cloud: FakeAccount, kube: Kube) -> None:
         self._cloud = cloud
         self._kube = kube
 
     async def run(self, changed: asyncio.Event) -> None:
-        """Keep the Nodes right until cancelled; ``changed`` says that the cloud may have changed."""
+        """Keep the Nodes right until cancelled. ``changed``: is set when the cloud may have changed."""
         shortest, longest = _RETRY_SECONDS
         pause = shortest
         while True:
@@ -319,7 +324,7 @@ class NodeKeeper:
                 yield machine, *step
 
     async def _carry_out_due(self) -> bool:
-        """Carry out every step that is due; False if one failed."""
+        """Carry out every step that is due. Returns False if one failed."""
         now = self._cloud.now()
         slots = asyncio.Semaphore(_CONCURRENT_CALLS)
         due = [(machine, step) for machine, step, at in self._steps(now) if at <= now]
@@ -364,7 +369,7 @@ class NodeKeeper:
         return NodePhase.REGISTERED
 
     async def _create(self, path: str, body: dict[str, Any]) -> None:
-        """Create an object that may be there already."""
+        """Create an object, which may exist already."""
         try:
             await self._kube.call("POST", path, body)
         except KubeError as error:

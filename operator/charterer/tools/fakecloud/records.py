@@ -1,9 +1,9 @@
-"""The cloud's records, and what it shows of them: a view is a pure function of a record and an instant.
+"""The cloud's records, and views of them. A view is a pure function of a record and an instant.
 
-A machine's whole life is planned at its launch (when it will run, when a spot machine will be taken back) and
-replanned when someone ends it. A machine therefore changes its state without any action, a lagging list is the same
-function of an earlier instant, and a cloud that was killed and started again has missed nothing.
-Instants are microseconds since 1970-01-01T00:00:00Z.
+A machine's whole life is planned at its launch (when it will run, when a spot machine will be taken back), and planned
+again when someone ends it. So a machine changes its state without any action, a late list is the same function of an
+earlier instant, and a cloud that was killed and started again has missed nothing. Instants are microseconds since
+1970-01-01T00:00:00Z.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ class MachinePhase(StrEnum):
 class NodePhase(StrEnum):
     """The last action on the machine's Kubernetes Node.
 
-    ABSENT: not registered yet. REGISTERED: created, with a kubelet. SILENT: it stays without a kubelet. GONE: deleted.
+    ABSENT: it is not registered yet. REGISTERED: it was created, with a kubelet. SILENT: it stays without a kubelet.
+    GONE: it was deleted.
     """
 
     ABSENT = "Absent"
@@ -40,13 +41,16 @@ class NodePhase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine; it is never forgotten, because the bill keeps all machines.
+    """A machine. It is never forgotten, because the bill has all machines.
 
-    ``gpu_type``, ``gpus``, ``list_price`` and ``billing_minimum`` (seconds) are the group's at its launch.
-    ``ends`` may lie ahead (a planned interruption, a machine that stops). ``detached``: since when it no longer
-    counts for its group's target. ``interrupt_noticed`` and ``interrupt_at`` are the notice of a spot interruption.
-    ``stays``: its Node object remains when the machine has gone. ``silenced``: its kubelet no longer reports.
-    ``order``: the name of the order that it was launched for, in a group that takes orders.
+    ``gpu_type``, ``gpus``, ``list_price``, ``billing_minimum`` (seconds): the group's values at its launch.
+    ``runs``, ``stops``: when it becomes Running, and when it begins to stop.
+    ``ends``: when it ends. It may be in the future, for a planned interruption or a machine that stops.
+    ``detached``: since when it does not count for its group's target any more.
+    ``interrupt_noticed``, ``interrupt_at``: the notice of a spot interruption, and its time.
+    ``stays``: whether its Node object remains after its end.
+    ``silenced``: whether its kubelet no longer reports.
+    ``order``: the name of the order for which it was launched, in a group that takes orders.
     """
 
     id: str
@@ -88,11 +92,11 @@ class Machine:
         return f"fake:///{self.zone}/{self.id}"
 
     def seconds(self, now: int) -> int:
-        """Billed whole seconds until ``now`` or its end."""
+        """Whole seconds that are billed until ``now`` or its end."""
         return config.billed_seconds(self.launched, self._until(now), self.billing_minimum)
 
     def cost(self, now: int) -> int:
-        """Micro-dollars until ``now`` or its end."""
+        """Micro-dollars that are billed until ``now`` or its end."""
         return config.cost(self.segments, self.launched, self._until(now), self.billing_minimum)
 
     def _until(self, now: int) -> int:
@@ -115,7 +119,7 @@ class TargetSet:
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrders:
-    """Names of orders that wait for machines: ``together`` all of them are launched, or none."""
+    """Names of orders that wait for machines. ``together``: whether all of them are launched or none."""
 
     names: tuple[str, ...]
     together: bool
@@ -123,11 +127,13 @@ class WaitingOrders:
 
 @dataclass(frozen=True, slots=True)
 class InstanceGroup:
-    """An instance group. ``declared``: from the configuration file; ``spec``: as it is now.
+    """An instance group.
 
-    ``targets``: the newest last; older ones are kept while a lagging answer may need them. ``retry``: no launch is
-    tried before it. ``changes_done``: number of scheduled changes of the spec that have happened. ``waiting``: orders
-    without a machine, in a group whose orders are ``named``.
+    ``declared``: the spec in the configuration file. ``spec``: the present spec.
+    ``targets``: the targets so far, the newest last. Older ones are kept while a late answer may need them.
+    ``retry``: when the next launch may be tried.
+    ``changes_done``: number of scheduled changes of the spec that have happened.
+    ``waiting``: orders without a machine, in a group whose orders are ``named``.
     """
 
     declared: GroupSpec
@@ -139,7 +145,7 @@ class InstanceGroup:
 
     @property
     def ordered(self) -> tuple[str, ...]:
-        """The names of all orders that wait."""
+        """The names of all waiting orders."""
         return tuple(name for together in self.waiting for name in together.names)
 
     @property
@@ -149,19 +155,19 @@ class InstanceGroup:
 
     @property
     def target(self) -> int:
-        """The target now."""
+        """The present target."""
         return self.targets[-1].target
 
     def target_at(self, at: int) -> int:
-        """The target as it was at that instant (the oldest known one before that)."""
+        """The target at that instant; before the oldest known target, that one."""
         return next((entry.target for entry in reversed(self.targets) if entry.at <= at), self.targets[0].target)
 
     def seen_at(self, now: int) -> int:
-        """The instant whose state an answer given now shows."""
+        """The instant whose state an answer at ``now`` shows."""
         return now - round(self.spec.list_lag_seconds * SECOND)
 
     def with_target(self, target: int, now: int) -> InstanceGroup:
-        """The group with a new target from now on; it may launch at once."""
+        """The group with a new target from now on. It may launch at once."""
         horizon = self.seen_at(now) - _TARGETS_KEPT
         past = [entry for entry in self.targets if entry.at <= horizon][-1:]
         recent = [entry for entry in self.targets if entry.at > horizon]
@@ -170,7 +176,10 @@ class InstanceGroup:
 
 @dataclass(frozen=True, slots=True)
 class Activity:
-    """An attempt to launch, for ``order`` if it had a name. ``code`` is empty if it succeeded, ``instance`` if not."""
+    """An attempt to launch.
+
+    ``order``: its order, if that had a name. ``code``: empty on success. ``instance``: else empty.
+    """
 
     id: str
     group: str
@@ -184,7 +193,12 @@ class Activity:
 
 @dataclass(frozen=True, slots=True)
 class CloudAccount:
-    """The account: when the cloud was first started, quotas of GPUs by type, and the last ordinals given out."""
+    """The account.
+
+    ``born``: when the cloud was first started.
+    ``quotas``: the most GPUs of each type.
+    ``machines``, ``activities``: the last ordinals that were used.
+    """
 
     born: int
     seed: int
@@ -195,9 +209,9 @@ class CloudAccount:
 
     @property
     def id(self) -> str:
-        """The account's identifier, which no other fake cloud has unless it was first started in the same moment."""
+        """The account's identifier. Another fake cloud has the same only if it was first started at the same moment."""
         return f"fake-{self.born:x}-{self.seed}"
 
     def quota(self, gpu_type: str) -> int | None:
-        """The most GPUs of that type at a time; None: unlimited."""
+        """The most GPUs of that type at a time; None for unlimited."""
         return dict(self.quotas).get(gpu_type)

@@ -1,7 +1,7 @@
-"""The cloud's durable state: one sqlite file, one transaction per mutation, and a copy in memory to read from.
+"""The cloud's durable state: one sqlite file, a transaction for each mutation, and a copy in memory for reading.
 
 A process that is killed at any point starts again from the last finished mutation. A mutation that fails half-way is
-rolled back and the copy is read again, so that memory never holds what the file does not.
+rolled back, and the copy is read again, so memory never has what the file does not.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _activities = TypeAdapter(Activity)
 
 
 class StateInUse(RuntimeError):
-    """Another process has the state file open, or it is no state file."""
+    """Another process has the state file open, or the file is no state file."""
 
 
 class State:
     """All records of the cloud. Mappings are for reading; ``put_…`` inside ``transaction()`` are for writing.
 
-    ``machines`` and ``activities`` are in the order of their launch; each group keeps its newest 100 activities.
-    ``members``: by group, the machines that count for its target.
+    ``machines``, ``activities``: in the order of their launch. Each group keeps its newest 100 activities.
+    ``members``: for each group, the machines that count for its target.
     """
 
     def __init__(self, path: Path | None, on_commit: Callable[[], None] = lambda: None) -> None:
@@ -84,7 +84,7 @@ class State:
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
-        """Make all that is put inside durable together when the block ends, or nothing if it raises."""
+        """Write everything that is put inside durably when the block ends, or nothing if it raises."""
         self._db.execute("BEGIN IMMEDIATE")
         self._dirty = False
         try:
@@ -128,7 +128,7 @@ class State:
             self.members[machine.group].pop(machine.id, None)
 
     def add_activity(self, activity: Activity, ordinal: int) -> None:
-        """Write a new activity; the group's oldest is dropped beyond 100."""
+        """Write a new activity. Beyond 100, the group's oldest one is dropped."""
         self._write("INSERT INTO activities VALUES (?, ?, ?)", (activity.id, ordinal, _activities.dump_json(activity)))
         kept = self.activities[activity.group]
         kept.append(activity)

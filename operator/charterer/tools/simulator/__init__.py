@@ -1,7 +1,8 @@
 """Discrete-event simulation on a virtual clock: the operator's own planner, and others, on modelled jobs and nodes.
 
-Packages, each importing only those below: replay, policy_registry, simulation; policies/, history/, knowledge/;
-engine/; model/. No wall clock, threads or files in here (the command line reads and writes them): one seed, one result.
+The packages, each of which imports only those after it, are: replay, policy_registry, simulation; policies/, history/,
+knowledge; engine/; model/. There is no wall clock, thread or file here (the command line reads and writes files), so a
+seed gives one result.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A planner's knowledge of job classes: exact curves, or what trainers reported so far."""
+"""A planner's knowledge of job classes: exact curves, or what trainers have reported so far."""
 
 from __future__ import annotations
 
@@ -23,43 +23,46 @@ if TYPE_CHECKING:
     from charterer.estimate.learner import Learner
 
 
-# Exact knowledge: true curves, phase by phase. It bounds what can be learned.
+# Exact knowledge: the true curves, phase by phase. No knowledge can be better than this.
 
 
 MOST_PHASES = 128
-"""Phases of an exact profile at most: more than any measured application has epochs, so that none is lost."""
+"""Most phases of an exact profile. No measured application has more epochs, so none is lost."""
 MERGE_BELOW = 0.001
-"""Relative difference of speeds up to which neighbouring epochs are merged, whatever factor all widths share."""
+"""Relative difference of speeds up to which neighbouring epochs are merged. A common factor does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExactKnowledge:
-    """Given profiles that are true, and so never change."""
+    """Given profiles, which are true and so never change."""
 
     class_profiles: Mapping[ClassId, Profile]
     report_seconds: float = float("inf")
 
     def profiles(self) -> Mapping[ClassId, Profile]:
-        """The given ones."""
+        """The given profiles."""
         return self.class_profiles
 
     def expected_work(self, job: SimJob) -> float | None:
-        """The mean of the class: all its jobs are alike."""
+        """The mean work of the job's class, since all its jobs are equal."""
         profile = self.class_profiles.get(job.class_id)
         return None if profile is None else profile.mean_work
 
     def batch(self, job: SimJob) -> int:
-        """The best one of each epoch."""
+        """Always 0: the best batch size of each epoch."""
         return 0
 
     def receive_report(self, job: SimJob, at: Instant) -> None:
-        """Ignore it: everything is known."""
+        """Ignore the report: everything is known."""
 
 
 @dataclass(slots=True)
 class _EpochRange:
-    """Consecutive epochs: ``span``, the fraction of the work in them, and the seconds that it takes by type and
-    width.
+    """Consecutive epochs.
+
+    ``until``: the fraction of the work at which they end.
+    ``span``: the fraction of the work in them.
+    ``seconds``: the seconds that they take, for each GPU type and width.
     """
 
     until: float
@@ -67,7 +70,7 @@ class _EpochRange:
     seconds: dict[tuple[str, int], float]
 
     def unlike(self, other: _EpochRange) -> float:
-        """The largest ratio of their speeds between two options, without the factor common to all; at least 1."""
+        """The largest ratio of their speeds between two options, without a factor common to all options; at least 1."""
         ratios = [log(self.seconds[option] / self.span * other.span / other.seconds[option]) for option in self.seconds]
         return exp(max(ratios) - min(ratios))
 
@@ -81,9 +84,9 @@ class _EpochRange:
 def exact_phases(
     application: Application, most: int = MOST_PHASES, merge_below: float = MERGE_BELOW
 ) -> tuple[Phase, ...]:
-    """The application's epochs as at most ``most`` phases; throughput is the fraction of the job a second.
+    """The application's epochs as at most ``most`` phases. Throughput is the fraction of the job done in a second.
 
-    The most similar neighbours are merged first; above ``most``, the cost of merging two grows with their difference
+    The most similar neighbours are merged first. Above ``most``, the cost of merging two grows with their difference
     and with the work of the smaller one.
     """
     begins = (0.0, *application.ends)
@@ -112,7 +115,7 @@ def exact_phases(
 
 
 def _phase(epochs: _EpochRange) -> Phase:
-    """One curve for each GPU type."""
+    """A phase with one curve for each GPU type."""
     points: dict[str, list[tuple[int, float]]] = {}
     for (gpu_type, width), seconds in epochs.seconds.items():
         points.setdefault(gpu_type, []).append((width, epochs.span / seconds))
@@ -127,8 +130,9 @@ def exact_profile(
     arrivals_per_hour: float | None = None,
     resize_seconds: float = 0.0,
 ) -> Profile:
-    """The class's profile. Work is in seconds of the first phase's first curve at its smallest width; all jobs have
-    the same.
+    """The class's profile. All jobs have the same work.
+
+    Work is in seconds of the reference option: the first phase's first curve at its smallest width.
     """
     form = phases[0].curves[0].form
     assert isinstance(form, ThroughputTable)
@@ -146,20 +150,23 @@ def exact_profiles(
     }
 
 
-# Learned knowledge: only what trainers reported so far, as the operator's own learner sees it.
+# Learned knowledge: only what trainers have reported so far, as the operator's own learner sees it.
 
 
 _LEAST_CHANGE = 0.02
 _REPLAY_SECONDS = 30.0
-"""Seconds between two reports of a job of a workload: fewer than real trainers send, as weeks of them are simulated."""
+"""Seconds between two reports of a job. Real trainers send more, but weeks of them are simulated."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReportModel:
-    """How trainers report. ``noise`` draws standard normal deviates; ``step`` and ``gradient`` scale them.
+    """How trainers report.
 
-    ``seconds``: between two reports. ``step``: standard deviation of the logarithm of seconds a step; ``gradient``: of
-    the logarithms of the gradient's squared norm and variance. ``model_misfit``: see ``Learner``.
+    ``noise``: draws a standard normal number.
+    ``seconds``: seconds between two reports.
+    ``step``: standard deviation of the logarithm of the seconds of a step.
+    ``gradient``: standard deviation of the logarithms of the gradient's squared norm and variance.
+    ``model_misfit``: see ``Learner``.
     """
 
     noise: Callable[[], float]
@@ -171,13 +178,16 @@ class ReportModel:
 
 @dataclass(slots=True)
 class LearnedKnowledge:
-    """Knows what jobs reported, as the operator does. At first only batch sizes and widths are known (declared).
+    """Knowledge of what jobs reported, as the operator has it. At first only declared batch sizes and widths are known.
 
-    ``applications``: by class; they must have measurements at several batch sizes. Nothing is ever known of jobs of
-    other classes. ``node_gpus``: GPUs of the largest node by GPU type, for all types that are on sale.
-    ``models``: what owners say of them; ``declare_batches``: whether their profiles declare batch sizes, so that what
-    classes have in common is a curve before the first report. ``size_known_from``: the fraction of a job from which on
-    its reports tell its size. ``restart_seconds`` and ``resize_seconds`` are known, as after the first of each.
+    ``applications``: by class. They must have measurements at several batch sizes. Nothing is ever known of jobs of
+    other classes.
+    ``node_gpus``: for each GPU type that is on sale, the GPUs of its largest node.
+    ``restart_seconds``, ``resize_seconds``: known from the beginning, as after the first of each.
+    ``size_known_from``: the fraction of a job from which on its reports show its size.
+    ``models``: what owners say of their models.
+    ``declare_batches``: whether profiles declare batch sizes, so that there is a curve from other classes before the
+    first report.
     """
 
     applications: Mapping[ClassId, Application]
@@ -215,18 +225,18 @@ class LearnedKnowledge:
 
     @property
     def report_seconds(self) -> float:
-        """As the report model says."""
+        """Seconds between two reports, by the report model."""
         return self.reports.seconds
 
     def profiles(self) -> Mapping[ClassId, Profile]:
-        """Learned profiles; a class's profile is a new object only when its curves or its mean work changed."""
+        """Learned profiles. A class's profile is a new object only if its curves or its mean work changed."""
         changed = [self._update(class_id) for class_id in self.applications]
         if any(changed) or not self._profiles:
             self._profiles = {class_id: profile for class_id, (_, _, profile) in self._learned.items()}
         return self._profiles
 
     def expected_work(self, job: SimJob) -> float | None:
-        """The job's own total once its reports tell it, before that its class's mean; None for an unseen class."""
+        """The job's own work once its reports show it, before that the mean of its class; None for an unseen class."""
         if job.submission.name not in self._jobs_of_known_size:
             profile = self._profiles.get(job.class_id)
             return None if profile is None else profile.mean_work
@@ -234,7 +244,7 @@ class LearnedKnowledge:
         return None if learned is None else job.application.work / _reference(learned[0])
 
     def batch(self, job: SimJob) -> int:
-        """The batch size with the highest expected goodput at the width at which the job trains."""
+        """The batch size with the highest expected goodput at the width on which the job trains."""
         if job.class_id not in self.applications:
             return 0
         return self.learner.batch(job.run_class, job.gpu_type, job.gpus, job.done)
@@ -269,13 +279,13 @@ class LearnedKnowledge:
             self._class_work.clear()
 
     def _learn_pair(self, observation: Observation, beside: ClassId) -> None:
-        """What it keeps beside its partner, which is known on nodes of one GPU that two jobs share."""
+        """Learn what a job keeps beside its partner. That is known on nodes with one GPU that two jobs share."""
         from charterer.estimate.learner import learn_pair  # loads numpy, too
 
         learn_pair(self.learner, observation, beside)
 
     def _types(self, class_id: ClassId) -> tuple[str, ...]:
-        """The GPU types on which the class can run, as far as they are on sale."""
+        """The GPU types on which the class can run and that are on sale."""
         return tuple(gpu_type for gpu_type in self.applications[class_id].gpu_types if gpu_type in self.node_gpus)
 
     def _work(self, class_id: ClassId) -> float:
@@ -285,7 +295,7 @@ class LearnedKnowledge:
         )
 
     def _update(self, class_id: ClassId) -> bool:
-        """Update the class's profile from the learner; whether anything changed."""
+        """Update the class's profile from the learner. Returns whether anything changed."""
         known = self.declare_batches or self.learner.state(class_id).reports
         if not self._types(class_id) or not known:
             return False
@@ -319,7 +329,7 @@ class LearnedKnowledge:
 def learning_from_reports(
     scenario: Scenario, applications: Mapping[ClassId, Application], noise: Callable[[], float]
 ) -> LearnedKnowledge:
-    """Curves learned from the reports of the scenario's jobs, and a job's size once its progress tells it."""
+    """Knowledge of curves from the reports of the scenario's jobs, and of a job's size once its progress shows it."""
     node_gpus: dict[str, int] = {}
     for pool in scenario.pools:
         node_gpus[pool.gpu_type] = max(pool.gpus_per_node, node_gpus.get(pool.gpu_type, 0))
@@ -336,7 +346,7 @@ def learning_from_reports(
 
 
 def _differ(before: Sequence[PairSpeed], now: Sequence[PairSpeed]) -> bool:
-    """Whether a pair is new, or known to be otherwise by more than a digest of the operator would leave out."""
+    """Whether a pair is new, or differs by more than the least change that the operator writes down."""
     known = {(pair.gpu_type, pair.beside): pair.kept for pair in before}
     return any(abs(pair.kept / known.get((pair.gpu_type, pair.beside), inf) - 1.0) > _LEAST_CHANGE for pair in now)
 
@@ -349,7 +359,7 @@ def _reference(learned: Learned) -> float:
 
 
 def _terms(application: Application) -> BatchTerms:
-    """The declared batch sizes of an application, feasible on all of its GPU types; ValueError where none are known."""
+    """The declared batch sizes of an application, feasible on all of its GPU types. ValueError if none are known."""
     measured = tuple(application.measurements.values())
     if not measured:
         raise ValueError(f"{application.name}: only an application measured at several batch sizes can be learned")

@@ -35,26 +35,29 @@ from charterer.tools.simulator.policies.queues import PartnerRank, best_benefit,
 from charterer.tools.simulator.simulation import Simulation
 
 SHARING: Mapping[str, PartnerRank] = {"sjf-ffs": first_fit, "sjf-bsbf": best_benefit}
-"""The orders of a fixed fleet in which jobs share GPUs, with the rank of a partner."""
+"""The orders of a fixed fleet in which jobs share GPUs, each with the rank of a partner."""
 _ORDERS = (*QueueOrder, *PreemptiveOrder, *SHARING)
 POLICY_NAMES = ("charterer", "as-asked[:IDLE-SECONDS]", f"fixed:NODES[:{'|'.join(_ORDERS)}]", "utilisation[:LOW-HIGH]")
 _MOST_IDLE_SECONDS = 31_536_000
 
 
 class UnknownPolicy(ValueError):
-    """No policy has that name; the message lists the names."""
+    """No policy has that name. The message lists the names."""
 
 
 class CannotLearn(ValueError):
-    """An application's speeds cannot be learned; the message says what to add."""
+    """An application's speeds cannot be learned. The message says what to add."""
 
 
 @dataclass(frozen=True, slots=True)
 class PolicyChoice:
-    """A policy with its setting. ``rate``: dollars per job-hour saved, for the operator's planner only.
+    """A policy with its settings.
 
-    ``noise`` draws the standard normal deviates of trainers' reports, from which that planner then learns all curves;
-    None: it knows the curves. ``pairs``: what jobs keep beside each other on a GPU, where they share GPUs.
+    ``text``: its name, with its setting.
+    ``rate``: dollars per job-hour saved, for the operator's planner only.
+    ``noise``: draws standard normal numbers for trainers' reports, from which the operator's planner then learns all
+    curves; None if it knows the curves.
+    ``pairs``: what jobs keep beside each other on a GPU, if they share GPUs under this policy; else None.
     """
 
     text: str
@@ -63,7 +66,7 @@ class PolicyChoice:
     pairs: PairTable | None = None
 
     def world(self, scenario: Scenario) -> Scenario:
-        """The scenario, in which jobs may share GPUs where the policy knows what they keep there."""
+        """The scenario. Jobs may share GPUs in it if the policy knows what they keep there."""
         if self.pairs is None:
             return scenario
         pools = tuple(replace(pool, sharing=FILE_MECHANISM) for pool in scenario.pools)
@@ -78,9 +81,7 @@ class PolicyChoice:
 
 @dataclass(frozen=True, slots=True)
 class ApplicationWidths:
-    """Terms by which each job may run on every GPU type and width of its application, and on spot nodes, and prefers
-    the width that was asked for.
-    """
+    """Terms of jobs: every GPU type and width of the application, spot nodes too, preferring the asked width."""
 
     applications: Mapping[str, Application]
 
@@ -96,16 +97,16 @@ class ApplicationWidths:
 
 
 def check_policy(text: str) -> None:
-    """Raises UnknownPolicy where ``text`` names no policy, or has an invalid setting."""
+    """Raise UnknownPolicy if ``text`` names no policy, or has an invalid setting."""
     baseline_policy(text, lambda _: 1, lambda *_: 0.0)
 
 
 def simulate_scenario(
     scenario: Scenario, choice: PolicyChoice, tell: Callable[[float], None] | None = None
 ) -> SimulationResult:
-    """Simulate the scenario under that policy; the operator's planner knows the true curves, or learns them.
+    """Simulate the scenario under that policy. The operator's planner knows the true curves, or learns them.
 
-    CannotLearn. ``tell``: as of ``Simulation.run``.
+    CannotLearn if it cannot learn them. ``tell``: as in ``Simulation.run``.
     """
     applications = scenario.applications
 
@@ -131,9 +132,9 @@ def simulate_scenario(
 
 
 def _learnable(application: Application) -> Application:
-    """With step times, and on the widths that all of its GPU types have, because nobody knows which lack one.
+    """The application with step times, on the widths that all of its GPU types have, since no type may lack one.
 
-    CannotLearn where there is none.
+    CannotLearn if there is no such width.
     """
     common = set(application.widths)
     for epochs in application.rates.values():

@@ -1,7 +1,7 @@
-"""A history under a policy: the simulator's own events, with jobs of one class that differ in size.
+"""A history simulated under a policy. Jobs of one class differ in size.
 
-The planner sees of a job what the operator would: its class, and the work left, from the class's mean until a
-twentieth of the job is done, and from then on from the job's own progress.
+The planner knows of a job what the operator would know: its class, and the work left. That is the class's mean until a
+twentieth of the job is done, and follows from the job's own progress afterwards.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _START = Instant(0)
 
 @dataclass(frozen=True, slots=True)
 class ReplayResult:
-    """The simulation of jobs that share pools. ``pools``: their nodes and prices."""
+    """The result of a simulation of jobs that share pools. ``pools``: the models of these pools."""
 
     pools: tuple[PoolModel, ...]
     result: SimulationResult
 
 
 def replay(part: HistoryPart, choice: PolicyChoice, tell: Callable[[float], None] | None = None) -> ReplayResult:
-    """Simulate the part's jobs under the policy. UnknownPolicy. ``tell``: as of ``Simulation.run``."""
+    """Simulate the part's jobs under the policy. UnknownPolicy if there is none. ``tell``: as in ``Simulation.run``."""
     jobs = {job.name: (past, job) for past in part.pasts for job in past.jobs}
     applications = {job.name: past.application(job, part.pools) for past, job in jobs.values()}
     homes = {past.pool.name: replace(past.pool, restart_seconds=past.restart_seconds) for past in part.pasts}
@@ -73,17 +73,20 @@ def replay(part: HistoryPart, choice: PolicyChoice, tell: Callable[[float], None
 
 
 def _class(past: PastPool, kind: str) -> ClassId:
-    """A class for each pool in which it ran: its curves begin with that pool's GPU type."""
+    """The class of a kind in one pool.
+
+    There is a class for each pool, since its curves begin with the pool's GPU type.
+    """
     return ClassId(past.pool.name, kind)
 
 
 def _reporting(past: PastPool, job: PastJob, application: Application) -> Application:
-    """The application with steps to report where a curve gives their time: one a second on the reference option."""
+    """The application with step times to report if a curve gives them: a step a second on the reference option."""
     return with_step_times(application, past.work(job)) if job.kind in past.curves else application
 
 
 def _class_applications(part: HistoryPart) -> Mapping[ClassId, Application]:
-    """By class: what all of its jobs have in common."""
+    """For each class, an application with what all of its jobs have in common."""
     applications = {}
     for past in part.pasts:
         for kind in past.mean_work:
@@ -99,7 +102,7 @@ def _class_applications(part: HistoryPart) -> Mapping[ClassId, Application]:
 
 
 _PastJobs = Mapping[str, tuple[PastPool, PastJob]]
-"""By name: the pool in which a job ran, and the job."""
+"""For each job by name, the pool in which it ran, and the job."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +126,7 @@ class _PastClasses:
 
 @dataclass(frozen=True, slots=True)
 class ReplayedSizes:
-    """Knowledge of the true curves; a job's size is known only once enough of it is done, as to the operator."""
+    """Knowledge of the true curves. A job's size is known only once enough of it is done, as for the operator."""
 
     jobs: _PastJobs
     class_profiles: Mapping[ClassId, Profile]
@@ -134,18 +137,18 @@ class ReplayedSizes:
         return self.class_profiles
 
     def expected_work(self, sim_job: SimJob) -> float | None:
-        """The class's mean, and later the job's own work; None without a curve."""
+        """The class's mean work, and later the job's own; None without a curve."""
         past, job = self.jobs[sim_job.submission.name]
         if job.kind not in past.curves:
             return None
         return past.work(job) if sim_job.done >= TRUSTED_FRACTION else past.mean_work[job.kind]
 
     def batch(self, sim_job: SimJob) -> int:
-        """Batch sizes do not matter."""
+        """Always 0, because batch sizes do not matter."""
         return 0
 
     def receive_report(self, sim_job: SimJob, at: Instant) -> None:
-        """Ignore it: the curves are known."""
+        """Ignore the report: the curves are known."""
 
 
 def _profiles(part: HistoryPart) -> Mapping[ClassId, Profile]:
@@ -159,9 +162,9 @@ def _profiles(part: HistoryPart) -> Mapping[ClassId, Profile]:
 
 
 def dollars_by_job(replayed: Sequence[ReplayResult]) -> Mapping[str, float]:
-    """Each job's share of its pools' dollars, starting and idle nodes included, by the GPU time that it held there.
+    """Each job's part of its pools' dollars, those of starting and idle nodes included, by its GPU time in each pool.
 
-    The dollars of a pool in which no job ever ran are shared by all of the simulation's jobs alike.
+    The dollars of a pool in which no job ever ran are shared equally by all jobs of the simulation.
     """
     dollars: dict[str, float] = {}
     for part in replayed:

@@ -22,7 +22,7 @@ from charterer.tools.simulator.model.result import EventCounts, JobResult, Simul
 from charterer.tools.simulator.model.scenario import Scenario
 from charterer.tools.simulator.model.sim_job import SimJob
 
-# A simulated world as the operator would observe it: a Snapshot that keeps unchanged objects.
+# A simulated world as the operator would observe it: a Snapshot in which unchanged objects stay the same.
 
 
 _TRAITS = Traits(named=True, keeps_trying=False, together=False, lag_seconds=0.0, listed_seconds=3600.0)
@@ -30,7 +30,7 @@ _TRAITS = Traits(named=True, keeps_trying=False, together=False, lag_seconds=0.0
 
 @dataclass(frozen=True, slots=True)
 class _PreviousJob:
-    """A job as it was shown last, and the values from which that was made."""
+    """A job as it was shown last, and the values from which it was made."""
 
     version: int
     done: float
@@ -41,8 +41,9 @@ class _PreviousJob:
 
 @dataclass(frozen=True, slots=True)
 class _PreviousMachine:
-    """The same of a machine. ``state``: since when it is ready, whether it drains, its prices; ``node`` is None before
-    there is one.
+    """A machine as it was shown last, and the values from which it was made.
+
+    ``state``: since when it is ready, whether it drains, and its prices. ``node``: its Node; None before there is one.
     """
 
     state: tuple[Instant | None, bool, tuple[PriceSegment, ...]]
@@ -117,7 +118,7 @@ class SnapshotView:
         self._nodes = {machine.node.name: machine.node for machine in machines if machine.node is not None}
 
     def _surveys(self, now: Instant) -> Mapping[PoolId, Survey]:
-        """The answers of the clouds; they add nothing to what the rentals say."""
+        """The answers of the clouds. They add nothing to what the rentals say."""
         return {
             name: Survey(
                 pool=name,
@@ -135,22 +136,22 @@ class SnapshotView:
         }
 
 
-# A policy that gives a planner, such as the operator's, a snapshot at every event.
+# A policy that calls a planner, such as the operator's, with a snapshot at every event.
 
 
 Planner = Callable[[Snapshot], Plan]
-"""From a snapshot to a plan."""
+"""Makes a plan from a snapshot."""
 
 
 class PlannerPolicy(Policy):
-    """Carries out the planner's commands, again and again until there are none."""
+    """Carries out the planner's commands, and asks again until there are none."""
 
     def __init__(self, planner: Planner) -> None:
         self._planner = planner
         self._commands: tuple[Command, ...] = ()
 
     def begin_simulation(self, world: World) -> None:
-        """Start with an empty view."""
+        """Begin a simulation with an empty view."""
         self._world = world
         self._view = SnapshotView(world)
 
@@ -180,14 +181,14 @@ class PlannerPolicy(Policy):
         return plan.again_at
 
     def last_action(self) -> str:
-        """The last plan's commands."""
+        """The commands of the last plan."""
         return f"lastly {self._commands}"
 
 
 _TELL_EVERY = 100
-"""Instants after which it is told how far the simulation is."""
+"""Number of instants after which progress is reported."""
 _MOST_DECISIONS = 50
-"""Decisions in a row at one instant after which a policy counts as one that will never come to rest."""
+"""Most decisions in a row at one instant. A policy that makes more counts as one that never comes to rest."""
 
 
 class Simulation:
@@ -202,9 +203,9 @@ class Simulation:
         self._hourly: list[tuple[float, float]] = []
 
     def run(self, tell: Callable[[float], None] | None = None) -> SimulationResult:
-        """Simulate to the end of the last job and machine, or until no job can progress, or to the scenario's end.
+        """Simulate until the last job and machine end, or no job can progress, or the scenario ends.
 
-        ``tell``: gets the fraction of the jobs that are complete, now and then.
+        ``tell``: called now and then with the fraction of the jobs that are complete.
         """
         world, until = self._world, self._world.scenario.until
         step, market, machines, rented, micros = world.clock.step, world.market, world.market.machines, 0, 0

@@ -1,6 +1,6 @@
 """The virtual clock, the world in which events happen, and the interfaces of policies and knowledge.
 
-No policy and no knowledge of its own.
+It has no policy and no knowledge of its own.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which jobs are on which GPUs, at most two on each, and how fast they train there."""
+"""Which jobs are on which GPUs, with at most two on each, and how fast they train there."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from charterer.tools.simulator.model.node_market import NodeMarket
 from charterer.tools.simulator.model.pairs import PairMember, PairTable
 from charterer.tools.simulator.model.sim_job import Gpu, SimJob
 
-# The virtual clock: a queue of events in order of time.
+# The virtual clock: a queue of events in order of their times.
 
 
 class Clock:
-    """``now``: seconds since ``start``; ``instant``: the same, as an Instant.
+    """A virtual clock. ``now``: seconds since ``start``. ``instant``: the same time as an Instant.
 
-    Events of the same second happen in the order in which they were scheduled.
+    Events at the same time happen in the order in which they were scheduled.
     """
 
     __slots__ = ("_events", "_scheduled", "instant", "now", "start")
@@ -34,16 +34,19 @@ class Clock:
         self._scheduled = 0
 
     def at(self, when: float, callback: Callable[..., None], *arguments: Any) -> None:
-        """Call ``callback(*arguments)`` at that second, or within the present one if that second is over."""
+        """Call ``callback(*arguments)`` at that time; if it has passed, as the last event of the present time."""
         self._scheduled += 1
         heappush(self._events, (when, self._scheduled, callback, arguments))
 
     def before_all(self, when: float, rank: int, callback: Callable[..., None], *arguments: Any) -> None:
-        """Like ``at``, but before all that ``at`` scheduled for that second; among themselves by ``rank``, from 0."""
+        """Like ``at``, but before all that ``at`` scheduled for that time.
+
+        Such events are in order of ``rank``, from 0.
+        """
         heappush(self._events, (when, rank - (1 << 62), callback, arguments))
 
     def step(self, until: float) -> bool:
-        """Run all events of the next second that has any; False when there is none up to ``until``."""
+        """Run all events of the next time that has any. Returns False if there is none up to ``until``."""
         events = self._events
         if not events or events[0][0] > until:
             return False
@@ -59,7 +62,7 @@ _MOST_JOBS = 2
 
 
 class SharedRun(NamedTuple):
-    """The GPUs of a run, each free or with one job on it, and the passes in which the job does a step there."""
+    """The GPUs of a run, each free or with one other job. ``passes``: passes of a step of the job there."""
 
     gpus: tuple[Gpu, ...]
     passes: int = 1
@@ -71,11 +74,11 @@ def member(job: SimJob) -> PairMember:
 
 
 class SharedGpus:
-    """The jobs of each GPU. A job's partner counts from its first step on: while it starts or stands still, the job
-    trains as if it were alone, and all of the GPU's time is the job's.
+    """The jobs on each GPU.
 
-    A job on several GPUs trains as slowly as on the worst of them. GPU time of a pair is divided by what the two keep.
-    ``retrain`` schedules a job's completion anew.
+    A job's partner counts from its first step on. While the partner starts or stands still, the job trains as if it
+    were alone, and all of the GPU's time is the job's. A job on several GPUs trains as slowly as on the worst of them.
+    The GPU time of a pair is divided in proportion to what the two keep. ``retrain`` schedules a job's completion anew.
     """
 
     def __init__(self, clock: Clock, market: NodeMarket, table: PairTable, retrain: Callable[[SimJob], None]) -> None:
@@ -86,13 +89,13 @@ class SharedGpus:
         self._on: dict[Gpu, list[SimJob]] = {}
 
     def jobs_on(self, gpu: Gpu) -> Sequence[SimJob]:
-        """The jobs on a GPU, the longest there first."""
+        """The jobs on a GPU, in the order in which they came."""
         return self._on.get(gpu, ())
 
     def both_kept(self, job: SimJob, passes: int, other: SimJob, rental: RentalId) -> tuple[float, float] | None:
-        """What the job, in so many passes, and the other one would keep beside each other on a GPU of that machine.
+        """What the job, in ``passes`` passes, and the other one would keep beside each other on a GPU of that machine.
 
-        None where they do not fit, or nobody may share the machine's GPUs.
+        None if they do not fit, or if the machine's GPUs may not be shared.
         """
         model = self._market.machines[rental].model
         if model.sharing is None:
@@ -101,9 +104,9 @@ class SharedGpus:
         return self.table.both_kept(whole_type(model.gpu_type), model.sharing, own, member(other))
 
     def enter(self, job: SimJob, allocation: Allocation, run: SharedRun | None) -> None:
-        """The job's run starts there; without ``run`` on the first GPUs of each placement that nobody is on.
+        """Start the job's run. Without ``run`` it takes the first GPUs of each placement on which there is no job.
 
-        ValueError where the GPUs are not those of the allocation, or a job on them does not permit it.
+        ValueError if the GPUs are not those of the allocation, or if a job on them does not permit it.
         """
         if run is None:
             run = SharedRun(self._unused(allocation))
@@ -116,14 +119,14 @@ class SharedGpus:
         self.stands(job)
 
     def stands(self, job: SimJob) -> None:
-        """The job stands still until ``training_from``: its partners train faster until then."""
+        """Note that the job stands still until ``training_from``: its partners train faster until then."""
         for other in self._partners(job):
             self._settle(other)
         if job.training_from > self._clock.now:
             self._clock.at(job.training_from, self._begins, job, job.runs)
 
     def leave(self, job: SimJob) -> None:
-        """The job's run is over, and its partners train alone."""
+        """End the job's run: its partners train alone."""
         partners = self._partners(job)
         for gpu in job.devices:
             jobs = self._on.get(gpu, [])
@@ -141,7 +144,10 @@ class SharedGpus:
                 self._settle(other)
 
     def _unused(self, allocation: Allocation) -> tuple[Gpu, ...]:
-        """Where a pool sells places on shared GPUs, the GPUs with the fewest jobs, as a device plugin spreads them."""
+        """GPUs for the allocation.
+
+        In a pool of shared GPUs, those with the fewest jobs, as a device plugin spreads jobs.
+        """
         found: list[Gpu] = []
         for place in allocation.placements:
             model = self._market.machines[place.rental].model
@@ -175,7 +181,7 @@ class SharedGpus:
         return list(found.values())
 
     def _settle(self, job: SimJob) -> None:
-        """Train on at the speed, and with the part of the GPU time, that follow from who is there now."""
+        """Let the job train on, at the speed and with the GPU time that follow from the jobs that are there now."""
         before = job.keeps
         job.advance(self._clock.now)
         job.share(*self._parts(job))
@@ -183,8 +189,10 @@ class SharedGpus:
             self._retrain(job)
 
     def _parts(self, job: SimJob) -> tuple[float, float, tuple[ClassId, ...]]:
-        """The part of its speed that the job keeps now, the GPUs that it holds, those of pairs in part, and the
-        classes of the jobs that train beside it.
+        """The fraction of its speed that the job keeps now, the GPUs that it holds, and the classes that train beside
+        it.
+
+        The GPUs that it shares count in part.
         """
         now, own = self._clock.now, member(job)
         keeps = self.table.kept_alone(job.gpu_type, own)

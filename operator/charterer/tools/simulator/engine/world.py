@@ -19,11 +19,14 @@ from charterer.tools.simulator.model.scenario import Scenario
 from charterer.tools.simulator.model.sim_job import SimJob
 from charterer.tools.simulator.model.workload import SimSession
 
-# The events of interactive jobs: cells come, wait for a GPU, run, and end.
+# The events of interactive jobs: cells arrive, wait for a GPU, run, and end.
 
 
 class Sessions:
-    """``changed`` is called when anything happened that may matter, ``over`` when a job's last cell has run."""
+    """The interactive jobs.
+
+    ``changed`` is called when anything of interest happens, ``over`` when a job's last cell ends.
+    """
 
     def __init__(self, clock: Clock, changed: Callable[[], None], over: Callable[[SimJob], None]) -> None:
         self._clock = clock
@@ -31,11 +34,11 @@ class Sessions:
         self._over = over
 
     def begin(self, job: SimJob, session: SimSession) -> None:
-        """The job was submitted: its owner thinks of the first cell."""
+        """Begin with a job that was submitted: its owner thinks of the first cell."""
         self._think(job, session)
 
     def run_starts(self, job: SimJob, session: SimSession) -> None:
-        """The job is given GPUs: it is there for all asks so far, once its worker runs."""
+        """Give the job GPUs. Its run serves all requests so far once its worker runs."""
         session.stop(answer=False)
         session.served = session.asks
         self._clock.at(job.training_from, self._worker_ready, job, session, session.event, self._clock.now)
@@ -89,19 +92,23 @@ _DAY = 86_400.0
 _PATIENCE_SECONDS = 7 * _DAY
 """Seconds without progress after which jobs wait in vain: the planner expects waits by the hour of the week."""
 _LEAST_PROGRESS = 1e-9
-"""Fraction of a job that counts as progress: rounding errors are smaller."""
+"""Least fraction of a job that counts as progress. Rounding errors are smaller."""
 
 
 class PlannerError(RuntimeError):
-    """A planner gives commands without end although nothing happens, or one that cannot be carried out."""
+    """A planner gives commands without end although nothing happens, or a command that cannot be carried out."""
 
 
 class World:
-    """``jobs``: submitted and not complete, in order of submission. ``unsubmitted``: number of jobs still to come.
+    """A simulated cluster and cloud.
 
-    ``completed``: the results of complete jobs, in order of completion. ``changed``: whether anything happened that may
-    matter to a policy. ``profiles``: what is known of the classes. ``reports`` and ``interruptions`` (runs that lost a
-    machine) are counted. ``shared_gpus``: who is on which GPU, where jobs may share GPUs.
+    ``jobs``: submitted jobs that are not complete, in order of submission.
+    ``unsubmitted``: number of jobs still to come.
+    ``completed``: the results of complete jobs, in order of completion.
+    ``changed``: whether anything happened that may matter to a policy.
+    ``profiles``: what is known of the classes.
+    ``reports``, ``interruptions``: number of reports, and of runs that lost a machine.
+    ``shared_gpus``: which jobs are on which GPUs, if jobs may share GPUs; else None.
     """
 
     def __init__(self, scenario: Scenario, knowledge: Knowledge, listener: WorldEvents) -> None:
@@ -140,14 +147,16 @@ class World:
         self._schedule_submission(0)
 
     def lasting_fields(self, job: SimJob) -> LastingFields:
-        """The fields of the job's TrainingJob that stay as long as its allocation does."""
+        """The fields of the job's TrainingJob that stay the same while its allocation does."""
         scenario = self.scenario
         return lasting_fields(job, scenario.budget.id, scenario.terms(job.submission), self.market.machines)
 
     @property
     def stuck(self) -> bool:
-        """Whether all jobs wait in vain, or lose again and again what they did: no job is to come, no pool will change,
-        and for long no job completed, or did more than it ever had, or ran on.
+        """Whether all jobs wait in vain, or lose their work again and again.
+
+        That is so if no job is to come, no pool will change, and for a long time no job completed, made more progress
+        than ever, or kept its run.
         """
         since = self._progressed_at
         if self.unsubmitted or self._changes_to_come or self.clock.now - since <= self._patience:
@@ -158,7 +167,10 @@ class World:
     # --- actions of a policy ------------------------------------------------------------------------------------------
 
     def rent(self, order: Rent) -> None:
-        """Ask for a machine; where the cloud has none, the pool cools down. PlannerError beyond the pool's maximum."""
+        """Ask for a machine.
+
+        If the cloud has none, the pool cools down. PlannerError if the pool has its most nodes.
+        """
         most = self.market.models[order.pool].max_nodes
         if self.market.live[order.pool] >= most:
             raise PlannerError(f"at {self.clock.now:g} s: pool {order.pool} may have {most} nodes, and has them")
@@ -175,7 +187,7 @@ class World:
             self.clock.at(now + start_seconds + model.draw_lifetime(machine.in_pool), self._take_back, machine)
 
     def release(self, rental: RentalId) -> None:
-        """End a machine: at once, or when its last job leaves it."""
+        """End a machine: at once if no job is on it, or else when its last job leaves it."""
         machine = self.market.machines[rental]
         if machine.users:
             self.market.drain(machine)
@@ -183,10 +195,10 @@ class World:
             self.ledger.end(machine, self.clock.instant)
 
     def allocate(self, job: SimJob, allocation: Allocation, shared: SharedRun | None = None) -> None:
-        """Start the job's next run there (a run that was under way ends), or resize its run in place.
+        """Start the job's next run there, which ends its present run, or resize its run in place.
 
-        ``shared``: on which GPUs; None: on any that nobody is on. PlannerError where a machine is not ready, a GPU is
-        not to be had, or the number of the run is not the next one.
+        ``shared``: the GPUs that it takes; None for any without a job. PlannerError if a machine is not ready, a GPU is
+        not available, or the number of the run is not the next one.
         """
         clock = self.clock
         job.advance(clock.now)
@@ -220,7 +232,7 @@ class World:
             clock.at(job.training_from + self.knowledge.report_seconds, self._report, job, allocation.run)
 
     def _enter(self, job: SimJob, allocation: Allocation, shared: SharedRun | None) -> None:
-        """Put the job on its GPUs, where that is followed."""
+        """Put the job on its GPUs, if the simulation follows single GPUs."""
         try:
             if self.shared_gpus is not None:
                 self.shared_gpus.enter(job, allocation, shared)
@@ -230,7 +242,7 @@ class World:
             raise PlannerError(f"at {self.clock.now:g} s: job {job.id} was given {error}") from None
 
     def _resize(self, job: SimJob, allocation: Allocation, shared: SharedRun | None) -> None:
-        """Resize the run in place: pods that join get ready as after a restart, while the others train on."""
+        """Resize the run in place. Pods that join get ready as after a restart, while the others train on."""
         before = job.gpus
         job.resize_run(allocation, self.clock.instant)
         self._enter(job, allocation, shared)
@@ -243,7 +255,7 @@ class World:
         self.clock.at(self.clock.now + ready, self._regroup, job, allocation)
 
     def _regroup(self, job: SimJob, allocation: Allocation) -> None:
-        """All pods of the allocation are ready: training stands still while they form their group."""
+        """Form the group once all pods of the allocation are ready; training stands still meanwhile."""
         if job.allocation is not allocation or job.finished is not None:
             return
         job.advance(self.clock.now)
@@ -255,11 +267,14 @@ class World:
         self.changed = True
 
     def _restart_seconds(self, model: PoolModel) -> float:
-        """Seconds from a run's begin to its first step."""
+        """Seconds from a run's start to its first step."""
         return self.scenario.restart_seconds if model.restart_seconds is None else model.restart_seconds
 
     def stop(self, job: SimJob, *, answer: bool = False) -> None:
-        """End the job's run; the job waits. ``answer``: nobody uses the GPUs of an interactive job."""
+        """End the job's run, so that it waits.
+
+        ``answer``: whether an interactive job is stopped because it was unused.
+        """
         job.advance(self.clock.now)
         self._keep_progress(job)
         if job.allocation is not None:
@@ -269,7 +284,7 @@ class World:
             job.session.stop(answer=answer)
 
     def wake_at(self, again: Instant) -> None:
-        """Let the policy decide at that instant, at the earliest a millisecond from now, even if nothing happens."""
+        """Let the policy decide at that instant even if nothing happens, but not before a millisecond from now."""
         when, earliest = (again - self.clock.start) / 1e6, self.clock.now + 1e-3
         if when < earliest:
             when = earliest
@@ -280,7 +295,7 @@ class World:
     # --- events -------------------------------------------------------------------------------------------------------
 
     def _schedule_submission(self, number: int) -> None:
-        """Schedule the submission of that number; each one schedules the next, which keeps the queue short."""
+        """Schedule the submission with that number. Each one schedules the next, which keeps the queue short."""
         if number < len(self._submissions):
             self.clock.before_all(self._submissions[number].at, number, self._submit, number)
 
@@ -304,7 +319,7 @@ class World:
         self._pool_changed()
 
     def _restock(self, pool: PoolId, nodes: int | None) -> None:
-        """The cloud has other stock from now on; if it has too little, it takes back the spot nodes rented last."""
+        """Change the cloud's stock from now on. If it is too small, the cloud takes back the spot nodes rented last."""
         self.market.stock[pool] = nodes
         self._pool_changed()
         model = self.market.models[pool]
@@ -338,7 +353,7 @@ class World:
         self._listener.job_completed(job)
 
     def _report(self, job: SimJob, run: int) -> None:
-        """The trainer of a run reports its measurements, and trains on with the batch size that now seems best."""
+        """Take in the measurements of a run's trainer, and let it train on with the batch size that now seems best."""
         if job.runs != run or job.allocation is None or job.finished is not None:
             return
         job.advance(self.clock.now)
@@ -359,7 +374,7 @@ class World:
             self._listener.machine_ready(machine)
 
     def _take_back(self, machine: SimMachine) -> None:
-        """The cloud ends a spot machine: its jobs lose their progress since the last checkpoint, and wait."""
+        """Let the cloud end a spot machine. Its jobs lose their progress since the last checkpoint, and wait."""
         if machine.ended:
             return
         machine.draining = False  # it ends now, by the cloud, and not when its last job leaves
@@ -384,7 +399,7 @@ class World:
         self.changed = True
 
     def _session_over(self, job: SimJob) -> None:
-        """All cells of an interactive job have run: its owner deletes it."""
+        """End an interactive job whose cells have all run: its owner deletes it."""
         self._complete(job, job.version)
 
     def _wake(self) -> None:
@@ -392,7 +407,10 @@ class World:
         self.changed = True
 
     def _plan_checkpoints(self, job: SimJob) -> None:
-        """Choose the interval between checkpoints; where it follows the nodes' ages, look again at each band's end."""
+        """Choose the interval between checkpoints.
+
+        If it depends on the nodes' ages, choose again at each band's end.
+        """
         scenario, held = self.scenario, job.allocation
         assert held is not None
         model = self.market.models[held.option.pool]
@@ -418,7 +436,7 @@ class World:
         self._train(job, job.batch)
 
     def _keep_progress(self, job: SimJob) -> None:
-        """A run of the job ends or is resized: note whether the job ever was as far before."""
+        """Note, when a run ends or is resized, whether the job got further than ever before."""
         if job.done > job.kept + _LEAST_PROGRESS:
             job.kept = job.done
             self._progressed_at = self.clock.now
@@ -426,7 +444,7 @@ class World:
     # --- consequences -------------------------------------------------------------------------------------------------
 
     def _train_on(self, job: SimJob) -> None:
-        """Train on as before, at a speed that has changed."""
+        """Train on at a speed that has changed."""
         self._train(job, job.batch)
 
     def _train(self, job: SimJob, batch: int) -> None:
@@ -434,7 +452,7 @@ class World:
         self.clock.at(job.train_with(batch), self._complete, job, job.version)
 
     def _free(self, job: SimJob, held: Allocation) -> None:
-        """Free the GPUs that the job held; a draining machine whose last job leaves is ended."""
+        """Free the GPUs that the job held. A draining machine is ended when its last job leaves."""
         if self.shared_gpus is not None:
             self.shared_gpus.leave(job)
         for place in held.placements:
@@ -445,7 +463,7 @@ class World:
                     self.ledger.end(machine, self.clock.instant)
 
 
-# The interface of a policy: it decides in a simulated world.
+# The interface of a policy: it makes the decisions in a simulated world.
 
 
 class Policy(WorldEvents):
@@ -455,12 +473,12 @@ class Policy(WorldEvents):
     """
 
     def begin_simulation(self, world: World) -> None:
-        """A simulation begins: from now on the policy decides in this world, which is still empty."""
+        """Begin a simulation. From now on the policy decides in this world, which is still empty."""
 
     def decide(self) -> Instant | None:
-        """Act in the world; returns when to be asked again if nothing happens before, None for never.
+        """Act in the world. Returns when to ask again if nothing happens before; None for never.
 
-        The policy is asked again at once if its actions changed anything by themselves (``World.changed``).
+        The policy is asked again at once if its actions themselves changed anything (``World.changed``).
         """
         return None
 

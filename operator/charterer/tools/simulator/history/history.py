@@ -1,8 +1,8 @@
-"""Jobs that really ran, as input of a simulation: how long each trains, at which widths, on which pool.
+"""Jobs that really ran, as input of a simulation: how long each trains, at which widths, and in which pool.
 
 Policies that choose no pool run each job where it ran. Charterer may also run it in other pools of its GPU type, in
-pools of types for which its class has a curve, and on spot nodes where its owner allows them. Pools that no job can
-have in common are simulated by themselves.
+pools of types for which its class has a curve, and on spot nodes if its owner allows them. Groups of pools that have no
+job in common are simulated separately.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from charterer.tools.simulator.model.node_market import PoolModel
 
 
 _FEWEST_STARTS = 3
-"""Rentals from which on a pool's start-up time is their median; with fewer it is what the GPUPool declares."""
+"""Number of rentals from which on a pool's start-up time is their median. Before that the GPUPool's value counts."""
 
 
 def pool_models(snapshot: Snapshot) -> Mapping[PoolId, PoolModel]:
@@ -63,12 +63,16 @@ def _start_seconds(pool: Pool, rentals: Iterable[Rental]) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PastJob:
-    """A job that was submitted ``submitted`` seconds after the history's beginning.
+    """A job that ran.
 
-    ``seconds``: its training time on ``gpus``, the width that its owner asked for, without waiting and restarts.
-    ``kind``: the name of its class, empty where no curve is known; then it runs on ``gpus`` only, otherwise on
-    ``least`` to ``most``. ``took``: measured seconds from submission to completion; None where unknown. ``gpu_types``:
-    those that its owner permits, empty for all. ``spot``: whether spot nodes are allowed; they are where it ran on one.
+    ``submitted``: seconds from the history's beginning to its submission.
+    ``gpus``: the width that its owner asked for.
+    ``seconds``: its training time on ``gpus``, without waiting and restarts.
+    ``kind``: the name of its class; empty if no curve is known.
+    ``least``, ``most``: its widths if a curve is known; otherwise it runs on ``gpus`` only.
+    ``took``: measured seconds from submission to completion; None if unknown.
+    ``gpu_types``: GPU types that its owner permits; empty for all.
+    ``spot``: whether spot nodes are allowed. They are if it ran on one.
     ``slices``: MIG profiles that its owner permits; that of its pool is one of them.
     """
 
@@ -91,9 +95,9 @@ class PastJob:
 class PastPool:
     """A pool with the jobs that ran on it, by time of submission.
 
-    ``curves``: by kind the phases of its throughput (any unit, one for each kind). Each has a table for the pool's GPU
-    type, and then one for each other type for which a curve is known. ``restart_seconds``: from a
-    run's begin to its first step.
+    ``curves``: for each kind the phases of its throughput, all in one unit. Each phase has a table for the pool's GPU
+    type, and then one for each other type for which a curve is known.
+    ``restart_seconds``: seconds from a run's start to its first step.
     """
 
     pool: PoolModel
@@ -102,9 +106,10 @@ class PastPool:
     restart_seconds: float = 30.0
 
     def application(self, job: PastJob, others: Sequence[PoolModel] = ()) -> Application:
-        """The job as an application: the fraction of it done a second, by GPU type, phase and width.
+        """The job as an application: for each GPU type, phase and width, the fraction of the job that is done in a
+        second.
 
-        ``others``: pools that it may use beside this one.
+        ``others``: other pools that it may use.
         """
         phases = self.curves.get(job.kind, ())
         if not phases:
@@ -139,7 +144,7 @@ class PastPool:
         )
 
     def may_use(self, pool: PoolModel) -> bool:
-        """Whether any of its jobs may run there."""
+        """Whether any of the jobs may run in that pool."""
         return pool.name == self.pool.name or any(
             pool.gpu_type in self.types_of(job) and (pool.capacity_type is not CapacityType.SPOT or self.spot(job))
             for job in self.jobs
@@ -150,7 +155,7 @@ class PastPool:
         return job.spot is SpotPolicy.ALLOWED or self.pool.capacity_type is CapacityType.SPOT
 
     def slices(self, job: PastJob) -> tuple[str, ...]:
-        """The MIG profiles that it may use."""
+        """The MIG profiles that the job may use."""
         own = slice_profile(self.pool.gpu_type)
         return (*job.slices, own) if own and own not in job.slices else job.slices
 
@@ -164,7 +169,7 @@ class PastPool:
         return Widths(min(job.least, job.gpus), job.gpus, max(job.most, job.gpus), self.slices(job))
 
     def work(self, job: PastJob) -> float:
-        """The job's work in seconds of its class's reference option; the kind must be known."""
+        """The job's work in seconds of its class's reference option. Its kind must be known."""
         phases = self.curves[job.kind]
         return job.seconds / (reference_throughput(phases) * _seconds_per_unit(phases, job.gpus))
 
@@ -180,22 +185,22 @@ class PastPool:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPart:
-    """Pools in which jobs ran, and ``others`` on sale, between which Charterer chooses."""
+    """Pools in which jobs ran, and other pools on sale, among which Charterer chooses."""
 
     pasts: tuple[PastPool, ...]
     others: tuple[PoolModel, ...] = ()
 
     @property
     def pools(self) -> tuple[PoolModel, ...]:
-        """All of them."""
+        """All pools of the part."""
         return (*(past.pool for past in self.pasts), *self.others)
 
 
 @dataclass(frozen=True)
 class History:
-    """All pools in which jobs ran; each has at least one, and no job name occurs twice.
+    """All pools in which jobs ran. Each has at least one job, and no two jobs have the same name.
 
-    ``others``: pools on sale in which none ran. ``gaps``: what a file has beside these jobs, in sentences.
+    ``others``: pools on sale in which no job ran. ``gaps``: what a file has beside these jobs, in sentences.
     """
 
     pools: tuple[PastPool, ...]
@@ -233,19 +238,19 @@ class History:
 
 
 def _connected(one: tuple[list[PastPool], list[PoolModel]], other: tuple[list[PastPool], list[PoolModel]]) -> bool:
-    """Whether jobs of both may use one pool."""
+    """Whether jobs of both groups may use the same pool."""
     if {pool.name for pool in one[1]} & {pool.name for pool in other[1]}:
         return True
     return any(first.may_use(second.pool) or second.may_use(first.pool) for first in one[0] for second in other[0])
 
 
 def placeable_width(gpus: int, gpus_per_node: int) -> int:
-    """The least width from ``gpus`` on that can be placed: below a node any, otherwise whole nodes."""
+    """The least width that can be placed and is not below ``gpus``: any width below a node, otherwise whole nodes."""
     return gpus if gpus < gpus_per_node else -(-gpus // gpus_per_node) * gpus_per_node
 
 
 def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) -> tuple[Phase, ...]:
-    """The phases of ``home`` with the curves of ``others`` too, which have the same phases or none."""
+    """The phases of ``home`` with the curves of ``others`` added. Each of those has the same phases, or none."""
     known = [phases for phases in others if phases]
     return tuple(
         replace(phase, curves=(*phase.curves, *(curve for phases in known for curve in phases[at].curves)))
@@ -254,9 +259,9 @@ def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) 
 
 
 def tabulated(phases: Iterable[Phase], gpu_type: str, widths: Iterable[int]) -> tuple[Phase, ...]:
-    """The phases with their curve for ``gpu_type`` only, as a table at those of ``widths`` that it covers.
+    """The phases with only their curve for ``gpu_type``, as a table at the ``widths`` that it covers.
 
-    Empty where a phase has no such curve, or its curve covers none of the widths.
+    Empty if a phase has no such curve, or if its curve covers none of the widths.
     """
     forms = [
         (phase.until, next((curve.form for curve in phase.curves if curve.gpu_type == gpu_type), None))
@@ -295,7 +300,7 @@ def reference_throughput(phases: tuple[Phase, ...]) -> float:
 
 
 def _seconds_per_unit(phases: tuple[Phase, ...], gpus: int) -> float:
-    """Seconds that one unit of work takes on ``gpus``, spread over the phases. The curve must cover the width."""
+    """Seconds that one unit of work takes on ``gpus`` GPUs, spread over the phases. The curve must cover the width."""
     begins = (0.0, *(phase.until for phase in phases))
     return sum((phase.until - begin) / _rate(phase, gpus) for phase, begin in zip(phases, begins, strict=False))
 

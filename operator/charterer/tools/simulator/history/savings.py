@@ -1,13 +1,13 @@
-"""The savings of Charterer on a history: at the same money, at the same mean completion time, and with more money.
+"""The savings of Charterer on a history: for the same money, in the same mean completion time, and for more money.
 
-Charterer at several exchange rates is a set of points (dollars, mean completion time). Their lower envelope is read by
-log-log interpolation, at the dollars and at the mean time of the history as it was, and at some times the dollars that
-are spent today. The intervals come from a circular
-block bootstrap over the jobs in order of submission (Politis and Romano 1992): blocks, because jobs that come together
-share nodes, of N^(1/3) jobs, the order of length that is best for a variance (Hall, Horowitz and Jing 1995). Each
-resample takes the same jobs under all policies. As percentiles of few blocks are too narrow, the tails are those of
-Student's t (expanded percentile interval, Hesterberg 2015, What Teachers Should Know About the Bootstrap, §5.2). They
-cover the variation between jobs like these, not errors of the curves.
+Charterer at several exchange rates is a set of points (dollars, mean completion time). Their lower envelope is
+interpolated on logarithmic scales. It is read at the dollars and at the mean time of the history as it was, and at
+multiples of the dollars that are spent today. The intervals come from a circular block bootstrap over the jobs in order
+of submission (Politis and Romano 1992). It takes blocks because jobs that come together share nodes. A block has
+N^(1/3) jobs, the order of length that is best for a variance (Hall, Horowitz and Jing 1995). Each resample takes the
+same jobs under all policies. Percentiles of few blocks are too narrow, so the tails are those of Student's t (expanded
+percentile interval, Hesterberg 2015, What Teachers Should Know About the Bootstrap, §5.2). The intervals cover the
+variation between jobs like these, not errors of the curves.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ from charterer.tools.simulator.history.history import History
 LEAST_JOBS = 32
 """Jobs needed for an estimate: ten blocks of 32^(1/3). With n blocks the spread is too small by √((n−1)/n)."""
 LEVEL = 0.9
-"""Probability with which the interval should hold the number."""
+"""Probability with which the interval should contain the number."""
 RESAMPLES = 1000
-"""Resamples of the bootstrap: an interval's end is then about the 30th to 50th value from its side."""
+"""Number of resamples: an interval's end is then about the 30th to 50th value from its side."""
 
 
 @dataclass(frozen=True, slots=True)
 class SavingsReplay:
-    """A history under one policy: seconds to completion and dollars of each job, in order of submission.
+    """A history under one policy.
 
-    ``rate``: dollars per job-hour saved; None for the policy that is compared with.
+    ``rate``: dollars per job-hour saved; None for the policy that Charterer is compared with.
+    ``seconds``, ``dollars``: seconds to completion and dollars of each job, in order of submission.
     """
 
     rate: float | None
@@ -50,7 +51,7 @@ class SavingsReplay:
 
 @dataclass(frozen=True, slots=True)
 class IntervalEstimate:
-    """A number with an interval that holds it in nine cases of ten; an end is None where it cannot be reached."""
+    """A number with an interval that contains it in nine cases of ten. An end is None if it cannot be reached."""
 
     value: float
     low: float | None
@@ -59,9 +60,10 @@ class IntervalEstimate:
 
 @dataclass(frozen=True, slots=True)
 class MoreMoney:
-    """What ``factor`` times the dollars of ``now`` would buy: ``then``; both are dollars and mean seconds.
+    """What more money would buy. ``now`` and ``then`` are dollars and mean seconds.
 
-    ``sooner``: the part by which the mean completion time falls, below 0 where it rises.
+    ``now``: Charterer at the dollars of today. ``then``: Charterer at ``factor`` times these dollars.
+    ``sooner``: the fraction by which the mean completion time falls; negative if it rises.
     """
 
     factor: float
@@ -72,11 +74,16 @@ class MoreMoney:
 
 @dataclass(frozen=True, slots=True)
 class Savings:
-    """Savings against ``asked`` (dollars, mean seconds) of ``jobs`` jobs; ``block``: jobs in a bootstrap block.
+    """The savings of Charterer on a history.
 
-    ``hours``: job-hours saved, all jobs together, at the same dollars or fewer. ``dollars``: saved at the same mean
-    completion time or a shorter one. None: Charterer cannot spend that little, or cannot be that fast. ``at_money`` and
-    ``at_time``: its dollars and mean seconds in the two cases. ``more``: by factor, those that can be reached.
+    ``jobs``: number of jobs.
+    ``block``: jobs in a block of the bootstrap.
+    ``asked``: dollars and mean seconds of the policy that it is compared with.
+    ``hours``: job-hours saved, of all jobs together, for the same dollars or fewer; None if it cannot spend that
+    little.
+    ``dollars``: dollars saved in the same mean completion time or less; None if it cannot be that fast.
+    ``at_money``, ``at_time``: its dollars and mean seconds in these two cases.
+    ``more``: what more money would buy, for each factor that can be reached.
     """
 
     jobs: int
@@ -91,13 +98,16 @@ class Savings:
 
 @dataclass(frozen=True, slots=True)
 class LowerEnvelope:
-    """The points that no other beats in both, in order of rising dollars and falling time."""
+    """The points (dollars, seconds) that no other point beats in both.
+
+    Dollars rise and seconds fall from one to the next.
+    """
 
     points: tuple[tuple[float, float], ...]
 
     @classmethod
     def of(cls, points: Sequence[tuple[float, float]]) -> LowerEnvelope:
-        """The lower envelope of (dollars, seconds)."""
+        """The lower envelope of points (dollars, seconds)."""
         kept: list[tuple[float, float]] = []
         for point in sorted(points):
             if not kept or point[1] < kept[-1][1]:
@@ -105,17 +115,17 @@ class LowerEnvelope:
         return cls(tuple(kept))
 
     def at_dollars(self, dollars: float) -> tuple[float, float] | None:
-        """The point reached with ``dollars`` at most; None below the cheapest."""
+        """The point that is reached with at most ``dollars``; None if that is less than the cheapest point costs."""
         return _reached(self.points, dollars)
 
     def at_seconds(self, seconds: float) -> tuple[float, float] | None:
-        """The cheapest point of ``seconds`` at most; None below the fastest."""
+        """The cheapest point with at most ``seconds``; None if no point is that fast."""
         reached = _reached([(time, money) for money, time in reversed(self.points)], seconds)
         return None if reached is None else (reached[1], reached[0])
 
 
 def _reached(points: Sequence[tuple[float, float]], most: float) -> tuple[float, float] | None:
-    """The lowest point of a falling curve up to ``most``, interpolated log-log; None where ``most`` is below it."""
+    """The lowest point of a falling curve up to ``most``, interpolated log-log; None if the curve begins beyond it."""
     at = bisect_left(points, most, key=lambda point: point[0])
     if at == len(points):
         return points[-1]
@@ -131,7 +141,10 @@ def _reached(points: Sequence[tuple[float, float]], most: float) -> tuple[float,
 
 
 def rates_around(history: History, factor: float) -> tuple[float, ...]:
-    """Rates in dollars per job-hour, from 1/16 to 16 times the cost of a job-hour at the width asked for."""
+    """Exchange rates in dollars per job-hour, from 1/16 to 16 times the cost of a job-hour at the width asked for.
+
+    ``factor``: ratio of neighbouring rates.
+    """
     hourly = [
         job.gpus * past.pool.hourly.dollars_per_hour / past.pool.gpus_per_node
         for past in history.pools
@@ -145,7 +158,10 @@ def rates_around(history: History, factor: float) -> tuple[float, ...]:
 def next_rates(
     asked: SavingsReplay, paying: Sequence[SavingsReplay], dollars: Sequence[float] = ()
 ) -> tuple[float, ...]:
-    """Rates between neighbours in ``paying`` whose dollars or mean times enclose those of ``asked``, or ``dollars``."""
+    """Exchange rates to try next: one between each two neighbours in ``paying`` that enclose a wanted value.
+
+    Wanted are the dollars and mean time of ``asked``, and ``dollars``.
+    """
     ascending = sorted((replay for replay in paying if replay.rate is not None), key=lambda replay: replay.rate or 0.0)
     rates = set()
     for axis, wanted in ((0, [asked.point[0], *dollars]), (1, [asked.point[1]])):
@@ -157,7 +173,11 @@ def next_rates(
 
 
 class _Outcome(NamedTuple):
-    """Dollars and mean seconds of what is compared with and of what is paid today, and what Charterer can reach."""
+    """Points (dollars, mean seconds) of the history, or of one resample.
+
+    ``asked``: the policy that Charterer is compared with. ``today``: what is paid today. ``envelope``: what Charterer
+    can reach.
+    """
 
     asked: tuple[float, float]
     today: tuple[float, float]
@@ -165,7 +185,7 @@ class _Outcome(NamedTuple):
 
     @classmethod
     def of(cls, points: Sequence[tuple[float, float]]) -> _Outcome:
-        """``points``: as asked, of today, and of Charterer at each rate."""
+        """The outcome of points in this order: as asked, today, and Charterer at each rate."""
         asked, today, *paying = points
         return cls(asked, today, LowerEnvelope.of(paying))
 
@@ -178,9 +198,11 @@ def savings(
     today: SavingsReplay | None = None,
     factors: Sequence[float] = (),
 ) -> Savings | None:
-    """The savings with their intervals; None with fewer than LEAST_JOBS jobs. ``draw``: uniform in [0, 1).
+    """The savings with their intervals; None with fewer than LEAST_JOBS jobs.
 
-    ``today``: what is paid today, ``asked`` if None; ``factors``: times so many dollars are asked about.
+    ``draw``: draws a number uniformly from [0, 1).
+    ``today``: what is paid today; None if that is ``asked``.
+    ``factors``: multiples of today's dollars for which it is estimated what they would buy.
     """
     count = len(asked.seconds)
     if count < LEAST_JOBS:
@@ -214,7 +236,7 @@ def savings(
 
 
 def _hours_saved(outcome: _Outcome, count: int) -> float | None:
-    """Job-hours of all jobs, for the dollars of what is compared with."""
+    """Job-hours saved over all jobs, for the dollars of the policy that Charterer is compared with."""
     reached = outcome.envelope.at_dollars(outcome.asked[0])
     return None if reached is None else (outcome.asked[1] - reached[1]) * count / 3600.0
 
@@ -225,15 +247,15 @@ def _dollars_saved(outcome: _Outcome) -> float | None:
 
 
 def _sooner(outcome: _Outcome, factor: float) -> float | None:
-    """The part of the mean completion time that ``factor`` times the dollars of today save."""
+    """The fraction by which the mean completion time falls if ``factor`` times the dollars of today are spent."""
     now, then = (outcome.envelope.at_dollars(outcome.today[0] * times) for times in (1.0, factor))
     return None if now is None or then is None or not now[1] else 1.0 - then[1] / now[1]
 
 
 def _tail(blocks: int) -> float:
-    """The fraction of the resamples beyond each end of the interval; (1 - LEVEL) / 2 for many blocks.
+    """The fraction of the resamples beyond each end of the interval. For many blocks it is (1 - LEVEL) / 2.
 
-    Student's quantile by its expansion in 1 / degrees of freedom (Abramowitz and Stegun, 26.7.5).
+    It uses Student's quantile by its expansion in 1 / degrees of freedom (Abramowitz and Stegun, 26.7.5).
     """
     normal, free = NormalDist(), blocks - 1
     z = normal.inv_cdf((1.0 + LEVEL) / 2.0)
@@ -251,7 +273,7 @@ def _estimate(value: float, resampled: Sequence[float | None], tail: float) -> I
 def _resampled(
     policies: Sequence[SavingsReplay], block: int, draw: Callable[[], float], resamples: int
 ) -> Iterator[list[tuple[float, float]]]:
-    """The point of each policy, resample by resample."""
+    """For each resample, the point of each policy."""
     count = len(policies[0].seconds)
     blocks = -(-count // block)
     sums = [(_block_sums(policy.dollars, block), _block_sums(policy.seconds, block)) for policy in policies]
@@ -265,7 +287,7 @@ def _resampled(
 
 
 def _block_sums(values: Sequence[float], block: int) -> list[float]:
-    """The sum over each block, by the block's first job; blocks wrap around at the end."""
+    """The sum over each block, by the block's first job. Blocks wrap around at the end."""
     sums = [0.0, *accumulate((*values, *values[:block]))]
     return [sums[at + block] - sums[at] for at in range(len(values))]
 

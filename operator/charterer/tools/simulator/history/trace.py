@@ -1,7 +1,7 @@
-"""Histories as CSV files: what ``charterer simulate --save`` writes, and published traces, by the names in the header.
+"""Histories as CSV files: those of ``charterer simulate --save``, and published traces, known by their column names.
 
-Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on them.
-Everything else has a default: see ``COLUMNS`` and docs/simulator.md.
+Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on them. All
+other columns have defaults: see ``COLUMNS`` and docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ from charterer.tools.simulator.model.pools_file import (
 )
 from charterer.tools.simulator.model.workload import BadRow, check_unique, check_units
 
-# Curves as text in a cell of a history: throughput by GPUs, by phase, and by GPU type.
+# Curves as text in a cell of a history: throughput by GPU type, phase and number of GPUs.
 
 
 def curve_text(phases: Sequence[Phase]) -> str:
-    """The pool's type first, without its name; then each other type that all phases have a table for."""
+    """The curves as text: the first type without its name, then each other type that has a table in all phases."""
     tables: dict[str, list[str]] = {}
     for phase in phases:
         for curve in phase.curves:
@@ -61,8 +61,9 @@ def curve_text(phases: Sequence[Phase]) -> str:
 
 
 def with_type_first(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]:
-    """The phases with the curve of a GPU type first; a curve without a type is of this one. Empty where there is
-    none.
+    """The phases with the curve of ``gpu_type`` first. A curve without a type counts as of this type.
+
+    Empty if a phase has no such curve.
     """
     found = []
     for phase in phases:
@@ -116,17 +117,17 @@ def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
     return tuple(phases)
 
 
-# What columns of published traces, and of Slurm's ``sacct -P``, do to a row beside what they say of the job.
+# Columns of published traces, and of Slurm's ``sacct -P``, that change what a row means.
 #
 # Known by name are the columns of Philly (Microsoft), Helios and Acme (SenseTime, Shanghai AI Lab), PAI, openb and
 # the spot trace of 2026 (Alibaba), Sia and Pollux, and sacct:
 #
-# - GPUs of each of several instances are multiplied (num_inst, inst_num, worker_num); plan_gpu counts hundredths of
-# a GPU, gpu_milli thousandths; AllocTRES and ReqTRES are like ``billing=64,gres/gpu=8``. A part of a GPU counts as
-# a whole one. - Only a job that completed (state, status, pod_phase) has a size that another policy would give it,
-# too. - A time is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04; without one it is the time from start
-# to end. - A row of sacct whose JobID has a point is a step of the job before it, and one that was requeued is
-# another try.
+# - GPUs of each of several instances are multiplied (num_inst, inst_num, worker_num). plan_gpu counts hundredths of a
+#   GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like ``billing=64,gres/gpu=8``. A part of a GPU counts as a
+#   whole one.
+# - Only a job that completed (state, status, pod_phase) has the same size under another policy.
+# - A time is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04. Without one, it is the time from start to end.
+# - A row of sacct whose JobID has a point is a step of the job before it. A requeued row is another try.
 
 
 DELIMITERS: Final = (",", "|", ";", "\t")
@@ -140,7 +141,7 @@ _INSTANCES: Final = (
 _COMPLETED: Final = frozenset(
     ("COMPLETED", "COMPLETE", "SUCCEEDED", "SUCCESS", "PASS", "TERMINATED", "FINISHED", "DONE")
 )
-"""In upper case. PAI calls a job Terminated that came to its end."""
+"""States of a job that completed, in upper case. PAI calls it Terminated."""
 _TRIES: Final = ("restarts", "requeues", "num_restarts")
 _HUNDREDTHS: Final = ("plan_gpu",)
 _THOUSANDTHS: Final = "gpu_milli"
@@ -150,17 +151,17 @@ _TELLING: Final = re.compile(
     r"(?:^|[^a-z])(?:insts?|instances?|workers?|replicas?|tasks?|pods?|milli|percent|unit|state|status|phase|"
     r"requeue[sd]?|restart(?:s|ed)?|preempt\w*|attempts?|fraction|share)(?:$|[^a-z])"
 )
-"""Words of columns that change what a row means."""
+"""Words in names of columns that change what a row means."""
 _ELAPSED: Final = re.compile(r"(?:(\d+)(?:-| days?,? ))?(\d+):(\d{2})(?::(\d{2}(?:\.\d+)?))?")
 
 
 def delimiter_of(header: str) -> str:
-    """What stands between the names of a header: a comma, unless it has none and has another."""
+    """The character that separates the names of a header: a comma, or another one if there is no comma."""
     return "," if "," in header else next((each for each in DELIMITERS if each in header), ",")
 
 
 def seconds(text: str) -> float:
-    """Seconds of a number, or of a time as Slurm and pandas write it. ValueError."""
+    """Seconds of a number, or of a time as Slurm and pandas write it. ValueError for other text."""
     found = _ELAPSED.fullmatch(text)
     if found is None:
         return finite(text)
@@ -171,10 +172,11 @@ def seconds(text: str) -> float:
 
 
 class Rows:
-    """The rows of a file whose header has these names, in lower case.
+    """The rows of a file, by the names in its header in lower case.
 
-    ``usable`` gives those that are jobs; after that ``gaps`` says what was left out, and what is not known.
-    ``fields``: the number of the column of each field of a history.
+    ``fields``: the column number of each field of a history.
+
+    ``usable`` reads a row. After that ``gaps`` says what was left out, and what is not known.
     """
 
     def __init__(self, header: Sequence[str], fields: Mapping[str, int]) -> None:
@@ -188,7 +190,7 @@ class Rows:
         self._unknown = [name for name in header if name not in known and _TELLING.search(name)]
 
     def usable(self, cells: Sequence[str]) -> dict[str, str] | None:
-        """The text of each field; None for a row that is no job to simulate."""
+        """The text of each field; None if the row is no job to simulate."""
         found = {field: cells[at].strip() for field, at in self._fields.items() if at < len(cells)}
         if self._of_slurm and "." in found.get("name", ""):
             self._left_out["step of a job, which is a part of it"] += 1
@@ -206,7 +208,7 @@ class Rows:
         return {**found, "gpus": gpus}
 
     def gaps(self) -> Iterable[str]:
-        """What was left out of the file, and what of it is not known, in sentences."""
+        """What was left out of the file, and what is not known of it, in sentences."""
         for what, rows in sorted(self._left_out.items()):
             yield f"Left out: {rows} x {what}."
         if self._parts:
@@ -224,7 +226,7 @@ class Rows:
         return "" if at is None or at >= len(cells) else cells[at].strip()
 
     def _gpus(self, text: str, cells: Sequence[str]) -> str:
-        """All GPUs of the job, in whole ones; the text itself if it is no number."""
+        """The number of whole GPUs of the job; the text itself if it is no number."""
         try:
             each = _tres(text) if self._gpu_column in _TRES else finite(text)
             instances = finite(self._first(cells, _INSTANCES) or "1")
@@ -244,7 +246,7 @@ class Rows:
 
 
 def _tres(text: str) -> float:
-    """GPUs in Slurm's list of trackable resources: the count of all, or those of each type together."""
+    """The number of GPUs in Slurm's list of trackable resources: the total, or the sum over types."""
     found = _TRES_GPUS.findall(text)
     of_all = [int(number) for kind, number in found if not kind]
     return float(of_all[0] if of_all else sum(int(number) for _, number in found))
@@ -292,8 +294,9 @@ class _Sink(Protocol):
 
 
 def write_history(history: History, to: _Sink) -> None:
-    """Write a row for each job by time of submission; ``read_history`` reads back the same history, but for pools in
-    which no job ran.
+    """Write a row for each job by time of submission.
+
+    ``read_history`` reads the same history back, except for pools in which no job ran.
     """
     writer = csv.writer(to, lineterminator="\n")
     writer.writerow(COLUMNS)
@@ -350,10 +353,10 @@ def read_history(
 ) -> History:
     """The history in a file. BadRow for the first row that cannot be used.
 
-    ``pools``: a row that names one has its values by default, any other row those of the first. ``on_sale``: whether
-    those in which no job ran are on sale, too.
-    ``restart_seconds``: where neither row nor pool says. ``curves``: by class, for rows without one; a curve without a
-    GPU type holds for the type of the job's pool.
+    ``pools``: a row that names one of them has its values by default, any other row those of the first.
+    ``restart_seconds``: used if neither row nor pool says.
+    ``curves``: by class, for rows without a curve. A curve without a GPU type is of the type of the job's pool.
+    ``on_sale``: whether pools in which no job ran are on sale too.
     """
     lines = iter(lines)
     header = next(lines, "")
@@ -387,17 +390,17 @@ def read_history(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """``where`` names file and line; ``cells``: the text of each field, empty where the row has none."""
+    """One row. ``where``: its file and line. ``cells``: the text of each field; empty if the row has none."""
 
     where: str
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value, ``default`` for an empty cell. BadRow: the text is no ``what``."""
+        """The field's value; ``default`` for an empty cell. BadRow if the text is no ``what``."""
         return self.needed(field, parse, what) if self.cells.get(field) else default
 
     def needed(self, field: str, parse: Callable[[str], V], what: str) -> V:
-        """The value of a field without a default. BadRow."""
+        """The value of a field without a default. BadRow if the text is no ``what``."""
         try:
             return parse(self.cells.get(field, ""))
         except BadRow as fault:
@@ -528,14 +531,14 @@ def _names(header: Sequence[str]) -> Sequence[str]:
 
 
 def _mapping(names: Sequence[str]) -> dict[str, int]:
-    """The column number of each field; of several candidates the one whose name is earlier in ``COLUMNS``."""
+    """The column number of each field. If several columns fit, the one whose name is earlier in ``COLUMNS``."""
     at = {name: number for number, name in enumerate(names)}
     named = {field: next((name for name in known if name in at), None) for field, known in COLUMNS.items()}
     return {field: at[name] for field, name in named.items() if name is not None}
 
 
 def _from_start_to_end(names: Sequence[str]) -> tuple[int, int] | None:
-    """The columns with the times between which jobs ran, if there are both."""
+    """The columns with the start and the end of jobs; None if one of them is missing."""
     found = [next((names.index(each) for each in known if each in names), None) for known in (STARTED, ENDED)]
     start, end = found
     return None if start is None or end is None else (start, end)

@@ -33,7 +33,7 @@ LastingFields = Mapping[str, Any]
 def lasting_fields(
     job: SimJob, budget: BudgetId, terms: JobTerms, machines: Mapping[RentalId, SimMachine]
 ) -> LastingFields:
-    """The fields of a job's TrainingJob that stay as long as its allocation does: all but its progress."""
+    """The fields of a job's TrainingJob that stay the same while its allocation does: all but its progress."""
     allocation = job.allocation
     return {
         "id": job.id,
@@ -77,13 +77,13 @@ def lasting_fields(
 
 
 def _variant(job: SimJob, name: str) -> Variant:
-    """A variant of the job, on every width on which it can run; it prefers the narrowest."""
+    """A variant of the job, on every width on which it can run. It prefers the narrowest."""
     widths = job.application.variants[name].widths
     return Variant(name, variant_class(job.class_id, name), widths[0], widths[0], widths[-1])
 
 
 def _group(allocation: Allocation) -> TrainingGroup:
-    """The group of a trainer that forms its groups itself; only jobs that are resized in place have one."""
+    """The group of a trainer that forms its groups itself. Only jobs that are resized in place have one."""
     indexes = tuple(range(len(allocation.placements)))
     return TrainingGroup(allocation.run, 1, indexes, allocation.since, allocation.since, formed=1, reports=True)
 
@@ -91,10 +91,11 @@ def _group(allocation: Allocation) -> TrainingGroup:
 def training_job(
     lasting: LastingFields, done: float, total: float | None, at: Instant, usage: Usage | None = None
 ) -> Job:
-    """The TrainingJob of a job that reported at ``at`` that the fraction ``done`` of it is done.
+    """The TrainingJob of a job that reported at ``at``.
 
-    ``total``: the whole work of the job in seconds of the reference option; None where it is not known. ``usage``: what
-    the worker of an interactive job has reported.
+    ``done``: the fraction of its work that is done.
+    ``total``: its whole work in seconds of the reference option; None if it is not known.
+    ``usage``: what the worker of an interactive job has reported.
     """
     allocation: Allocation | None = lasting["allocation"]
     if lasting["interactive"] is not None:
@@ -151,9 +152,9 @@ def kubernetes_node(machine: SimMachine, name: NodeName) -> Node:
 
 
 def _left(total: float, done: float) -> float:
-    """The work left of ``total``, rounded so that dividing it by ``1 - done`` gives ``total`` again where possible.
+    """The work left of ``total``, rounded so that dividing it by ``1 - done`` gives ``total`` again if possible.
 
-    Planners group jobs of equal size by that quotient; an error in its last digit would make a group of each job.
+    Planners group jobs of equal size by that quotient. An error in its last digit would make a group of each job.
     """
     left = total * (1.0 - done)
     again = left / (1.0 - done) if done < 1.0 else total
@@ -207,7 +208,7 @@ def _pod(name: str, run: int, index: int, node: NodeName | None, gpus: int) -> P
 
 
 class SimLedger:
-    """The budget with its balance. Bills of ended machines are summed aside and enter the balance when it is read."""
+    """The budget with its balance. Bills of ended machines are summed first, and enter the balance when it is read."""
 
     def __init__(self, budget: Budget, market: NodeMarket, now: Instant) -> None:
         self._budget = budget
@@ -223,7 +224,7 @@ class SimLedger:
         return self._flush()
 
     def end(self, machine: SimMachine, now: Instant, *, taken: bool = False) -> None:
-        """End the machine now and add its bill to the sums; ``taken``: the cloud takes it back."""
+        """End the machine now, and add its bill to the sums. ``taken``: whether the cloud takes it back."""
         begin = self._balance(now).period_start
         bill = self._market.end(machine, now, taken=taken)
         in_period = bill if machine.created >= begin else accrued_in(gpu_rental(machine), begin, now)
@@ -231,7 +232,7 @@ class SimLedger:
         self._lifetime += bill.micros
 
     def count(self, job: Job, now: Instant) -> None:
-        """Record a job that is complete now: its cost beside the predicted one."""
+        """Record the real and the predicted cost of a job that is complete now."""
         budget = self.budget(now)
         assert budget.balance is not None
         assert job.predicted is not None
@@ -261,7 +262,7 @@ class SimLedger:
         return self._budget.balance
 
     def _flush(self) -> Budget:
-        """The budget, with the sums of ended machines entered into its balance."""
+        """The budget after the sums of ended machines have entered its balance."""
         if self._lifetime:
             balance = self._budget.balance
             assert balance is not None

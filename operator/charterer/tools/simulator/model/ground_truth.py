@@ -5,7 +5,7 @@ An application goes through epochs. On k GPUs of a type with a total batch size 
     throughput(k, B) · efficiency(B, epoch)        (Pollux, OSDI'21, §3)
 
 so an epoch's time depends on GPU type, width and batch size. Progress in this module is the fraction of the whole job
-done: it means the same on every GPU type.
+that is done, which means the same on every GPU type.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from typing import Protocol
 from charterer.domain.ids import ClassId
 
 GPU_TYPE = "gpu"
-"""The name of the GPU type where there is only one, and nobody names it."""
+"""The name of the GPU type if there is only one and nobody names it."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrainerMeasurement:
-    """A trainer's measurement: seconds a step, squared norm and variance of the gradient (Pollux, §3.1)."""
+    """A trainer's measurement: seconds of a step, and squared norm and variance of the gradient (Pollux, §3.1)."""
 
     batch: int
     step_seconds: float
@@ -60,14 +60,14 @@ class BatchMeasurements(Protocol):
         """The measurement with that batch size, rounded to a feasible one; None if there is none."""
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
-        """Fraction of the whole job a second with that batch size; None where it cannot run so."""
+        """Fraction of the whole job done in a second with that batch size; None if it cannot run so."""
 
 
 @dataclass(frozen=True, slots=True)
 class SingleBatch:
     """``BatchMeasurements`` of an application with a single batch size and a known speed.
 
-    ``rates``: as those of the Application on one GPU type. ``work``: the whole job in steps.
+    ``rates``: the rates of the Application on one GPU type. ``work``: the whole job in steps.
     """
 
     rates: Sequence[Mapping[int, float]]
@@ -78,19 +78,23 @@ class SingleBatch:
     smallest_local: int = 1
 
     def measurement(self, epoch: int, gpus: int, batch: int) -> TrainerMeasurement | None:
-        """Seconds a step; the gradient's statistics are 1, because they do not matter with one batch size."""
+        """The measurement on that width.
+
+        The gradient's statistics are 1, because they do not matter with one batch size.
+        """
         rate = self.rates[epoch].get(gpus)
         return TrainerMeasurement(self.own_batch, 1.0 / (self.work * rate), 1.0, 1.0) if rate else None
 
     def rate(self, epoch: int, gpus: int, batch: int) -> float | None:
-        """The rate of the width."""
+        """The rate on that width."""
         return self.rates[epoch].get(gpus)
 
 
 class WidthRates:
-    """The time that training takes on one width. ``rates``: fraction of the whole job a second, by epoch.
+    """The time that training takes on one width.
 
-    ``ends[e]``: the fraction done at the end of epoch e.
+    ``ends[e]``: the fraction of the job that is done at the end of epoch e.
+    ``rates[e]``: the fraction of the whole job that is done in a second of epoch e.
     """
 
     __slots__ = ("_ends", "_last", "_minus", "_rates", "_until_end")
@@ -125,11 +129,12 @@ class WidthRates:
 
 @dataclass(frozen=True)
 class Application:
-    """A training application. ``rates[t][e][k]``: fraction of the job a second in epoch e on k GPUs of type t, at the
-    best batch.
+    """A training application.
 
-    ``ends[e]``: the fraction done at the end of epoch e (1 for the last). It cannot run on types and widths without a
-    rate. ``measurements``, by GPU type, know other batch sizes than the best one; none where these do not matter.
+    ``ends[e]``: the fraction of the job that is done at the end of epoch e; 1 for the last one.
+    ``rates[t][e][k]``: the fraction of the job done in a second of epoch e on k GPUs of type t, at the best batch size.
+    It cannot run on types and widths without a rate.
+    ``measurements``: for each GPU type, other batch sizes than the best one; empty if these do not matter.
     ``variants``: other ways to do the same job, by name.
     """
 
@@ -141,7 +146,7 @@ class Application:
     _width_rates: dict[tuple[str, int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
 
     def variant(self, name: str) -> Application:
-        """The variant of that name; itself for the empty one."""
+        """The variant of that name; the application itself for the empty name."""
         return self.variants[name] if name else self
 
     @cached_property
@@ -162,7 +167,7 @@ class Application:
 
     @property
     def work(self) -> float:
-        """The whole job in steps at the own batch size; it must have measurements."""
+        """The whole job in steps at the own batch size. The application must have measurements."""
         return next(iter(self.measurements.values())).work
 
     def runs_on(self, gpu_type: str, gpus: int) -> bool:
@@ -170,9 +175,9 @@ class Application:
         return gpu_type in self.rates and gpus in self.rates[gpu_type][0]
 
     def width_rates(self, gpu_type: str, gpus: int, batch: int = 0) -> WidthRates:
-        """Training on ``gpus`` of a type with that total batch size (0: the best of each epoch).
+        """Training on ``gpus`` GPUs of a type with that total batch size; 0 for the best one of each epoch.
 
-        ValueError: it cannot run so.
+        ValueError if it cannot run so.
         """
         width_rates = self._width_rates.get((gpu_type, gpus, batch))
         if width_rates is None:
@@ -191,11 +196,11 @@ class Application:
         return bisect_right(self.ends, done, 0, len(self.ends) - 1)
 
     def seconds_left(self, done: float, gpu_type: str, gpus: int) -> float:
-        """Seconds to the end on ``gpus`` of a type, each epoch at its best batch size. ValueError: it cannot run so."""
+        """Seconds to the end on ``gpus`` GPUs of a type at the best batch sizes. ValueError if it cannot run so."""
         return self.width_rates(gpu_type, gpus).seconds_left(done)
 
     def _rates_at(self, gpu_type: str, gpus: int, batch: int) -> list[float]:
-        """The rate of each epoch; fewer than there are epochs where it cannot run so."""
+        """The rate of each epoch. There are fewer rates than epochs if it cannot run so."""
         measurements = self.measurements.get(gpu_type)
         epochs = (
             () if measurements is None else (measurements.rate(epoch, gpus, batch) for epoch in range(len(self.ends)))
@@ -204,7 +209,7 @@ class Application:
 
 
 def variant_class(class_id: ClassId, variant: str) -> ClassId:
-    """The class of a variant of the jobs of a class; that one for the empty name."""
+    """The class of a variant of a class's jobs; the class itself for the empty name."""
     return ClassId(class_id.namespace, f"{class_id.name}.{variant}") if variant else class_id
 
 
@@ -225,7 +230,7 @@ def with_step_times(application: Application, work: float) -> Application:
 
 
 def joined(applications: Sequence[Application]) -> Application:
-    """One application of several that differ only in the GPU types on which they can run."""
+    """One application, made of several that differ only in the GPU types on which they can run."""
     rates = {gpu_type: rates for application in applications for gpu_type, rates in application.rates.items()}
     measured = {gpu_type: made for application in applications for gpu_type, made in application.measurements.items()}
     return Application(applications[0].name, applications[0].ends, rates, measured)
@@ -236,7 +241,7 @@ def application_from_speeds(
 ) -> Application:
     """An application of a single epoch that takes ``seconds[k]`` on k GPUs of a type.
 
-    ``widths``: those on which it can run (absent: the given ones); speed is linear between given widths, and beyond
+    ``widths``: the widths on which it can run; None for the given ones. Speed is linear between given widths. Beyond
     them it cannot run.
     """
     given = sorted(seconds)

@@ -1,4 +1,4 @@
-"""The nodes that a cloud sells: they start up, are billed by the second, run out, and are taken back."""
+"""The nodes that a cloud sells: they start up, are billed by the second, are sold out at times, and are taken back."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ from charterer.tools.simulator.model.sim_job import SimJob
 MOST_NODES = 100_000
 """The most nodes of a pool in a simulation from files."""
 DEAREST = Price.parse("1000000")
-"""The highest price of a node in a simulation; what is above is a slip of the pen."""
+"""The highest price of a node in a simulation. A higher one is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolModel:
-    """A pool's offer. ``hourly``: dollars an hour of a node; ``later_prices``: (second, price from then on).
+    """A pool as the simulated cloud offers it.
 
     ``draw_start_seconds`` draws the seconds from asking for a node to its readiness (absent: always ``start_seconds``,
     the declared value). ``draw_lifetime(n)``: the seconds of readiness after which the n-th node rented in the pool,
@@ -92,7 +92,7 @@ class PoolModel:
         return FakeGroup("simulated", self.name)
 
     def pool(self, now: Instant) -> Pool:
-        """The GPUPool."""
+        """The GPUPool as it is at ``now``."""
         return Pool(
             id=PoolId(self.name),
             uid=f"uid-{self.name}",
@@ -113,22 +113,25 @@ class PoolModel:
         )
 
     def quote(self, hourly: Price, now: Instant) -> Quote:
-        """The quote of a node; its worst price is the highest of all that will ever hold."""
+        """The quote of a node. Its worst price is the highest price of the whole simulation."""
         worst = max(hourly, self.hourly, *(price for _, price in self.later_prices))
         return Quote(hourly, worst, self.billing_minimum_seconds, "simulated", now)
 
 
 def _most(first: int | None, later: Sequence[tuple[float, int | None]]) -> int:
-    """The highest of several limits in turn."""
+    """The highest of the limits that hold one after the other."""
     return max(MOST_NODES * 1000 if limit is None else limit for limit in (first, *(limit for _, limit in later)))
 
 
 @dataclass(slots=True, eq=False)
 class SimMachine:
-    """A rented node. ``number`` counts rented nodes from 1, ``in_pool`` those of its pool. ``users``: the jobs that
-    hold GPUs of it.
+    """A rented node.
 
-    ``ready``: since when it takes pods. ``draining``: it is ended when its last job leaves. ``ended``: it is gone.
+    ``number``: counts rented nodes from 1. ``in_pool``: counts those of its pool.
+    ``ready``: since when it takes pods; None before.
+    ``draining``: whether it is ended when its last job leaves.
+    ``ended``: whether it is gone.
+    ``users``: the jobs that hold GPUs of it.
     """
 
     order: Rent
@@ -144,7 +147,7 @@ class SimMachine:
 
     @property
     def id(self) -> RentalId:
-        """The rental's name; a later rental may have it again."""
+        """The rental's name. A later rental may have the same name."""
         return self.order.rental
 
     @property
@@ -158,17 +161,19 @@ class SimMachine:
         return None if self.ready is None else NodeName(self.uid)
 
     def bill(self, now: Instant) -> Money:
-        """The node's cost if it ends now."""
+        """What the node costs in all if it ends now."""
         return cost(self.segments, self.model.billing_minimum_seconds, self.created, now)
 
 
 class NodeMarket:
-    """The pools, and ``machines``: the nodes rented from them, in order of renting. ``rented_total`` counts all.
+    """The pools, and the nodes that are rented from them.
 
-    ``version`` grows whenever a machine is rented, becomes ready, is to be drained or ends. ``live``: machines by pool;
-    ``rented``: how many ever were. ``stock`` and ``quota``: the pools' present limits. ``micros_per_hour``:
-    micro-dollars an hour of all machines; ``gpus``: theirs. ``spent`` and ``node_micros`` (microseconds), both by pool,
-    sum up the machines that ended.
+    ``machines``: the present nodes, in order of renting. ``rented_total``: number of nodes ever rented.
+    ``version``: grows whenever a machine is rented, becomes ready, is set to drain, or ends.
+    ``live``, ``rented``: for each pool, number of present nodes, and of nodes ever rented.
+    ``stock``, ``quota``: the pools' present limits.
+    ``micros_per_hour``, ``gpus``: sums over all present machines.
+    ``spent``, ``node_micros``: for each pool, bills and microseconds of the machines that have ended.
     """
 
     def __init__(self, models: tuple[PoolModel, ...], now: Instant) -> None:
@@ -189,7 +194,7 @@ class NodeMarket:
             self._learn(name, now)
 
     def reprice(self, name: PoolId, hourly: Price, now: Instant) -> None:
-        """Change the price of the pool's nodes from now on, those that are rented already included."""
+        """Change the price of the pool's nodes from now on, also of those that are rented already."""
         self.pools = {**self.pools, name: replace(self.pools[name], quote=self.models[name].quote(hourly, now))}
         for machine in self.machines.values():
             if machine.order.pool == name:
@@ -198,7 +203,7 @@ class NodeMarket:
         self.version += 1
 
     def rent(self, order: Rent, now: Instant) -> SimMachine | None:
-        """A new machine, which is not ready; None where the cloud has none, or gives none (the pool cools down)."""
+        """A new machine, which is not ready yet; None if the cloud has none, so that the pool cools down."""
         model = self.models[order.pool]
         refusal = self._refusal(order.pool, now)
         if refusal is not None:
@@ -226,12 +231,12 @@ class NodeMarket:
         return machine
 
     def most_now(self, pool: PoolId) -> int:
-        """The most nodes that can be rented at once as things stand."""
+        """The most nodes that can be rented at once under the present limits."""
         limits = (self.models[pool].max_nodes, self.stock[pool], self.quota[pool])
         return min(limit for limit in limits if limit is not None)
 
     def _refusal(self, pool: PoolId, now: Instant) -> Refusal | None:
-        """The cloud's refusal of one more node; None where it has one."""
+        """Why the cloud refuses one more node; None if it has one."""
         name, live, stock, quota = self.models[pool].name, self.live[pool], self.stock[pool], self.quota[pool]
         if stock is not None and live >= stock:
             return Refusal(RefusalKind.STOCK_OUT, Scope.POOL, name, "StockOut", "none left", now)
@@ -240,7 +245,7 @@ class NodeMarket:
         return None
 
     def mark_ready(self, machine: SimMachine, now: Instant) -> None:
-        """The machine takes pods from now on."""
+        """Let the machine take pods from now on."""
         machine.ready = now
         self.version += 1
         name = machine.order.pool
@@ -251,12 +256,12 @@ class NodeMarket:
         self._learn(name, now)
 
     def drain(self, machine: SimMachine) -> None:
-        """The machine is to be ended when its last job leaves."""
+        """Let the machine end when its last job leaves."""
         machine.draining = True
         self.version += 1
 
     def end(self, machine: SimMachine, now: Instant, *, taken: bool = False) -> Money:
-        """End the machine now; returns its bill. ``taken``: the cloud takes it back."""
+        """End the machine now. Returns its bill. ``taken``: whether the cloud takes it back."""
         del self.machines[machine.order.rental]
         machine.ended = True
         self.version += 1
@@ -274,14 +279,14 @@ class NodeMarket:
         return bill
 
     def checkpoint_seconds(self, nodes: Sequence[RentalId], write_seconds: float, now: Instant) -> float:
-        """The best interval between checkpoints of a job on these machines of one pool, as far as is known."""
+        """The best interval between checkpoints of a job on these machines of one pool, by the known hazard."""
         machines = [self.machines[name] for name in nodes]
         known = self.pools[machines[0].order.pool].hazard
         ages = [seconds_between(machine.created, now) / 3600.0 for machine in machines]
         return checkpoint_interval(write_seconds, 0.0 if known is None else events_at_ages(known, ages))
 
     def _learn(self, name: PoolId, now: Instant) -> None:
-        """Estimate anew at which rate nodes of the pool are taken back: where that can be, or has been seen."""
+        """Estimate anew how often nodes of the pool are taken back, if they are spot nodes or some were taken back."""
         pool = self.pools[name]
         if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths):
             ages = [

@@ -1,4 +1,4 @@
-"""What two jobs that share a GPU keep of the speeds that they have alone, as a table and read from a CSV file."""
+"""What jobs keep of their speeds if two share a GPU, as a table that is read from a CSV file."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import NamedTuple
 from charterer.domain.pool import SharingMechanism
 from charterer.tools.simulator.model.workload import BadRow, check_unique
 
-# What two jobs that share a GPU keep of the speeds that they have alone.
+# What jobs keep of the speeds that they have alone if two share a GPU.
 
 
 class PairMember(NamedTuple):
-    """A job as a partner on a GPU: the name of its class, and the passes in which it does a step.
+    """A job that shares a GPU, by the name of its class. ``passes``: passes in which it does a step.
 
-    A job that accumulates the gradients of ``passes`` sub-batches takes less memory, and is slower.
+    A job that accumulates the gradients of several sub-batches, one in each pass, takes less memory and is slower.
     """
 
     class_name: str
@@ -24,7 +24,7 @@ class PairMember(NamedTuple):
 
 
 PairKey = tuple[str, SharingMechanism, PairMember, PairMember]
-"""GPU type, mechanism, a job, and its partner."""
+"""GPU type, mechanism of sharing, a job, and its partner."""
 
 
 def _not_run(_: PairKey) -> float:
@@ -33,13 +33,14 @@ def _not_run(_: PairKey) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PairTable:
-    """The part of its speed alone (in one pass) that a job keeps beside one other job on each of its GPUs.
+    """The fraction of its speed alone, in one pass, that a job keeps beside another job on each of its GPUs.
 
-    ``pairs``: by the key of the job that keeps it, so a pair has two entries; 0: the two do not fit on a GPU.
-    ``absent``: the same for pairs that are not in ``pairs``; by default they do not run together. ``alone``: by GPU
-    type and member, what a job keeps alone, in more passes than one. ``memory``: GiB that a member takes at most on
-    each of its GPUs; ``gpu_memory``: GiB of a GPU, by its type. Two that are known to take more do not fit, whatever
-    ``pairs`` says.
+    ``pairs``: that fraction, by the key of the job that keeps it, so a pair of jobs has two entries. It is 0 if the two
+    do not fit on a GPU.
+    ``absent``: computes it for pairs that are not in ``pairs``. By default they do not run together.
+    ``alone``: what a job in several passes keeps alone, by GPU type and job.
+    ``memory``: the most GiB that a job takes on each of its GPUs.
+    ``gpu_memory``: GiB of a GPU, by its type. Two jobs that are known to take more do not fit, whatever ``pairs`` says.
     """
 
     pairs: Mapping[PairKey, float]
@@ -49,11 +50,11 @@ class PairTable:
     gpu_memory: Mapping[str, float] = field(default_factory=dict)
 
     def kept_alone(self, gpu_type: str, own: PairMember) -> float:
-        """What a job keeps that has its GPUs to itself. KeyError for passes that the table does not know."""
+        """What a job keeps on GPUs of its own. KeyError for passes that the table does not know."""
         return 1.0 if own.passes == 1 else self.alone[gpu_type, own]
 
     def kept(self, gpu_type: str, mechanism: SharingMechanism, own: PairMember, other: PairMember) -> float:
-        """What ``own`` keeps beside ``other``; 0: they do not fit."""
+        """What ``own`` keeps beside ``other``; 0 if they do not fit."""
         if not self._fits(gpu_type, own, other):
             return 0.0
         key = gpu_type, mechanism, own, other
@@ -63,7 +64,7 @@ class PairTable:
     def both_kept(
         self, gpu_type: str, mechanism: SharingMechanism, own: PairMember, other: PairMember
     ) -> tuple[float, float] | None:
-        """What ``own`` and ``other`` keep beside each other; None where they do not fit."""
+        """What ``own`` and ``other`` keep beside each other; None if they do not fit."""
         kept = self.kept(gpu_type, mechanism, own, other), self.kept(gpu_type, mechanism, other, own)
         return kept if min(kept) > 0.0 else None
 
@@ -82,14 +83,14 @@ class PairTable:
 
 _NEEDED = ("application", "beside", "kept")
 FILE_MECHANISM = SharingMechanism.TIME_SLICING
-"""The mechanism of all nodes in a simulation from files: the rows hold for what these nodes do."""
+"""The mechanism that all nodes have in a simulation from files: the rows are taken to be measured with it."""
 
 
 def read_pairs(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> PairTable:
-    """Read columns application, beside, kept, and gpu_type where pools have several. BadRow for the first bad row.
+    """Read columns application, beside and kept, and gpu_type if pools have several. BadRow for the first bad row.
 
-    A row says which part of its speed alone a job of the application keeps beside one of the other. ``gpu_types``:
-    those of the pools; rows of other types are read and left out.
+    A row says what fraction of its speed alone a job of the application keeps beside one of the other application.
+    ``gpu_types``: GPU types of the pools. Rows of other types are read and left out.
     """
     reader = csv.DictReader(lines)
     names, types = reader.fieldnames or (), sorted(set(gpu_types))

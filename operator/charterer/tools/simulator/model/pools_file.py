@@ -16,11 +16,11 @@ from charterer.domain.pool import CapacityType
 from charterer.tools.simulator.model.node_market import DEAREST, MOST_NODES, PoolModel
 from charterer.tools.simulator.model.workload import BadRow, check_unique
 
-# The numbers in the cells of files: ValueError for what is out of range, because it is a slip of the pen.
+# Numbers in cells of files. ValueError for a number out of range, because it is a mistake.
 
 
 HIGHEST: Final = 1e9
-"""The highest number in a file, and in seconds (32 years) the longest history: what is above is a slip of the pen."""
+"""The highest number in a file, and, in seconds (32 years), the longest history. A higher one is a mistake."""
 MOST_PER_NODE: Final = 1000
 
 
@@ -83,10 +83,12 @@ _BITS = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class Lifetimes:
-    """A distribution of lifetimes in seconds of readiness; called with a node's number, it draws that node's.
+    """A distribution of lifetimes, in seconds of readiness. Called with a node's number, it draws that node's lifetime.
 
-    ``ages`` and ``dead``: ascending ages of measured deaths, and the fraction of nodes that are dead by each. Who
-    outlives the last one dies ``hazard`` times a second from ``measured_until`` on. Nobody lives longer than ``most``.
+    ``ages``, ``dead``: ages of measured deaths, ascending, and the fraction of nodes that are dead by each age.
+    ``measured_until``, ``hazard``: from that age on, nodes that outlived all measured deaths die at ``hazard`` a
+    second.
+    ``most``: the longest lifetime.
     """
 
     seed: int
@@ -97,7 +99,7 @@ class Lifetimes:
     most: float = inf
 
     def __call__(self, number: int) -> float:
-        """Seconds that the node of that number lives; infinite where it is never taken back."""
+        """Seconds that the node of that number lives; infinite if it is never taken back."""
         drawn = uniform(self.seed, number)
         at = bisect_left(self.dead, drawn)
         if at < len(self.dead):
@@ -114,9 +116,9 @@ def exponential(mean_seconds: float, seed: int, most: float = inf) -> Lifetimes:
 
 
 def measured(lifetimes: Iterable[tuple[float, bool]], seed: int, most: float = inf) -> Lifetimes:
-    """The product-limit estimate (Kaplan and Meier 1958) of (seconds, whether the node still lived then), at least one.
+    """The product-limit estimate (Kaplan and Meier 1958) from pairs: seconds, and whether the node still lived then.
 
-    Beyond the longest one, nodes die at the mean rate of all: deaths per second lived.
+    At least one pair is needed. After the longest time, nodes die at the mean rate of all: deaths per second lived.
     """
     rows = sorted(lifetimes, key=lambda row: (row[0], row[1]))
     alive, survival = len(rows), 1.0
@@ -138,7 +140,7 @@ def measured(lifetimes: Iterable[tuple[float, bool]], seed: int, most: float = i
 
 
 def uniform(seed: int, number: int) -> float:
-    """A number in (0, 1) that looks random, and depends on its arguments only (SplitMix64, Steele et al. 2014)."""
+    """A number in (0, 1) that looks random and depends only on its arguments (SplitMix64, Steele et al. 2014)."""
     state = (_mixed(seed) + number * 0x9E3779B97F4A7C15) & _BITS
     return ((_mixed(state) >> 11) + 0.5) / (1 << 53)
 
@@ -177,7 +179,7 @@ class _NamedCells:
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value, ``default`` for an empty cell. BadRow: the text is no ``what``."""
+        """The field's value; ``default`` for an empty cell. BadRow if the text is no ``what``."""
         text = self.cells.get(field, "")
         if not text:
             return default
@@ -192,8 +194,9 @@ def read_pools(
 ) -> tuple[PoolModel, ...]:
     """The pools in the order of the file. BadRow for the first row that cannot be used.
 
-    ``default``: what holds where a cell is empty. ``seed``: of the drawn lifetimes, of each pool others. ``lines_of``:
-    the lines of the file of a name, for measured lifetimes; BadRow where there is none.
+    ``default``: values for empty cells.
+    ``seed``: seed of the drawn lifetimes, which differ from pool to pool.
+    ``lines_of``: reads a file of measured lifetimes by its name; BadRow if there is no such file.
     """
     reader = csv.DictReader(lines)
     names = [(name or "").strip().lower() for name in reader.fieldnames or ()]
@@ -220,9 +223,10 @@ def read_pools(
 
 
 def read_lifetimes(lines: Iterable[str], file: str) -> tuple[tuple[float, bool], ...]:
-    """(Seconds, whether the node still lived then), from columns lifetime_seconds and censored. BadRow.
+    """Pairs (seconds, whether the node still lived then), from columns lifetime_seconds and censored. BadRow for a bad
+    row.
 
-    ``censored`` is 1 where the node still lived; without the column all of them died.
+    ``censored`` is 1 if the node still lived. Without the column all nodes died.
     """
     reader = csv.DictReader(lines)
     header = [(name or "").strip().lower() for name in reader.fieldnames or ()]
@@ -299,7 +303,7 @@ def _pool(row: _NamedCells, default: PoolModel, seed: int, lines_of: Callable[[s
 
 
 def _lifetimes(row: _NamedCells, seed: int, lines_of: Callable[[str], Iterable[str]]) -> Lifetimes | None:
-    """Measured ones where the cell names a file, otherwise exponential ones of the mean that it gives."""
+    """Measured lifetimes if the cell names a file, else exponential ones with its mean; None if it is empty."""
     most = row.get("most_lifetime_seconds", positive, _LIFETIME, float("inf"))
     text = row.cells.get("lifetimes", "")
     if text.lower().endswith(".csv"):
@@ -325,7 +329,7 @@ def _flag(text: str) -> bool:
 def _series(
     row: _NamedCells, field: str, parse: Callable[[str], V], what: str, like: str, default: V
 ) -> tuple[V, tuple[tuple[float, V], ...]]:
-    """Parse ``0:4 3600:0``: the first amount, and later ones by the second from which they hold."""
+    """Parse ``0:4 3600:0``: the first amount, and later amounts with the second from which they hold."""
 
     def steps(text: str) -> Sequence[tuple[float, V]]:
         pairs = [(span(at), parse(amount)) for at, _, amount in (step.partition(":") for step in text.split())]

@@ -14,12 +14,13 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobResult:
-    """One job; times are seconds of the virtual clock, None for what did not happen. ``pool_gpu_seconds``: GPU
-    time held, by pool.
+    """The result of one job. Times are seconds of the virtual clock; None if something did not happen.
 
-    ``widths``: (second, GPUs held from then on) at each change, starts up to the first step included.
-    ``gpu_types``: (second, type of its GPUs from then on) at each run's start. ``cell_waits``: the seconds that each
-    cell of an interactive job waited for a GPU.
+    ``restarts``: number of starts of a run after the first.
+    ``pool_gpu_seconds``: for each pool, the GPU time that it held.
+    ``widths``: (second, GPUs held from then on) at each change. The time from a start to the first step counts too.
+    ``gpu_types``: (second, type of its GPUs from then on) at each run's start.
+    ``cell_waits``: for each cell of an interactive job, the seconds that it waited for a GPU.
     """
 
     name: str
@@ -40,16 +41,18 @@ class JobResult:
 
     @property
     def completion_seconds(self) -> float | None:
-        """From submission to completion."""
+        """Seconds from submission to completion; None if it did not complete."""
         return None if self.finished is None else self.finished - self.submitted
 
 
 @dataclass(frozen=True, slots=True)
 class EventCounts:
-    """How often each kind of event happened. ``starts``: of runs, whether the first, at another width or after a loss.
+    """Number of events of each kind.
 
-    ``machines``: rented ones; ``machine_ends``: ended ones. ``instants``: all at which the clock stopped, also where
-    only the policy wanted to be asked again, or the event had become void.
+    ``starts``: starts of runs, whether the first, at another width or after a loss.
+    ``machines``, ``machine_ends``: rented and ended machines.
+    ``instants``: all instants at which the clock stopped, also if only the policy wanted to be asked again, or if the
+    event no longer meant anything.
     """
 
     arrivals: int
@@ -63,7 +66,7 @@ class EventCounts:
 
     @property
     def job_events(self) -> int:
-        """Events in the life of jobs."""
+        """Number of events in the lives of jobs."""
         return self.arrivals + self.starts + self.interruptions + self.reports + self.completions
 
     def __add__(self, other: EventCounts) -> EventCounts:
@@ -72,10 +75,13 @@ class EventCounts:
 
 @dataclass(frozen=True, slots=True)
 class SimulationResult:
-    """``spent_in``: by pool. ``periods``: (begin, spend) of budget periods that are over. ``rented_nodes``: (second,
-    nodes) at each change.
+    """What happened in a simulation.
 
-    ``hourly``: (second, dollars an hour of the rented nodes) at each change.
+    ``rented_gpu_hours``, ``spent_in``: GPU-hours and dollars of each pool.
+    ``periods``: (begin, spend) of each budget period that is over.
+    ``rented_nodes``, ``rented_gpus``: (second, number from then on) at each change.
+    ``hourly``: (second, dollars an hour of the rented nodes from then on) at each change.
+    ``ended_at``: the second at which it ended.
     """
 
     jobs: tuple[JobResult, ...]
@@ -100,7 +106,7 @@ class SimulationResult:
 
     @property
     def mean_completion_seconds(self) -> float:
-        """The mean in seconds over the jobs that completed; nan where none did."""
+        """Mean completion time in seconds of the jobs that completed; nan if none did."""
         times = self.completion_seconds
         return sum(times) / len(times) if times else float("nan")
 
@@ -122,17 +128,17 @@ class SimulationResult:
 
     @property
     def restarts(self) -> int:
-        """Restarts of all jobs, first starts not counted."""
+        """Number of restarts of all jobs. First starts do not count."""
         return sum(job.restarts for job in self.jobs)
 
     def quantile(self, fraction: float) -> float:
-        """The completion time that ``fraction`` of the jobs do not exceed; nan where none completed."""
+        """The completion time that the fraction ``fraction`` of jobs do not exceed; nan if none completed."""
         times = self.completion_seconds
         return times[min(int(fraction * len(times)), len(times) - 1)] if times else float("nan")
 
 
 def merge_results(results: Sequence[SimulationResult]) -> SimulationResult:
-    """One result for simulations of several pools (at least one); nodes over time are summed."""
+    """One result of at least one simulation, each of its own pools. Nodes over time are summed."""
     if len(results) == 1:
         return results[0]
     hours: dict[PoolId, float] = {}
@@ -161,7 +167,10 @@ def _summed(counts: Sequence[Sequence[tuple[float, int]]]) -> tuple[tuple[float,
 
 
 def sum_of_steps(series: Sequence[tuple[Sequence[tuple[float, float]], float]]) -> tuple[tuple[float, float], ...]:
-    """The sum of (steps, factor) pairs as steps: (second, value from then on). All functions start at 0."""
+    """The sum of step functions, each given as (steps, factor): (second, value from then on).
+
+    All of them start at 0.
+    """
     changes: list[tuple[float, float]] = []
     for steps, factor in series:
         before = 0.0

@@ -24,9 +24,9 @@ _MONTHS = Calendar("UTC")
 class JobTerms:
     """How a job may run: its widths, resize policy, spot policy and weight.
 
-    ``gpu_types``: those that its owner permits; empty for all on which its application can run. ``asked_pool``: where
-    it runs under policies that choose no pool; empty for any. ``target_seconds``: from its submission to its
-    targetCompletionTime; None: it has none.
+    ``gpu_types``: GPU types that its owner permits; empty for all on which its application can run.
+    ``asked_pool``: the pool in which it runs under policies that choose no pool; empty for any.
+    ``target_seconds``: seconds from its submission to its targetCompletionTime; None if it has no target.
     """
 
     widths: Widths
@@ -49,16 +49,21 @@ def _by_application(_: Submission, application: Application) -> ClassId:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """All that is the same under any policy. ``start``: the instant of second 0.
+    """All that is the same under any policy.
 
-    ``applications``: by the name that submissions give. ``terms``: how a submission's job may run. ``restart_seconds``:
-    from a run's begin to its first step, first starts included, in pools that say nothing else. ``resize_seconds``:
-    pause in training when a run is resized in place; pods that join are ready when a restart less that has passed.
-    ``checkpoint_seconds``: between checkpoints of a job on nodes that can be taken back, which loses what it did since
-    the last one; None: as is best for the rate that is known and the nodes' ages. ``checkpoint_write_seconds``: to
-    write one, without training. ``until``: the second at which the simulation ends at the latest. ``classes``: a job's
-    class, by default that of its application; with it applications of several sizes can share a class.
-    ``pairs``: what jobs keep beside each other on a GPU of a pool with ``sharing``; None: no two jobs are on one.
+    ``start``: the instant of second 0.
+    ``applications``: by the name that submissions use.
+    ``terms``: computes how the job of a submission may run.
+    ``restart_seconds``: seconds from a run's start to its first step, in pools that do not say otherwise.
+    ``resize_seconds``: pause in training when a run is resized in place. Joining pods get ready before it; with the
+    pause that takes them a restart.
+    ``checkpoint_seconds``: seconds between checkpoints of a job on nodes that can be taken back, which loses its work
+    since the last one; None for the best interval by the known rate and the nodes' ages.
+    ``checkpoint_write_seconds``: seconds without training to write a checkpoint.
+    ``until``: the latest second at which the simulation ends.
+    ``classes``: computes a job's class; by default its application's. So applications of several sizes can share a
+    class.
+    ``pairs``: what jobs keep beside each other on a GPU of a pool with ``sharing``; None if no two jobs share one.
     """
 
     start: Instant

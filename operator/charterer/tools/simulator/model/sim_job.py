@@ -16,7 +16,7 @@ from charterer.tools.simulator.model.workload import SimSession, Submission
 
 
 class Gpu(NamedTuple):
-    """A GPU of a rented node, by its number there, from 0."""
+    """A GPU of a rented node. ``number``: its number on the node, from 0."""
 
     rental: RentalId
     number: int
@@ -24,7 +24,7 @@ class Gpu(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class SimJob:
-    """A job in the simulation; times are seconds of the virtual clock.
+    """A job in the simulation. Times are seconds of the virtual clock.
 
     ``done``: fraction of the work done at ``advanced_to``; it was last seen to grow at ``progressed_at``. ``kept``: the
     most that any run handed on to the next one. ``gpu_type``: of the present run. ``training_from``: end of its
@@ -35,10 +35,14 @@ class SimJob:
     ``gpu_types``: as in the JobResult. ``resized_from``: the allocation with which it trains until pods that join its
     run in place are ready. ``session``: of an interactive job, which trains nothing and runs cells.
 
-    ``devices``: the GPUs of its last run, and ``passes``: in which it does a step there; in a world in which jobs may
-    share GPUs. ``keeps``: the part of its speed that it keeps beside its partners. ``held``: the GPUs that it holds,
-    those that it shares in part; ``partners``: the classes of the jobs that train beside it. ``saved``: a second, and
-    the fraction done at the last checkpoint before it.
+    If jobs may share GPUs, these matter too:
+
+    ``devices``: the GPUs of its last run.
+    ``passes``: passes in which it does a step there.
+    ``keeps``: the fraction of its speed that it keeps beside its partners.
+    ``held``: number of GPUs that it holds; shared ones count in part.
+    ``partners``: the classes of the jobs that train beside it.
+    ``saved``: a second, and the fraction done at the last checkpoint before it.
     """
 
     id: JobId
@@ -80,20 +84,20 @@ class SimJob:
 
     @property
     def gpus(self) -> int:
-        """The width at which it trains; it must run."""
+        """The width at which it trains. The job must run."""
         width = self.allocation if self.resized_from is None else self.resized_from
         assert width is not None
         return width.option.gpus
 
     @property
     def way(self) -> Application:
-        """The application as the variant of the present run does it; it must run."""
+        """The application as the variant of the present run does it. The job must run."""
         assert self.allocation is not None
         return self.application.variant(self.allocation.option.variant)
 
     @property
     def run_class(self) -> ClassId:
-        """The class whose speed the present run has; it must run."""
+        """The class whose speed the present run has. The job must run."""
         assert self.allocation is not None
         return variant_class(self.class_id, self.allocation.option.variant)
 
@@ -110,14 +114,17 @@ class SimJob:
         self.advanced_to = now
 
     def train_with(self, batch: int) -> float:
-        """Train with that batch size from now on; returns the second of completion if nothing changes. It must run."""
+        """Train with that batch size from now on.
+
+        Returns when the job completes if nothing changes. The job must run.
+        """
         self.batch = batch
         self.version += 1
         self._width_rates = self.way.width_rates(self.gpu_type, self.gpus, batch)
         return max(self.advanced_to, self.training_from) + self._width_rates.seconds_left(self.done) / self._speed
 
     def complete(self, now: float) -> None:
-        """Complete the job at ``now``; its allocation stays, for those who free its GPUs."""
+        """Complete the job at ``now``. Its allocation stays, so that the caller can free its GPUs."""
         assert self.allocation is not None
         self._hold(self.allocation, now - self.advanced_to)
         self.advanced_to = self.progressed_at = self.finished = now
@@ -132,7 +139,10 @@ class SimJob:
         self.saved = self.cycle_from, self.done
 
     def change_interval(self, interval: float, write_seconds: float) -> None:
-        """The same in the middle of a run: the last checkpoint stays, and the next one is due at once if it is late."""
+        """Change the interval in the middle of a run.
+
+        The last checkpoint stays; the next one is due at once if it is late.
+        """
         unsaved, saved = self._seconds_unsaved, (self.advanced_to, self._done_at_checkpoint)
         self.checkpoint_every(interval, write_seconds)
         if unsaved < self.cycle:
@@ -141,20 +151,20 @@ class SimJob:
 
     @property
     def measured_type(self) -> str:
-        """The GPU type whose speed its reports tell (``controller.learning.report_collector``); empty if of none."""
+        """The GPU type whose speed its reports show (``controller.learning.report_collector``); empty if none."""
         places = sharers(slice_profile(self.gpu_type))
         if places == 1 or len(self.partners) == places - 1:
             return self.gpu_type
         return "" if self.partners else whole_type(self.gpu_type)
 
     def share(self, keeps: float, held: float, partners: tuple[ClassId, ...]) -> None:
-        """From now on, keep that part of its speed, and hold so many GPUs."""
+        """From now on keep the fraction ``keeps`` of its speed, and hold ``held`` GPUs, beside ``partners``."""
         self.saved = self.advanced_to, self._done_at_checkpoint
         self.keeps, self.held, self.partners = keeps, held, partners
 
     @property
     def _speed(self) -> float:
-        """Seconds of training alone and without checkpoints in a second."""
+        """Training per second, in seconds of training alone and without checkpoints."""
         return self.pace * self.keeps
 
     @property
@@ -166,17 +176,17 @@ class SimJob:
 
     @property
     def _seconds_unsaved(self) -> float:
-        """Seconds since the last checkpoint; 0 where checkpoints are written all the time, or the job never loses."""
+        """Seconds since the last checkpoint; 0 if checkpoints are written all the time, or the job never loses work."""
         since = max(self.advanced_to - self.cycle_from, 0.0)
         return since % self.cycle if self.cycle > 0.0 else 0.0
 
     def lose_progress(self) -> None:
-        """Lose the progress since the last checkpoint; the job must run."""
+        """Lose the progress since the last checkpoint. The job must run."""
         self.done = self._done_at_checkpoint
         self.progressed_at = self.advanced_to
 
     def measurement(self) -> TrainerMeasurement:
-        """The trainer's measurement now, of steps beside its partners; the job must run, with a batch size."""
+        """The trainer's present measurement of steps beside its partners. The job must run, with a batch size."""
         epoch = self.way.epoch(self.done)
         measured = self.way.measurements[self.gpu_type].measurement(epoch, self.gpus, self.batch)
         assert measured is not None
@@ -198,7 +208,7 @@ class SimJob:
         )
 
     def start_run(self, allocation: Allocation, gpu_type: str, training_from: float, now: Instant) -> None:
-        """Start the run of an allocation on GPUs of a type; the former run ends and is recorded."""
+        """Start the run of an allocation on GPUs of a type. The run before it ends and is recorded."""
         if self.allocation is not None:
             self._record(self.allocation, now, RunOutcome.STOPPED)
         if self.started is None:
@@ -212,7 +222,7 @@ class SimJob:
         self.widths.append((self.advanced_to, allocation.option.gpus))
 
     def resize_run(self, allocation: Allocation, now: Instant) -> None:
-        """Hold the GPUs of more or fewer pods; the stretch before is recorded, because it had another cost.
+        """Hold the GPUs of more or fewer pods. The time before is recorded apart, because it had another price.
 
         The job trains at its former width until ``regroup``.
         """
@@ -222,14 +232,14 @@ class SimJob:
         self.allocation, self.held = allocation, allocation.option.gpus
 
     def regroup(self, training_from: float) -> None:
-        """Go on at the width of the allocation from ``training_from`` on."""
+        """Train on at the width of the allocation from ``training_from`` on."""
         assert self.allocation is not None
         self.resized_from = None
         self.training_from = max(self.training_from, training_from)
         self.widths.append((self.advanced_to, self.allocation.option.gpus))
 
     def stop_run(self, now: Instant, outcome: RunOutcome) -> None:
-        """End the run, if there is one, and record it; the job has no allocation."""
+        """End the run, if there is one, and record it. Then the job has no allocation."""
         if self.allocation is not None:
             self._record(self.allocation, now, outcome)
             self.widths.append((self.advanced_to, 0))

@@ -14,7 +14,7 @@ from charterer.domain.money import Price
 from charterer.domain.time import Instant, after
 from charterer.sentences import count
 
-# The sessions of a simulated interactive job: its cells, and what its owner waits for them.
+# The session of a simulated interactive job: its cells, and what its owner waits for them.
 
 
 class Cell(NamedTuple):
@@ -26,7 +26,7 @@ class Cell(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Notebook:
-    """What an interactive job's owner does with it, and says of it: ``hourly`` and ``idle_seconds`` as in the spec."""
+    """What an interactive job's owner does with it, and declares: ``hourly`` and ``idle_seconds`` of the spec."""
 
     cells: Sequence[Cell]
     hourly: Price | None = None
@@ -35,11 +35,17 @@ class Notebook:
 
 @dataclass(slots=True, eq=False)
 class SimSession:
-    """An interactive job's state; times are seconds of the virtual clock.
+    """An interactive job's state. Times are seconds of the virtual clock.
 
-    ``cell``: the number of the present or next cell, which ``asked_at`` waits for a GPU, or is ``busy`` on one.
-    ``ready``: whether its worker runs. ``waits``: seconds that each cell waited. ``event`` tells events of a run that
-    was stopped from those of the present one.
+    ``cell``: the number of the present or next cell.
+    ``asks``: number of times that its owner asked for a GPU. ``served``, ``answered``: up to which of them a run has
+    come, and up to which a run was given back because it was unused.
+    ``asked_at``: since when the cell waits for a GPU; None if it does not.
+    ``ready``: whether the worker runs.
+    ``busy``: whether the cell runs.
+    ``idle_since``: since when no cell runs on a ready worker.
+    ``event``: grows when a run is stopped, so that events of earlier runs can be ignored.
+    ``waits``: the seconds that each cell waited.
     """
 
     notebook: Notebook
@@ -61,7 +67,10 @@ class SimSession:
         return self.cell >= len(self.notebook.cells)
 
     def stop(self, *, answer: bool) -> None:
-        """The run ends; ``answer``: because nobody uses its GPUs. A cell that runs begins anew in the next run."""
+        """End the run.
+
+        A cell that runs begins anew in the next run. ``answer``: whether it ends because it was unused.
+        """
         self.ready = self.busy = False
         self.idle_since = None
         self.event += 1
@@ -69,12 +78,12 @@ class SimSession:
             self.answered = self.served
 
     def shown(self) -> Interactive:
-        """As the TrainingJob shows it."""
+        """The job's ``interactive`` fields as the TrainingJob has them."""
         told = self.notebook
         return Interactive(self.asks, told.hourly, told.idle_seconds, self.answered, self.served)
 
     def usage(self, start: Instant) -> Usage | None:
-        """As the worker reports it; ``start``: of the virtual clock. None before its run's first report."""
+        """The usage as the worker reports it; None if no worker is ready. ``start``: second 0 of the virtual clock."""
         idle = None if self.idle_since is None else after(start, self.idle_since)
         return Usage(self.asks, idle, start_seconds=self.start_seconds) if self.ready else None
 
@@ -84,17 +93,18 @@ _SPEED_COLUMNS = ("application", "gpus", "seconds", "gpu_type")
 _HIGHEST = 1e9
 _MOST_GPUS = 1_000_000
 _HIGHEST_TIME = 1e10
-"""In seconds: later than any Unix time of today, because files may count from 1970."""
+"""The latest time, in seconds. It is beyond any Unix time of today, because files may count from 1970."""
 _WORST_RATIO = 100.0
-"""Between two GPU types: peak throughput and bandwidth of a B200 are 511 and 33 times a K80's, 130 times together."""
+"""Largest ratio between two GPU types. A B200's peak throughput is 511 times a K80's and its bandwidth 33 times, which
+makes 130 together."""
 
 
 class BadRow(ValueError):
-    """A row that cannot be used; the message names the file, the row and the field, and says what to do."""
+    """A row that cannot be used. The message names the file, the row and the field, and says what to do."""
 
 
 def check_unique(names: Sequence[str], used: Collection[str], file: str) -> None:
-    """BadRow where a column that is used occurs twice in the header: nobody can tell which of the two is meant."""
+    """Raise BadRow if a column that is used occurs twice in the header, because it is unclear which is meant."""
     for name in names:
         if name in used and names.count(name) > 1:
             raise BadRow(f"{file}: column {name!r} occurs twice in its first line: leave one out")
@@ -102,10 +112,12 @@ def check_unique(names: Sequence[str], used: Collection[str], file: str) -> None
 
 @dataclass(frozen=True, slots=True)
 class Submission:
-    """A job submitted ``at`` seconds after the workload's beginning, whose owner asked for ``gpus`` GPUs.
+    """A job that was submitted.
 
-    ``batch``: the total batch size that its owner chose; 0 where the file does not say. ``notebook``: what its owner
-    does with an interactive job; None for any other.
+    ``at``: seconds from the workload's beginning.
+    ``gpus``: number of GPUs that its owner asked for.
+    ``batch``: the total batch size that its owner chose; 0 if the file does not say.
+    ``notebook``: what its owner does with an interactive job; None for any other job.
     """
 
     name: str
@@ -117,7 +129,7 @@ class Submission:
 
 
 def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) -> tuple[Submission, ...]:
-    """The submissions in order of time; ``applications`` are the names that may occur. BadRow for the first bad row."""
+    """The submissions in order of time. ``applications``: names that may occur. BadRow for the first bad row."""
     permitted = sorted(applications)
     reader = csv.DictReader(lines)
     missing = [field for field in _NEEDED if field not in (reader.fieldnames or ())]
@@ -143,15 +155,19 @@ def read_workload(lines: Iterable[str], file: str, applications: Iterable[str]) 
 
 
 def since_first(submissions: Sequence[Submission]) -> tuple[Submission, ...]:
-    """The submissions, at least one and in order of time, with times from the first of them on."""
+    """The submissions with times counted from the first of them.
+
+    There is at least one, and they are in order of time.
+    """
     return tuple(replace(submission, at=submission.at - submissions[0].at) for submission in submissions)
 
 
 @dataclass(frozen=True, slots=True)
 class Speeds:
-    """``seconds`` that a job takes, by application, GPU type and number of GPUs.
+    """How long jobs take.
 
-    ``warnings``: widths that are never worth it.
+    ``seconds``: by application, GPU type and number of GPUs.
+    ``warnings``: sentences on widths that are never worth their money.
     """
 
     seconds: Mapping[str, Mapping[str, Mapping[int, float]]]
@@ -159,9 +175,9 @@ class Speeds:
 
 
 def read_speeds(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> Speeds:
-    """Read columns application, gpus, seconds, and gpu_type where pools have several. BadRow for the first bad row.
+    """Read columns application, gpus and seconds, and gpu_type if pools have several. BadRow for the first bad row.
 
-    ``gpu_types``: those of the pools.
+    ``gpu_types``: GPU types of the pools.
     """
     reader = csv.DictReader(lines)
     names, types = reader.fieldnames or (), sorted(set(gpu_types))
@@ -197,7 +213,7 @@ def read_speeds(lines: Iterable[str], file: str, gpu_types: Iterable[str]) -> Sp
 
 
 def _speed(row: Mapping[str, str | None], where: str, types: Sequence[str]) -> tuple[str, str, int, float]:
-    """Application, GPU type, GPUs and seconds of a row."""
+    """The application, GPU type, GPUs and seconds of a row."""
     gpus, seconds = _number(row, "gpus", where), _number(row, "seconds", where)
     if gpus < 1 or gpus != int(gpus):
         raise BadRow(f"{where}: gpus {gpus:g} is no number of GPUs: give a whole number from 1 on")
@@ -217,7 +233,10 @@ def _speed(row: Mapping[str, str | None], where: str, types: Sequence[str]) -> t
 
 
 def check_units(seconds: Mapping[str, Mapping[int, float]], where: str) -> None:
-    """BadRow where curves of several GPU types cannot be in one unit; ``seconds`` by type and number of GPUs."""
+    """Raise BadRow if curves of several GPU types cannot be in one unit.
+
+    ``seconds``: by GPU type and number of GPUs.
+    """
     for first, second in combinations(sorted(seconds), 2):
         for gpus in sorted(seconds[first].keys() & seconds[second].keys()):
             ratio = seconds[first][gpus] / seconds[second][gpus]

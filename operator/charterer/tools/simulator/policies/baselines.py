@@ -1,9 +1,10 @@
-"""Baselines: what is common practice without Charterer, to compare with in simulations; the operator never uses them.
+"""Baselines: common practice without Charterer, for comparison in simulations. The operator never uses them.
 
-``RequestedWidth``: each job at the width its owner asked for, on nodes of a cluster autoscaler. ``FixedFleet``: a fixed
-number of nodes and a gang queue. ``UtilisationAutoscaler``: a gang queue on a fleet that grows and shrinks with its
-use. All place a job of less than a node on the fullest node that fits, and wider ones on whole nodes. Their state is
-updated event by event, so an event costs the same for any number of jobs and nodes, unless jobs share GPUs.
+``RequestedWidth`` runs each job at the width that its owner asked for, on nodes of a cluster autoscaler. ``FixedFleet``
+has a fixed number of nodes and a gang queue. ``UtilisationAutoscaler`` has a gang queue on a fleet that grows and
+shrinks with its use. All place a job of less than a node on the fullest node that fits, and wider ones on whole nodes.
+Their state is updated event by event, so an event costs the same for any number of jobs and nodes, unless jobs share
+GPUs.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ SCALE_DOWN_SECONDS = 600.0
 RequestedGpus = Callable[[Submission], int]
 """The width that a job's owner asked for."""
 SecondsAt = Callable[[Submission, str, int], float]
-"""Seconds that a job takes on GPUs of a type, and so many of them."""
+"""Seconds that a job takes on GPUs of a type, given their number."""
 
 
 class QueueOrder(StrEnum):
@@ -47,14 +48,14 @@ def _same_rank(_: SimJob) -> float:
 
 @dataclass(slots=True)
 class PoolQueue:
-    """The nodes of one pool, and the queue of jobs that run there. ``wanted``: GPUs that they hold or wait for."""
+    """The nodes of one pool, and the queue of its jobs. ``wanted``: number of GPUs that these hold or wait for."""
 
     fleet: BaselineFleet
     queue: GangQueue
     wanted: int = 0
 
     def has_nodes_for(self, gpus: int) -> bool:
-        """Whether a job of that width can be given nodes now, beside those that wait."""
+        """Whether there are nodes now for a job of that width beside those that wait."""
         fleet = self.fleet
         if not self.queue and fleet.place(gpus) is not None:
             return True
@@ -63,11 +64,11 @@ class PoolQueue:
 
 
 class _GangPolicy(Policy):
-    """Fleets, and queues of jobs that wait until all GPUs that were asked for are free.
+    """Fleets, and queues of jobs that wait until all the GPUs that they asked for are free.
 
-    A job runs in the cheapest pool that has nodes for it when it arrives, or else in the cheapest one that could ever
-    have them, on types for which it has a curve, and on spot nodes only where its owner allows them. A job that no pool
-    can run never runs.
+    A job runs in the cheapest pool that has nodes for it when it arrives, or else in the cheapest pool that could ever
+    have them. It runs only on GPU types for which it has a curve, and on spot nodes only if its owner allows them. A
+    job that no pool can run never runs.
     """
 
     def __init__(self, asked: RequestedGpus) -> None:
@@ -79,7 +80,7 @@ class _GangPolicy(Policy):
         self._pools = {pool: PoolQueue(fleet, self._new_queue(fleet)) for pool, fleet in fleets.items()}
 
     def _new_queue(self, fleet: BaselineFleet) -> GangQueue:
-        """First come, first served."""
+        """A queue in which the first to come is served first."""
         return GangQueue(_same_rank)
 
     def width(self, job: SimJob, pool: PoolQueue) -> int:
@@ -126,14 +127,14 @@ class _GangPolicy(Policy):
 
 
 class RequestedWidth(_GangPolicy):
-    """Each job at the width that ``asked`` gives, on nodes that an autoscaler adds, and ends when idle for long."""
+    """Each job at the width of ``asked``, on nodes that an autoscaler adds, and ends if they are idle for long."""
 
     def __init__(self, asked: RequestedGpus, scale_down_seconds: float = SCALE_DOWN_SECONDS) -> None:
         super().__init__(asked)
         self._scale_down_seconds = scale_down_seconds
 
     def decide(self) -> Instant | None:
-        """Start the jobs that fit and rent nodes for the others; if all fit, end nodes that were idle for too long."""
+        """Start the jobs that fit, and rent nodes for the others. If all fit, end nodes that were idle for too long."""
         again = [self._decide_in(pool) for pool in self._pools.values()]
         return min((at for at in again if at is not None), default=None)
 
@@ -155,11 +156,12 @@ class RequestedWidth(_GangPolicy):
 
 
 class FixedFleet(_GangPolicy):
-    """``nodes`` nodes in each pool, rented from its first job to the last job of all, and a gang queue: the first job
-    that fits runs.
+    """A fixed number of nodes with a gang queue, of which the first job that fits runs.
 
-    ``order``: which job is first. ``seconds_at``: for the shortest first. Fair: the class with the fewest GPU-seconds
-    so far comes first. ``partners``: shortest jobs that find no free GPUs share those of others, by that rank.
+    ``nodes``: number of nodes in each pool. They are rented from its first job to the last job of all.
+    ``order``: which job comes first. In the fair order it is the class with the fewest GPU-seconds so far.
+    ``seconds_at``: how long jobs take, for the order of the shortest first.
+    ``partners``: with it, jobs that find no free GPUs share those of other jobs, by that rank.
     """
 
     def __init__(
@@ -198,7 +200,7 @@ class FixedFleet(_GangPolicy):
         self._used(job.class_id).hold(-held.option.gpus, self._world.clock.instant)
 
     def decide(self) -> Instant | None:
-        """Start the jobs that fit, and rent missing nodes; end all of them when no job is left or still to come."""
+        """Start the jobs that fit, and rent missing nodes. End all nodes when no job is left or still to come."""
         for pool in self._pools.values():
             for job in pool.queue.serve(pool.fleet):
                 assert job.allocation is not None
@@ -207,7 +209,7 @@ class FixedFleet(_GangPolicy):
         return None
 
     def _rent_or_end(self) -> None:
-        """Rent missing nodes; end all of them when no job is left or still to come."""
+        """Rent missing nodes. End all nodes when no job is left or still to come."""
         for pool in self._pools.values():
             if pool.wanted:
                 pool.fleet.rent(self._nodes - len(pool.fleet))
@@ -226,7 +228,7 @@ class FixedFleet(_GangPolicy):
 class _Usage:
     """The GPU-microseconds of a class up to ``since``, and the GPUs that it holds from then on.
 
-    Whole numbers: two classes that used the same are equal, in whatever order their jobs are added up.
+    They are whole numbers, so that two classes that used the same are equal, in whatever order their jobs are added up.
     """
 
     micros: int = 0
@@ -238,14 +240,14 @@ class _Usage:
         return self.micros + self.gpus * (now - self.since)
 
     def hold(self, more: int, now: Instant) -> None:
-        """Hold ``more`` GPUs more (fewer, if negative) from now on."""
+        """Hold ``more`` more GPUs from now on, or fewer if it is negative."""
         self.micros, self.gpus, self.since = self.until(now), self.gpus + more, now
 
 
 class UtilisationAutoscaler(_GangPolicy):
     """A gang queue on a fleet that grows while its use is above ``high``, and shrinks while it is below ``low``.
 
-    Use is GPUs held or waited for ÷ GPUs rented; it is checked every ``every_seconds``, and only idle nodes are ended.
+    Use is GPUs held or waited for ÷ GPUs rented. It is checked every ``every_seconds``. Only idle nodes are ended.
     """
 
     def __init__(
@@ -279,18 +281,20 @@ class UtilisationAutoscaler(_GangPolicy):
             fleet.release(fleet.idle_nodes()[: max(nodes - target, 0)])
 
 
-# Gang queues on a fixed number of nodes that stop running jobs for others.
+# Gang queues on a fixed number of nodes that stop running jobs in favour of others.
 
 
 ROUND_SECONDS = 60.0
-"""Between two rounds in which running jobs may be stopped, as in the simulators of Tiresias and Pollux."""
+"""Seconds between two rounds in which running jobs may be stopped, as in the simulators of Tiresias and Pollux."""
 LONG_GPU_SECONDS = 3600.0
-"""GPU-seconds after which a job no longer counts as short."""
+"""GPU-seconds from which on a job no longer counts as short."""
 
 
 class PreemptiveOrder(StrEnum):
-    """Which jobs run. LAS: those that have held fewer than ``LONG_GPU_SECONDS``, then those that came first, which
-    is Tiresias (NSDI'19) with two queues. SRTF: those that take the fewest seconds to their ends.
+    """Which jobs run.
+
+    LAS: those that have held fewer than ``LONG_GPU_SECONDS``, then those that came first. This is Tiresias (NSDI'19)
+    with two queues. SRTF: those that take the fewest seconds to their ends.
     """
 
     LAS = "las"
@@ -298,10 +302,10 @@ class PreemptiveOrder(StrEnum):
 
 
 class PreemptiveFleet(FixedFleet):
-    """The nodes of a ``FixedFleet``. Free GPUs are given at once to the job that came first of those that fit.
+    """The nodes of a ``FixedFleet``. Free GPUs are given at once to the first job that fits.
 
-    In each round the jobs that come first in ``order`` and for which there are GPUs shall run. A job that shall not is
-    stopped only if they take its GPUs; to go on later costs it a restart.
+    In each round the first jobs in ``order`` are chosen to run, as many as there are GPUs for. Another job is stopped
+    only if they take its GPUs; to go on later costs it a restart.
     """
 
     def __init__(self, nodes: int, asked: RequestedGpus, order: PreemptiveOrder) -> None:
@@ -310,7 +314,7 @@ class PreemptiveFleet(FixedFleet):
         self._next_round = Instant(0)
 
     def decide(self) -> Instant | None:
-        """Start the jobs that fit; if a round is due, stop others for those that come before them."""
+        """Start the jobs that fit. If a round is due, stop other jobs for those that come before them."""
         now = self._world.clock.instant
         if now >= self._next_round and any(pool.queue for pool in self._pools.values()):
             self._next_round = after(now, ROUND_SECONDS)
@@ -337,7 +341,7 @@ class PreemptiveFleet(FixedFleet):
         pool.queue.remove(started)
 
     def _in_order(self, pool: PoolQueue) -> Iterator[tuple[SimJob, int]]:
-        """The pool's jobs and their widths, those that shall run first."""
+        """The pool's jobs and their widths, in the order in which they are chosen to run."""
         widths = {job: gpus for gpus, job in pool.queue.waiting()}
         for job in self._world.jobs.values():
             if job.allocation is not None and job.allocation.option.pool == pool.fleet.pool:
@@ -356,7 +360,7 @@ class PreemptiveFleet(FixedFleet):
 
 @dataclass
 class _Round:
-    """Who is stopped, and who starts where, if ``jobs`` (with widths, in order) shall run on the fleet's nodes."""
+    """The jobs that are stopped or started so that ``jobs`` (with widths, in order) run on the fleet's nodes."""
 
     fleet: BaselineFleet
     jobs: dict[SimJob, int]
@@ -379,7 +383,7 @@ class _Round:
                 self.started[job] = placements
 
     def stopped(self) -> list[SimJob]:
-        """The running jobs, in order, whose GPUs others take."""
+        """The running jobs, in order, whose GPUs other jobs take."""
         stopped = []
         for job in self.jobs:
             if job.allocation is None or job in self._staying:
@@ -395,7 +399,7 @@ class _Round:
             self._left[place.rental] -= place.gpus
 
     def _place(self, gpus: int) -> tuple[Placement, ...]:
-        """GPUs of the fullest node that fits, or whole nodes, whoever is there that shall not run."""
+        """GPUs of the fullest node that fits, or whole nodes. GPUs of jobs that are not chosen to run count as free."""
         on_each = min(gpus, self.fleet.size)
         fitting = sorted((left, name) for name, left in self._left.items() if left >= on_each)
         if len(fitting) * on_each < gpus:

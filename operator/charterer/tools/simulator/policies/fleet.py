@@ -26,7 +26,7 @@ _Placements = tuple[Placement, ...]
 
 
 def nodes_for(widths: Iterable[int], size: int) -> int:
-    """The number of nodes of ``size`` GPUs that jobs of these widths need, packed first-fit by falling width."""
+    """The number of nodes of ``size`` GPUs that jobs of these widths need, packed first-fit, the widest job first."""
     nodes, spare = 0, list[int]()
     for gpus in sorted(widths, reverse=True):
         if gpus >= size:
@@ -43,9 +43,11 @@ def nodes_for(widths: Iterable[int], size: int) -> int:
 class BaselineFleet:
     """Ready nodes by their free GPUs. A job of less than a node goes to the fullest node that fits.
 
-    ``pool``: whose nodes they are. ``size`` and ``gpu_type``: of a node. ``spot``: whether the cloud may take one back.
-    ``most``: nodes that may ever be rented at once. ``idle_since``: ready nodes without a job and since when, the
-    longest idle first.
+    ``pool``: the pool of the nodes.
+    ``size``, ``gpu_type``: GPUs of a node, and their type.
+    ``spot``: whether the cloud may take nodes back.
+    ``most``: most nodes that can ever be rented at once.
+    ``idle_since``: ready nodes without a job and since when, the longest idle first.
     """
 
     def __init__(self, world: World, pool: PoolId) -> None:
@@ -74,14 +76,14 @@ class BaselineFleet:
 
     @property
     def gpu_price(self) -> Price:
-        """The present price of one of its GPUs."""
+        """The present price of one GPU."""
         quote = self._world.market.pools[self.pool].quote
         assert quote is not None
         return quote.price.for_gpus(1, self.size)
 
     @property
     def most_now(self) -> int:
-        """The most nodes that can be rented at once as things stand."""
+        """The most nodes that can be rented at once under the present limits."""
         return self._world.market.most_now(self.pool)
 
     @property
@@ -100,34 +102,34 @@ class BaselineFleet:
         return len(self._idle)
 
     def placeable_width(self, gpus: int) -> int:
-        """The least width from ``gpus`` on that can be placed: below a node any, otherwise whole nodes."""
+        """The least width of at least ``gpus`` that can be placed: any width below a node, otherwise whole nodes."""
         return gpus if gpus < self.size else ceil(gpus / self.size) * self.size
 
     # --- events -------------------------------------------------------------------------------------------------------
 
     def machine_ready(self, machine: SimMachine) -> None:
-        """A node takes pods from now on."""
+        """Add a node that takes pods from now on."""
         del self._booting[machine.id]
         self._numbers[machine.id] = machine.number
         self._put_in(machine.id, self.size)
 
     def machine_lost(self, machine: SimMachine) -> None:
-        """A node was taken back; its GPUs have been given back before."""
+        """Remove a node that was taken back. Its GPUs have been given back before."""
         self._remove(machine.id)
 
     def give_back(self, placements: _Placements) -> None:
-        """GPUs that a job held are free."""
+        """Count GPUs that a job held as free."""
         for place in placements:
             self._put_in(place.rental, self._take_out(place.rental) + place.gpus)
 
     def left(self, job: SimJob, held: _Placements) -> None:
-        """The job has left its GPUs: those that nobody else is on are free."""
+        """Count the GPUs that the job has left as free, if no other job is on them."""
         self.give_back(held if self._world.shared_gpus is None else self._unused(job.devices))
 
     # --- actions ------------------------------------------------------------------------------------------------------
 
     def place(self, gpus: int) -> _Placements | None:
-        """Free GPUs for a job of that width, on one node or on whole nodes; None where there are none."""
+        """Free GPUs for a job of that width, on one node or on whole nodes; None if there are none."""
         size = self.size
         if gpus < size:
             for names in self._by_free[gpus:]:
@@ -140,12 +142,12 @@ class BaselineFleet:
         return tuple([Placement(name, size) for _, name in self._idle[:nodes]])
 
     def take(self, placements: _Placements) -> None:
-        """The placements' GPUs are no longer free."""
+        """Count the GPUs of the placements as used."""
         for place in placements:
             self._put_in(place.rental, self._take_out(place.rental) - place.gpus)
 
     def start(self, job: SimJob, placements: _Placements, shared: SharedRun | None = None) -> None:
-        """Start the job on these placements; ``shared``: on which GPUs of them, where another job may be on some."""
+        """Start the job on these placements. ``shared``: its GPUs there, if other jobs may be on some of them."""
         self.take(placements if shared is None else self._unused(shared.gpus))
         gpus = sum([place.gpus for place in placements])
         option = self._options.get(gpus)
@@ -155,7 +157,7 @@ class BaselineFleet:
         world.allocate(job, Allocation(job.runs + 1, option, placements, world.clock.instant), shared)
 
     def rent(self, nodes: int) -> None:
-        """Ask for that many more nodes, as far as the pool has them."""
+        """Ask for ``nodes`` more nodes, or as many as the pool may still have."""
         world, budget = self._world, self._world.scenario.budget.id
         for _ in range(min(nodes, self.most_now - len(self))):
             if self._free_numbers:
@@ -177,13 +179,13 @@ class BaselineFleet:
         return [name for _, name in self._idle]
 
     def end_all(self) -> None:
-        """End all nodes; no job may be on them."""
+        """End all nodes. No job may be on them."""
         self.release([*self._booting, *self.idle_nodes()])
 
     # --- bookkeeping --------------------------------------------------------------------------------------------------
 
     def _unused(self, gpus: Iterable[Gpu]) -> _Placements:
-        """Those of the GPUs that nobody is on, by node."""
+        """Those of the GPUs on which there is no job, by node."""
         shared = self._world.shared_gpus
         assert shared is not None
         unused = Counter(gpu.rental for gpu in gpus if not shared.jobs_on(gpu))

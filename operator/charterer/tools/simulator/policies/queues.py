@@ -1,4 +1,4 @@
-"""Gang queues: jobs wait for all of their GPUs at once, and in some of them jobs share GPUs."""
+"""Gang queues: jobs wait for all of their GPUs at once. In some of the queues jobs share GPUs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ _Waiting = tuple[float, Instant, JobId, SimJob]
 
 
 class GangQueue:
-    """Waiting jobs in lines of one width each (and one class, where classes have a rank), the first at the head.
+    """Waiting jobs in lines, each of one width (and of one class, if classes have a rank), the first job at the head.
 
-    ``first``: the job with the least value comes first, then the oldest. ``rank``: a class's present rank, least first.
+    ``first``: computes a job's value. The job with the least value comes first, and of equals the oldest.
+    ``rank``: computes a class's present rank, the least first.
     """
 
     def __init__(self, first: Callable[[SimJob], float], rank: Callable[[ClassId], float] | None = None) -> None:
@@ -53,7 +54,7 @@ class GangQueue:
         return [(gpus, job) for _, gpus, job in sorted(entries, key=lambda entry: entry[0])]
 
     def remove(self, jobs: Container[JobId]) -> None:
-        """Let these jobs wait no longer."""
+        """Remove these jobs from the queue."""
         lines = {key: [entry for entry in line if entry[2] not in jobs] for key, line in self._lines.items()}
         self._lines = {key: line for key, line in lines.items() if line}
         for line in self._lines.values():
@@ -88,17 +89,19 @@ class GangQueue:
 
 # Gang queues whose jobs share GPUs: first fit sharing, and best sharing benefit first (arXiv 2407.13088).
 #
-# Jobs are tried in the order of the queue, the shortest first. A job gets free GPUs where there are enough.
-# Otherwise it fills up with GPUs on which one job runs, whose job may be a partner as ``PartnerRank`` says. Nobody
-# is ever moved.
+# Jobs are tried in the order of the queue, the shortest first. A job gets free GPUs if there are enough. If not, it
+# gets the free ones and GPUs on which one job runs, if that job may be its partner by ``PartnerRank``. No job is ever
+# moved.
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Two jobs that could share GPUs. Seconds left: at a job's whole speed, which it has alone and in one pass.
+    """Two jobs that could share GPUs: the newcomer, and the one that is there. Each field has a value for both, in this
+    order.
 
-    ``kept``: of that speed beside each other, of the newcomer and of the one that is there; ``alone``: the same
-    without the other, in their passes.
+    ``seconds_left``: seconds to the end at a job's full speed, which it has alone and in one pass.
+    ``kept``: the fractions of that speed that they keep beside each other.
+    ``alone``: the fractions that they keep alone, in their numbers of passes.
     """
 
     seconds_left: tuple[float, float]
@@ -115,7 +118,7 @@ class Pairing:
 
     @property
     def mean_in_turn(self) -> float:
-        """The same if the newcomer starts, in one pass, when the other one ends."""
+        """The mean of both completion times if the newcomer starts when the other job ends, in one pass."""
         return self.seconds_left[1] / self.alone[1] + self.seconds_left[0] / 2.0
 
     def _ends_after(self, which: int) -> float:
@@ -123,7 +126,7 @@ class Pairing:
 
 
 PartnerRank = Callable[[Pairing], float | None]
-"""The rank of a partner that fits, the least first; None: it is no partner."""
+"""The rank of a partner that fits; the least comes first. None if it is no partner."""
 
 
 def first_fit(_: Pairing) -> float | None:
@@ -132,7 +135,7 @@ def first_fit(_: Pairing) -> float | None:
 
 
 def best_benefit(pairing: Pairing) -> float | None:
-    """SJF-BSBF: partners with which both jobs end earlier on average than in turn; those by the most first."""
+    """SJF-BSBF: partners with which both jobs end earlier on average than one after the other, largest gain first."""
     gain = pairing.mean_in_turn - pairing.mean_together
     return -gain if gain > 0.0 else None
 
@@ -140,8 +143,8 @@ def best_benefit(pairing: Pairing) -> float | None:
 class SharingQueue(GangQueue):
     """A gang queue, ordered by ``first``, whose jobs share GPUs by ``rank``.
 
-    A job does a step in as few passes as memory permits, and in more than one only beside partners with which it does
-    not fit otherwise.
+    A job does a step in as few passes as memory permits. It uses more than one pass only beside partners with which it
+    does not fit otherwise.
     """
 
     def __init__(self, world: World, first: Callable[[SimJob], float], rank: PartnerRank) -> None:
@@ -168,7 +171,7 @@ class SharingQueue(GangQueue):
         return started
 
     def _open_gpus(self, fleet: BaselineFleet) -> _OpenGpus:
-        """GPUs on which another job may go, if the one that is there permits it; without a table of pairs none."""
+        """GPUs with at most one job, which permits another one; empty if there is no table of pairs."""
         shared, found = self._world.shared_gpus, dict[RentalId, list[tuple[int, SimJob | None]]]()
         if shared is None:
             return found
@@ -193,16 +196,16 @@ class SharingQueue(GangQueue):
 
 
 _OpenGpus = Mapping[RentalId, Sequence[tuple[int, SimJob | None]]]
-"""By node: the numbers of GPUs with one job at most, and that job."""
+"""For each node, the numbers of GPUs with at most one job, each with that job."""
 _Candidate = tuple[bool, float, int]
-"""Whether a job is on the GPU, its rank as a partner, the GPU's number."""
+"""Whether a job is on the GPU, that job's rank as a partner, and the GPU's number."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """The search of ``gpus`` GPUs for a job that does a step in so many passes.
+    """The search of ``gpus`` GPUs for a job that does a step in ``passes`` passes.
 
-    ``refused``: jobs that fit beside it in as many passes or fewer, and are no partners.
+    ``refused``: jobs beside which it fits in at most that many passes, and that are no partners.
     """
 
     world: World
@@ -217,7 +220,7 @@ class _Search:
     _ranks: dict[SimJob, float | None] = field(default_factory=dict)
 
     def gpus_beside_others(self) -> tuple[Gpu, ...] | None:
-        """GPUs of one node, or all of whole nodes: as few that are shared as can be, with the best partners."""
+        """GPUs of one node, or all GPUs of whole nodes: as few shared ones as possible, with the best partners."""
         on_each = min(self.gpus, self.fleet.size)
         nodes: list[tuple[int, float, int, RentalId, list[_Candidate]]] = []
         for number, rental in enumerate(self.open_gpus):
