@@ -21,7 +21,7 @@ from charterer.cost_record import CostRecord
 from charterer.domain.budget import Cause, JobTime, PastPeriod
 from charterer.domain.money import Money
 from charterer.domain.plan import ForecastVerdict
-from charterer.domain.time import Calendar, Instant, instant, month_bounds
+from charterer.domain.time import Calendar, Instant, Period, instant, month_bounds
 from charterer.tools.commands.notify import (
     BudgetNotice,
     NotDelivered,
@@ -78,7 +78,7 @@ def test_weeks_and_months_are_those_of_the_time_zone(zone: str, now: str, week: 
     ],
 )
 def test_pages_are_due_once_a_period_is_settled_and_no_longer_than_a_week(now: str, kinds: list[str]) -> None:
-    old = factory.budget(created=when("2026-01-01T00:00:00+00:00"), time_zone="UTC")
+    old = factory.budget(created=when("2026-01-01T00:00:00+00:00"), calendar=Calendar("UTC"))
     assert [kind for kind, _ in due_periods(old, when(now), weekly=True, monthly=True)] == kinds
     young = replace(old, created=when("2026-12-08T00:00:00+00:00"))
     assert not list(due_periods(young, when(now), weekly=True, monthly=True))
@@ -90,7 +90,7 @@ def test_pages_are_due_once_a_period_is_settled_and_no_longer_than_a_week(now: s
 def notices(spent: str, told: set[str] | None = None, forecast: str | None = None) -> list[str]:
     start = when("2026-11-01T00:00:00+00:00")
     books = factory.balance(period_start=start)
-    budget = factory.budget(created=Instant(0), time_zone="UTC", amount=Money.parse("6000"), balance=books)
+    budget = factory.budget(created=Instant(0), calendar=Calendar("UTC"), amount=Money.parse("6000"), balance=books)
     expected = None if forecast is None else Money.parse(forecast)
     verdict = None if expected is None else ForecastVerdict(expected, expected, expected)
     found = money_notices(
@@ -121,6 +121,16 @@ def test_the_highest_threshold_that_was_passed_is_told_and_a_forecast_above_the_
     spent: str, told: set[str], forecast: str | None, names: list[str]
 ) -> None:
     assert notices(spent, told, forecast) == names
+
+
+def test_a_threshold_is_told_once_in_each_week_of_a_weekly_budget() -> None:
+    week = Calendar("UTC", Period.WEEK)
+    books = factory.balance(period_start=when("2026-11-16T00:00:00+00:00"))
+    budget = factory.budget(created=Instant(0), calendar=week, amount=Money.parse("6000"), balance=books)
+    spent, now = Money.parse("4800"), when("2026-11-20T00:00:00+00:00")
+    (notice,) = money_notices(budget, spent, None, now, (50, 80), set().__contains__)
+    assert notice.name == "2026-11-16-80"
+    assert "(80%) in its week from 2026-11-16, with 3.0 days to go" in notice.text
 
 
 # --- once, also after a crash -----------------------------------------------------------------------------------------
