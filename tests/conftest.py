@@ -81,14 +81,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Only the lane's tests, and of these first the ones for which everything is made.
 
     A test that waits for what is being made keeps its worker from all others. On a fresh machine the long tests of
-    Kueue, Karpenter and real nodes kept all four waiting for ten minutes.
+    Kueue, Karpenter and real nodes kept all four waiting for ten minutes. Those on real nodes begin first all the same:
+    they are one group, which takes longest, so if it began last all others would wait for it.
     """
     if lost := [item.nodeid for item in items if lanes.in_no_lane(item)]:
         raise pytest.UsageError(f"mark these tests in their own file, or `make test` does not see them: {lost}")
     others = [item for item in items if not lanes.belongs(item, lanes.chosen())]
     config.hook.pytest_deselected(items=others)
     own = [item for item in items if lanes.belongs(item, lanes.chosen())]
-    must_wait = {item for item in own if awaited.needs(item)}
+    must_wait = {item for item in own if awaited.needs(item) and item.get_closest_marker("real_nodes") is None}
     items[:] = [
         *_in_order([item for item in own if item not in must_wait]),
         *_in_order([item for item in own if item in must_wait]),

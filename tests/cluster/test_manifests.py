@@ -62,7 +62,7 @@ def _write_status(api: ControlPlane, of: Json, status: Json) -> Json:
     body = {"apiVersion": of["apiVersion"], "kind": of["kind"], "metadata": metadata, "status": status}
     flags = ("--server-side", "--field-manager=charterer", "--subresource=status", "-o", "json")
     written: Json = json.loads(api.kubectl("apply", "-f", "-", *flags, input=json.dumps(body)))
-    assert written["status"] == status
+    assert written["status"] == {**of.get("status", {}), **status}
     return written
 
 

@@ -110,11 +110,13 @@ class Transition:
 
 def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
     """The beginnings that the status ``after`` shows, of an object of any of Charterer's kinds."""
-    for kind in (ConditionType.ADMITTED, ConditionType.READY):
-        yield from _refused(kind, before, after)
-    ready = _condition(after, ConditionType.READY)
-    if _fails(_condition(before, ConditionType.READY)) and ready.get("status") == "True":
-        yield Transition("Recovered", ready.get("message") or "ready again", warning=False)
+    if _condition(after, ConditionType.ADMITTED):  # a job's: that it is not Ready says only that it waits or has failed
+        yield from _refused(ConditionType.ADMITTED, before, after)
+    else:
+        yield from _refused(ConditionType.READY, before, after)
+        ready = _condition(after, ConditionType.READY)
+        if _fails(_condition(before, ConditionType.READY)) and ready.get("status") == "True":
+            yield Transition("Recovered", ready.get("message") or "ready again", warning=False)
     within = _condition(after, ConditionType.WITHIN_BUDGET)
     if after.get("state") == BudgetState.OVERSPENT != before.get("state"):
         yield Transition(BudgetState.OVERSPENT, within.get("message", ""), warning=True)

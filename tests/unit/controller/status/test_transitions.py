@@ -30,7 +30,8 @@ def told(before: dict[str, Any], after: dict[str, Any]) -> Told:
 
 def waits(why: str, message: str = "for something") -> dict[str, Any]:
     admitted = ("True", "Accepted", "paid by GPUBudget team")
-    return status("Queued", why, Admitted=admitted, CapacityAvailable=("False", why, message))
+    ready = ("False", "Queued", message)
+    return status("Queued", why, Ready=ready, Admitted=admitted, CapacityAvailable=("False", why, message))
 
 
 @pytest.mark.parametrize(
@@ -52,6 +53,12 @@ def test_a_waiting_job_says_once_what_it_waits_for(why: str, warning: bool) -> N
     assert told({}, waits(why)) == [(why, "for something", warning)]
     assert told(waits("WaitingForBudget" if why != "WaitingForBudget" else "PoolFull"), waits(why)) != []
     assert told(waits(why), waits(why, "for something else")) == []
+
+
+def test_a_job_that_runs_after_a_wait_has_not_recovered() -> None:
+    admitted = ("True", "Accepted", "paid by GPUBudget team")
+    runs = status("Running", "BudgetOptimal", Ready=("True", "Running", ""), Admitted=admitted)
+    assert told(waits("WaitingForNode"), runs) == []
 
 
 def test_an_edit_of_a_running_job_is_answered_once() -> None:
