@@ -11,16 +11,12 @@ means over seeds; in brackets are the least and the most ratio.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 from collections import Counter
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import product
 
-from charterer.domain.ids import PoolId, Rate, RentalId
-from charterer.domain.job import ResizePolicy, Widths
+from charterer.domain.ids import BudgetId, PoolId, RentalId
 from charterer.domain.money import Price
 from charterer.domain.plan import Plan
 from charterer.domain.pool import Commitment
@@ -29,31 +25,22 @@ from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
 from charterer.incremental import Memo
 from charterer.policy.planner import plan
-from charterer.tools.simulator.knowledge import ExactKnowledge, exact_profiles
 from charterer.tools.simulator.model.node_market import PoolModel
-from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_of, new_budget
-from charterer.tools.simulator.simulation import Simulation
+from charterer.tools.simulator.model.scenario import Scenario
 from tests.bench import _gavel as gavel
-from tests.bench._pollux import START
+from tests.bench import _held_nodes as held_nodes
+from tests.bench._held_nodes import Case
 
-_SECONDS = 43_200
-_RESTART = 30.0
 _OWN = PoolId("own")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """``hours`` of jobs and ``dollars``. ``beside``: hours of own nodes that were idle while others were rented."""
+class Outcome(held_nodes.Outcome):
+    """``rented``: hours of rented nodes. ``beside``: hours of own nodes that were idle while others were rented."""
 
-    hours: float
-    dollars: float
     rented: float = 0.0
     beside: float = 0.0
     own_part: float = 0.0
-
-    def figure(self, theta: float) -> float:
-        """Dollars, those of the time at ``theta`` an hour included."""
-        return theta * self.hours + self.dollars
 
 
 class Watched:
@@ -88,30 +75,23 @@ def _counts(snapshot: Snapshot) -> tuple[int, int, int, int]:
     return sum(not used[name] for name in own), len(ready) - len(own), sum(used[name] for name in own), used.total()
 
 
-def scenario(nodes: int, jobs: int, theta: float, seed: int) -> Scenario:
-    """``nodes`` own nodes, and as many others as are wanted."""
-    budget = new_budget(START, rate=Rate(theta / 3600.0))
-    own = PoolModel(_OWN, 8, Price(0), gavel.REFERENCE, max_nodes=nodes, committed=Commitment(None, budget.id))
-    on_demand = PoolModel("v100", 8, Price.parse("19.84"), gavel.REFERENCE, start_seconds=120.0, max_nodes=1000)
-    terms = JobTerms(Widths(1, 2, 8), ResizePolicy.RESTART)
-    submitted = gavel.submissions(jobs, 4 + seed, _SECONDS)
-    return Scenario(START, submitted, gavel.applications(), (on_demand, own), budget, lambda _: terms, _RESTART)
-
-
 def outcome(given: Scenario) -> Outcome:
     """The jobs simulated with exact curves."""
-    classes = {class_of(name): application for name, application in given.applications.items()}
-    knowledge, watched = ExactKnowledge(exact_profiles(classes, given.restart_seconds)), Watched()
-    result = Simulation(given, watched, knowledge).run()
-    assert all(job.finished is not None for job in result.jobs)
-    hours = result.mean_completion_seconds / 3600.0 * len(result.jobs)
+    watched = Watched()
+    result, hours = held_nodes.simulated(given, watched)
     part = watched.own_gpus / watched.gpus if watched.gpus else 0.0
     return Outcome(hours, result.spent.dollars, watched.rented, watched.beside, part)
 
 
-def _compared(case: tuple[int, int, float, int]) -> tuple[Outcome, Outcome]:
+def _compared(case: Case) -> tuple[Outcome, Outcome]:
     """With own nodes, and without."""
-    given = scenario(*case)
+    nodes, jobs, theta, seed = case
+
+    def own(budget: BudgetId) -> PoolModel:
+        committed = Commitment(None, budget)
+        return PoolModel(_OWN, 8, Price(0), gavel.REFERENCE, max_nodes=nodes, committed=committed)
+
+    given = held_nodes.scenario(own, jobs, theta, seed)
     return outcome(given), outcome(replace(given, pools=given.pools[:1]))
 
 
@@ -129,20 +109,9 @@ def _row(nodes: int, jobs: int, theta: float, found: Sequence[tuple[Outcome, Out
 
 def main() -> None:
     """Print a row for each number of nodes, load and θ."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--nodes", nargs="+", type=int, default=[2, 8], help="own nodes")
-    parser.add_argument("--jobs", nargs="+", type=int, default=[60, 150], help="jobs in 12 hours")
-    parser.add_argument("--rates", nargs="+", type=float, default=[1.0, 4.0, 16.0], help="θ, dollars a job-hour")
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--processes", type=int, default=2)
-    args = parser.parse_args()
-    rows = list(product(args.nodes, args.jobs, args.rates))
-    cases = [(*row, seed) for row in rows for seed in range(args.seeds)]
-    print("nodes  jobs   $/h   without $      with ÷ without  hours  dollars  idle beside  own part")
-    with ProcessPoolExecutor(args.processes) as pool:
-        found = pool.map(_compared, cases)
-        for row in rows:
-            print(_row(*row, [next(found) for _ in range(args.seeds)]), flush=True)
+    args = held_nodes.parser(__doc__, "own nodes").parse_args()
+    heading = "nodes  jobs   $/h   without $      with ÷ without  hours  dollars  idle beside  own part"
+    held_nodes.print_rows(args, heading, _compared, _row)
 
 
 if __name__ == "__main__":

@@ -39,17 +39,10 @@ from charterer.tools.simulator.model.scenario import JobTerms, Scenario, class_o
 from charterer.tools.simulator.model.workload import Submission
 from charterer.tools.simulator.simulation import Simulation
 from tests.bench._pollux import START
+from tests.bench.small_teams import OFFERS
 from tests.bench.year import CASES, GPUS, HOURLY, Believing, simulated
 
 _HOUR, _DAY = 3600.0, 86_400.0
-_OFFERS = (
-    ("h100", 8, 55.0, 5.0),
-    ("a100", 8, 25.6, 2.3),
-    ("a100", 4, 12.8, 2.3),
-    ("l4", 4, 3.2, 1.0),
-    ("t4", 4, 2.0, 0.45),
-)
-"""GPU type, GPUs of a node, dollars an hour of a node, speed."""
 _WIDTHS = (1, 2, 4, 8, 12, 16)
 _RESTART_SECONDS = 60.0
 _YEARS_DAYS = 42.0
@@ -120,7 +113,7 @@ def world(seed: int) -> World:
     terms: dict[str, JobTerms] = {}
     classes: dict[str, str] = {}
     profiles: dict[ClassId, Profile] = {}
-    speeds = {pool.gpu_type: next(offer[3] for offer in _OFFERS if offer[0] == pool.gpu_type) for pool in pools}
+    speeds = {pool.gpu_type: next(offer[3] for offer in OFFERS if offer[0] == pool.gpu_type) for pool in pools}
     budget = new_budget(START).id
     for number in range(draw.randint(1, 4)):
         name, exponent, sigma = f"class{number}", draw.uniform(0.55, 0.95), draw.uniform(0.0, 1.6)
@@ -164,7 +157,7 @@ def world(seed: int) -> World:
 
 def _pools(draw: random.Random) -> tuple[PoolModel, ...]:
     found = list[PoolModel]()
-    for kind, size, hourly, _ in draw.sample(_OFFERS, draw.randint(1, 3)):
+    for kind, size, hourly, _ in draw.sample(OFFERS, draw.randint(1, 3)):
         spot = bool(found) and draw.random() < 0.4
         life, lives = draw.uniform(3.0, 30.0) * _HOUR, random.Random(draw.random())
         price = hourly * (draw.uniform(0.3, 0.5) if spot else 1.0)

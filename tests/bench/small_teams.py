@@ -48,7 +48,7 @@ AMOUNTS = (500.0, 2_000.0, 10_000.0)
 """Dollars a month of the budgets that tell how it ends."""
 TOLD_WITHIN = 0.1
 _HOUR = 3600.0
-_OFFERS = (
+OFFERS = (
     ("h100", 8, 55.0, 5.0),
     ("a100", 8, 25.6, 2.3),
     ("a100", 4, 12.8, 2.3),
@@ -85,7 +85,7 @@ class Team:
 def team(seed: int) -> Team:
     """The team of a seed."""
     draw = random.Random(seed)
-    pools = tuple(draw.sample(_OFFERS, draw.randint(1, 3)))
+    pools = tuple(draw.sample(OFFERS, draw.randint(1, 3)))
     spread = draw.choice((0.0, 1.0, 8.0, 24.0)) * _HOUR
     fixed = draw.choice((ResizePolicy.NEVER, ResizePolicy.RESTART, None))
     jobs = []
