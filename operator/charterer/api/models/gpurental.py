@@ -53,7 +53,7 @@ _Thousandths = Annotated[int, Field(ge=0, le=WHOLE)] | None
 
 
 class SpellStatus(ApiModel):
-    """What GPUs did that a run held, from one time on: so many thousandths of their time. The rest is not known."""
+    """How the GPUs of a run spent their time from one time on, in thousandths. The rest is not known."""
 
     since: Time
     """When it began."""
