@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from charterer.domain.billing import accrued
 from charterer.domain.budget import (
@@ -176,11 +176,11 @@ def apply_costs(balance: Balance, step: AddCosts) -> Balance:
     costs = balance.costs
     if costs.through != step.since:
         return balance
-    by_pool = dict(costs.by_pool)
-    pools: set[str] = {pool for pool, _ in by_pool}
-    for (pool, cause), amount in sorted(step.added.by_pool.items()):
-        key = (PoolId(_kept(pool, pools)), cause)
-        by_pool[key] = by_pool.get(key, ZERO) + amount
+    pools: set[str] = {pool for pool, _ in costs.by_pool}
+    into_pools = [
+        ((PoolId(_kept(pool, pools)), cause), amount) for (pool, cause), amount in sorted(step.added.by_pool.items())
+    ]
+    by_pool = _plus(costs.by_pool, into_pools)
     by_namespace = _with(costs.by_namespace, step.added.by_namespace, NAMES_KEPT)
     days = _with_day(costs.days, step)
     went_to = _with_known(costs.went_to, step.added.went_to)
@@ -195,13 +195,9 @@ def _with_day(days: tuple[DayCosts, ...], step: AddCosts) -> tuple[DayCosts, ...
     before, last = days[:-1], days[-1] if days else DayCosts(step.day, {}, {})
     if step.day > last.start:
         before, last = days, DayCosts(step.day, {}, {})
-    by_cause = dict(last.by_cause)
-    for cause, amount in step.added.by_cause.items():
-        by_cause[cause] = by_cause.get(cause, ZERO) + amount
+    by_cause = _plus(last.by_cause, step.added.by_cause.items())
     by_namespace = _with(last.by_namespace, step.added.by_namespace, DAY_NAMES_KEPT)
-    went_to = dict(last.went_to)
-    for (_, kind), amount in step.added.went_to.items():
-        went_to[kind] = went_to.get(kind, ZERO) + amount
+    went_to = _plus(last.went_to, ((kind, amount) for (_, kind), amount in step.added.went_to.items()))
     return (*before, DayCosts(last.start, by_cause, by_namespace, went_to))[-DAYS_KEPT:]
 
 
@@ -209,19 +205,30 @@ def _with_known(
     sums: Mapping[tuple[str, JobTime], Money], added: Mapping[tuple[str, JobTime], Money]
 ) -> Mapping[tuple[str, JobTime], Money]:
     """The sums with what is added, under ``OTHER`` for namespaces beyond ``KNOWN_NAMES_KEPT``."""
-    new, known = dict(sums), {namespace for namespace, _ in sums}
-    for (namespace, kind), amount in sorted(added.items()):
-        key = _kept(namespace, known, KNOWN_NAMES_KEPT), kind
-        new[key] = new.get(key, ZERO) + amount
-    return new
+    known = {namespace for namespace, _ in sums}
+    return _plus(
+        sums,
+        (
+            ((_kept(namespace, known, KNOWN_NAMES_KEPT), kind), amount)
+            for (namespace, kind), amount in sorted(added.items())
+        ),
+    )
 
 
 def _with(sums: Mapping[str, Money], added: Mapping[str, Money], most: int) -> Mapping[str, Money]:
     """The sums with what is added, under ``OTHER`` for names beyond so many."""
-    new, known = dict(sums), set(sums)
-    for name, amount in sorted(added.items()):
-        kept = _kept(name, known, most)
-        new[kept] = new.get(kept, ZERO) + amount
+    known = set(sums)
+    return _plus(sums, ((_kept(name, known, most), amount) for name, amount in sorted(added.items())))
+
+
+_Named = TypeVar("_Named")
+
+
+def _plus(sums: Mapping[_Named, Money], added: Iterable[tuple[_Named, Money]]) -> dict[_Named, Money]:
+    """The sums with each amount added to that of its key."""
+    new = dict(sums)
+    for key, amount in added:
+        new[key] = new.get(key, ZERO) + amount
     return new
 
 

@@ -192,9 +192,12 @@ def _pruned(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[P
 def _folds(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[Fold]:
     """The rentals that have ended and are not in the balance, as many as it has room for beside those in it."""
     rentals = view.rentals_of_budget.get(budget.id, ())
-    room = FOLDED_KEPT - sum(rental.uid in balance.folded for rental in rentals)
     ended = (fold(rental, view) for rental in rentals if rental.phase is RentalPhase.ENDED)
-    return [entry for entry in ended if isinstance(entry, Fold)][: max(room, 0)]
+    due = [entry for entry in ended if isinstance(entry, Fold)]
+    if not due:
+        return due
+    room = FOLDED_KEPT - sum(rental.uid in balance.folded for rental in rentals)
+    return due[: max(room, 0)]
 
 
 def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> BudgetStep | Wait:

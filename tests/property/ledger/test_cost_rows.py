@@ -211,19 +211,24 @@ def test_days_follow_each_other_without_a_gap(zone: str, offset: int) -> None:
     assert moment(first).astimezone(ZoneInfo(zone)).date() <= moment(at).astimezone(ZoneInfo(zone)).date()
 
 
-def test_a_price_that_falls_within_a_billing_minimum_at_midnight_is_made_up_for() -> None:
-    launched = instant(datetime(2026, 5, 1, 23, 50, tzinfo=ZoneInfo("UTC")))
-    segments = (PriceSegment(launched, Price(3_600)), PriceSegment(Instant(launched + 11 * MINUTE), Price(0)))
-    ended = Instant(launched + HOUR)
-    rented = rental(
+def gone(segments: tuple[PriceSegment, ...], launched: Instant, ended: Instant, minimum: int = 0) -> Rental:
+    """A rental that has ended, at the cost that its prices and its billing minimum (seconds) come to."""
+    return rental(
         phase=RentalPhase.ENDED,
         created=launched,
         launched=launched,
         ended=ended,
         segments=segments,
-        billing_minimum_seconds=3_600,
-        cost=cost(segments, 3_600, launched, ended),
+        billing_minimum_seconds=minimum,
+        cost=cost(segments, minimum, launched, ended),
     )
+
+
+def test_a_price_that_falls_within_a_billing_minimum_at_midnight_is_made_up_for() -> None:
+    launched = instant(datetime(2026, 5, 1, 23, 50, tzinfo=ZoneInfo("UTC")))
+    segments = (PriceSegment(launched, Price(3_600)), PriceSegment(Instant(launched + 11 * MINUTE), Price(0)))
+    ended = Instant(launched + HOUR)
+    rented = gone(segments, launched, ended, minimum=3_600)
     known, first = recorded(rented, "UTC")
     _, second = recorded(known, "UTC")
     assert [row.cost.micros for row in first] == [3_600]
@@ -238,11 +243,11 @@ def test_a_rental_that_is_not_launched_has_no_part() -> None:
 
 def test_a_machine_of_which_nothing_was_read_was_starting_on_the_day_on_which_it_was_gone() -> None:
     created = instant(datetime(2026, 5, 1, 23, 59, tzinfo=ZoneInfo("UTC")))
-    gone = rental(phase=RentalPhase.ENDED, created=created, ended=Instant(created + HOUR), cost=Money(17))
-    known, made = recorded(gone, "UTC")
+    vanished = rental(phase=RentalPhase.ENDED, created=created, ended=Instant(created + HOUR), cost=Money(17))
+    known, made = recorded(vanished, "UTC")
     assert [(row.cause, row.cost, row.end - row.start) for row in made] == [(Cause.STARTING, Money(17), 59 * MINUTE)]
     assert next_part(known, "UTC") is None
-    assert accrued(known, gone.ended or created) == Money(17)
+    assert accrued(known, vanished.ended or created) == Money(17)
 
 
 def test_what_is_not_known_of_a_jobs_time_is_in_no_cause() -> None:
@@ -251,17 +256,8 @@ def test_what_is_not_known_of_a_jobs_time_is_in_no_cause() -> None:
     spells = (Spell(half, ((JobTime.TRAINED, 500), (JobTime.STARVED, 250))),)
     use = Use(Payer("a", "job", "uid", 1, "a/sft", "", {}), 4, launched, ended, spells)
     segments = (PriceSegment(launched, Price.parse("8")),)
-    rented = rental(
-        phase=RentalPhase.ENDED,
-        created=launched,
-        launched=launched,
-        ready=launched,
-        ended=ended,
-        segments=segments,
-        billing_minimum_seconds=0,
-        cost=Money.parse("8"),
-        uses=(use,),
-    )
+    rented = replace(gone(segments, launched, ended), ready=launched, uses=(use,))
+    assert rented.cost == Money.parse("8")
     _, (row,) = recorded(rented, "UTC")
     assert row.went_to == {JobTime.TRAINED: Money.parse("2"), JobTime.STARVED: Money.parse("1")}
 
@@ -272,18 +268,7 @@ def test_a_correction_beside_a_jobs_row_went_to_nothing_of_the_jobs() -> None:
     segments = (PriceSegment(launched, Price(3_600)), PriceSegment(Instant(launched + 11 * MINUTE), Price(1)))
     spells = (Spell(launched, ((JobTime.TRAINED, WHOLE),)),)
     use = Use(Payer("a", "job", "uid", 1, "", "", {}), 4, launched, ended, spells)
-    known = rental(
-        phase=RentalPhase.ENDED,
-        created=launched,
-        launched=launched,
-        ready=launched,
-        ended=ended,
-        segments=segments,
-        billing_minimum_seconds=0,
-        cost=cost(segments, 0, launched, ended),
-        uses=(use,),
-    )
-    known, _ = recorded(known, "UTC")
+    known, _ = recorded(replace(gone(segments, launched, ended), ready=launched, uses=(use,)), "UTC")
     assert known.recorded is not None
     wrong = replace(known, recorded=replace(known.recorded, cost=known.recorded.cost + Money(7)))
     _, made = recorded(wrong, "UTC")

@@ -513,7 +513,7 @@ def notify(
     reading = read(cluster)
     snapshot = snapshot_of(reading.state, reading.now)
     told = Teller(files, channel, record.rstrip("/"))
-    verdicts = plan(snapshot).budgets if snapshot.budgets else {}
+    verdicts = plan(snapshot).budgets if snapshot.budgets and channel is not None else {}  # pages need no forecast
     for name, budget in sorted(snapshot.budgets.items()):
         verdict = verdicts.get(name)
         told.money(budget, snapshot, None if verdict is None else verdict.forecast, thresholds)

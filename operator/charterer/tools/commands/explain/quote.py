@@ -23,7 +23,7 @@ from charterer.domain.reasons.phrases import format_duration, format_money, name
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, Weekday, after, day_bounds, format_second, seconds_between, weekday
 from charterer.policy.explain.alternatives import Comparison
-from charterer.policy.explain.quote import Choice, Estimate, Range, estimates
+from charterer.policy.explain.quote import Choice, Estimate, estimates
 from charterer.sentences import count, names
 from charterer.tools.commands.explain.answer import Explanation, explain_job
 from charterer.tools.commands.explain.document import counted, first_blocks, job_now, ruled_out_blocks
@@ -111,7 +111,7 @@ class QuoteAnswer:
         """As the budget pays, or by the time that was asked for, where that is expected to be kept."""
         if self.by is not None and self.by.met:
             return self.by.estimate
-        return next((each for each in self.estimates if each.choice is Choice.BUDGET), None)
+        return _chosen(self.estimates, Choice.BUDGET)
 
     @property
     def kept(self) -> JobQuote | None:
@@ -134,6 +134,11 @@ class QuoteAnswer:
 
 
 _CENT, _SECOND = 10_000, 1_000_000
+
+
+def _chosen(found: Iterable[Estimate], choice: Choice) -> Estimate | None:
+    """The estimate of the choice; None if there are none."""
+    return next((each for each in found if each.choice is choice), None)
 
 
 def quote_job(snapshot: Snapshot, without: Snapshot, job_id: JobId, by: Instant | Weekday | None) -> QuoteAnswer:
@@ -173,8 +178,7 @@ def _by(snapshot: Snapshot, job: Job, target: Instant) -> ByThen:
     asked = plan_report(replace(snapshot, jobs={**snapshot.jobs, job.id: replace(job, target_completion=target)}))
     explanation = explain_job(asked, asked.snapshot.jobs[job.id])
     found = _estimates(explanation)
-    own = next((each for each in found if each.choice is Choice.BUDGET), None)
-    fastest = next((each for each in found if each.choice is Choice.FASTEST), None)
+    own, fastest = _chosen(found, Choice.BUDGET), _chosen(found, Choice.FASTEST)
     earliest = None if fastest is None or not fastest.starts else after(snapshot.now, fastest.way.seconds)
     told = None if explanation.verdict is None else explanation.verdict.target
     in_time = own is not None and own.starts and after(snapshot.now, own.way.seconds) <= target
@@ -245,19 +249,17 @@ def _row(title: str, each: Estimate, now: Instant, *, wholes: bool) -> tuple[Tab
     dollars, seconds = each.dollars, each.seconds
 
     def end(value: float) -> str:
-        return output.when(after(now, value)) if each.starts else f"{format_duration(value)} from its start"
+        return output.when(after(now, value)) if each.starts else format_duration(value)
 
-    likely = f"{end(seconds.low)} to {end(seconds.high)}"
-    if not each.starts:
-        likely = f"{format_duration(seconds.low)} to {format_duration(seconds.high)} from its start"
+    since = "" if each.starts else " from its start"
     cells = (
         title,
         name(each.way.option),
         format_money(dollars.middle),
         f"{format_money(dollars.low)} to {format_money(dollars.high)}",
         *((format_money(each.way.empty),) if wholes else ()),
-        end(seconds.middle),
-        likely,
+        f"{end(seconds.middle)}{since}",
+        f"{end(seconds.low)} to {end(seconds.high)}{since}",
     )
     return tuple(TableCell(text, tone) for text in cells)
 
@@ -336,8 +338,7 @@ def _spreads(own: Estimate) -> Iterable[tuple[str, str, str]]:
     known = "assumed: no job of the budget has completed"
     if round(own.jobs) or round(own.others):
         known = f"measured, {count(round(own.jobs), 'job')} of its class and {round(own.others)} of others"
-    factor = Range(1.0 / _factor(own.size, own), 1.0, _factor(own.size, own))
-    yield "jobs differ", f"by a factor of {factor.high:.2g} from what is expected, in 9 of 10 cases", known
+    yield "jobs differ", f"by a factor of {_factor(own.size, own):.2g} from what is expected, in 9 of 10 cases", known
     if own.spot:
         yield "interruptions", f"their number varies its time by a factor of {_factor(own.spot, own):.2g}", "computed"
     if own.queue:
