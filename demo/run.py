@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-import socket
 import time
 from collections.abc import Iterable
 from contextlib import AsyncExitStack
@@ -33,6 +32,7 @@ from demo.programs import SYSTEM, DemoError, Programs, charterer
 from demo.replay import Replay
 from demo.scenario import IDLE_SECONDS, Scenario
 from demo.summary import Summary
+from tests.testbed import ports
 
 OPERATOR_ACCOUNT = "charterer"
 
@@ -202,16 +202,9 @@ def _apply(of: Scenario, now: datetime, cluster: Cluster, pools: Iterable[Json],
         cluster.kubectl("apply", "--server-side", f"--filename={folder / name}.yaml")
 
 
-def _free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        port: int = taken.getsockname()[1]
-        return port
-
-
 async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, programs: Programs) -> str:
     """Returns the URL under which its metrics are, once it is ready."""
-    http, metrics, progress = _free_port(), _free_port(), _free_port()
+    http, metrics, progress = (ports.reserve() for _ in range(3))
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, OPERATOR_ACCOUNT)
     programs.start(
         "operator",

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 
 from tests import awaited
-from tests.testbed import stop_at
+from tests.testbed import ports, stop_at
 from tests.testbed.build import ROOT
 from tests.testbed.frameworks import JAX, TORCH_TRAINERS, Framework, digits
 from tests.unit.trainer.inplace.pods import Nursery, Starter, spawned
@@ -63,9 +62,7 @@ class Example:
         """
         script = [str(EXAMPLES / self.name / "train.py"), "--steps", str(steps), "--seed", str(self.seed)]
         script += ["--checkpoints", str(self.folder)]
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = ports.reserve()
         starters = []
         if self.torchrun:
             agent = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(width)]

@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext
 from datetime import UTC, datetime
@@ -32,6 +31,7 @@ from demo.scenario import NAMESPACE, Scenario, workload
 from tests.bench import _adopted_jobs, versus_karpenter
 from tests.bench._bed import measuring_plane
 from tests.bench._plain_jobs import ended
+from tests.testbed import ports
 from tests.testbed.bed import Bed, dismantle, make_bed
 
 _KINDS = {"training-jobs": TRAINING_JOBS, "plain-jobs": _adopted_jobs.PLAIN, "train-jobs": _adopted_jobs.TRAIN}
@@ -52,18 +52,12 @@ async def _bed(of: Scenario, name: str) -> AsyncIterator[Bed]:
                 objects += [*scenario.pools(of, bed.cloud.url), *scenario.profiles(of)]
                 objects += [_adopted_jobs.RUNTIME] if name == "train-jobs" else []
                 await bed.apply_yaml(json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
-                port = _free_port()
+                port = ports.reserve()
                 bed.operator(progress_port=port, progress_url=f"https://localhost:{port}")
                 await bed.until(lambda: any(raw.get("status") for raw in bed.mirror.all(GPU_BUDGETS)))
                 yield bed
             finally:
                 await dismantle(bed)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port: int = taken.getsockname()[1]
-        return port
 
 
 async def measure(of: Scenario, name: str) -> Column:

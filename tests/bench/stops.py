@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import socket
 import statistics
 import subprocess
 import time
 from pathlib import Path
 
+from tests.testbed import ports
 from tests.testbed.build import ROOT
 from tests.testbed.frameworks import JAX, TORCH_TRAINERS
 
@@ -54,9 +54,7 @@ WAYS = {"sys.exit(143)": ("sys.exit", "0"), "run()": ("run", "5"), "run(exit_sec
 
 def measured(python: Path, script: str, way: tuple[str, str], ranks: int) -> list[tuple[float, float]]:
     """Of each rank: seconds on the clock and of a core."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
+    port = str(ports.reserve())
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/trainer/src", "OMP_NUM_THREADS": "1"}
     environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": port, "WORLD_SIZE": str(ranks), "PET_NNODES": str(ranks)}
     environ |= {"JAX_COORDINATOR_ADDRESS": f"127.0.0.1:{port}", "JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import socket
 import subprocess
 import time
 import uuid
@@ -20,6 +19,7 @@ import yaml
 
 from charterer.cluster.paths import TRAINING_JOBS
 from tests.cluster.crd_cases import ROOT
+from tests.testbed import ports
 from tests.testbed.controlplane import ControlPlane
 
 SECONDS = 120.0
@@ -27,13 +27,6 @@ SECONDS = 120.0
 EXAMPLES = ROOT / "examples/interactive"
 SOURCE = ROOT / "trainer/src"
 Content = Mapping[str, Any]
-
-
-def free_port() -> int:
-    """A port of loopback that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def write_keys(folder: Path) -> Path:
@@ -153,7 +146,7 @@ class Notebooks:
     @asynccontextmanager
     async def kernel(self, job: str = "notebook-gpu") -> AsyncIterator[tuple[Frontend, int]]:
         """A new kernel that gets its GPU from the job, and the port at which it expects the worker."""
-        port = free_port()
+        port = ports.reserve()
         headers = {"Authorization": f"token {self.token}"}
         async with aiohttp.ClientSession(headers=headers) as http:
             async with http.post(f"{self.url}/api/kernels", json={"name": "charterer-gpu"}) as made:
@@ -261,7 +254,7 @@ def _service_account(plane: ControlPlane, namespace: str, folder: Path, spec: Ma
 def _start(
     plane: ControlPlane, python: Path, folder: Path, namespace: str, spec: Mapping[str, Any]
 ) -> tuple[Notebooks, subprocess.Popen[bytes]]:
-    secret, port = uuid.uuid4().hex, free_port()
+    secret, port = uuid.uuid4().hex, ports.reserve()
     host, _, api_port = plane.url.removeprefix("https://").rpartition(":")
     environ = {
         **os.environ,

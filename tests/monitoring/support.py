@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import json
 import re
-import socket
 import subprocess
 import urllib.parse
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +16,8 @@ from typing import Any
 
 import aiohttp
 import yaml
+
+from tests.testbed import ports
 
 ROOT = Path(__file__).resolve().parents[2]
 RULES = ROOT / "charts" / "charterer" / "rules.yaml"
@@ -98,9 +99,7 @@ def serving(program: Path, directory: Path, targets: Mapping[str, int], rules: s
         "scrape_configs": [scrape],
     }
     (directory / "prometheus.yaml").write_text(yaml.safe_dump(config))
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{ports.reserve()}"
     log = directory / "prometheus.log"
     command: Sequence[str] = [
         str(program),

@@ -12,6 +12,8 @@ from typing import Self
 
 import yaml
 
+from tests.testbed import ports
+
 _CHUNK = 1 << 16
 
 
@@ -113,14 +115,11 @@ class Gate:
 
 
 def _bound() -> socket.socket:
-    """A socket bound to a free port by its number: a port that bind chose itself would be lost by the shutdown."""
-    with socket.socket() as finder:
-        finder.bind(("127.0.0.1", 0))
-        port: int = finder.getsockname()[1]
+    """A socket bound to a port by its number: a port that bind chose itself would be lost by the shutdown."""
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.setblocking(False)
-    bound.bind(("127.0.0.1", port))
+    bound.bind(("127.0.0.1", ports.reserve()))
     return bound
 
 

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 import yaml
 
-from tests.testbed import credentials, released
+from tests.testbed import credentials, ports, released
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.job_controllers import JobController
 from tests.testbed.supervise import Supervisor
@@ -41,7 +41,7 @@ class JobControllerProcesses:
         self._controllers = {controller.name: controller for controller in controllers}
         self._directory = directory
         self._supervisor = Supervisor()
-        self._ports = {name: tuple(released.free_ports(2)) for name in self._controllers}
+        self._ports = {name: (ports.reserve(), ports.reserve()) for name in self._controllers}
         self._paths: dict[str, Sequence[str]] = {}
 
     @classmethod

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import socket
 import time
 import urllib.error
 import urllib.request
@@ -14,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
+from tests.testbed import ports
 from tests.testbed.karpenter import KarpenterFiles
 from tests.testbed.supervise import Supervisor
 
@@ -102,9 +102,7 @@ class KarpenterProcess:
         self._files = files
         self._directory = directory
         self._supervisor = Supervisor()
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            self._port: int = free.getsockname()[1]
+        self._port = ports.reserve()
         self.metrics_url = f"http://127.0.0.1:{self._port}/metrics"
         self._bill = directory / "bill.jsonl"
 

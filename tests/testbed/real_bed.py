@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
@@ -14,7 +13,7 @@ import aiohttp
 
 from charterer.cluster.errors import NotFound
 from charterer.cluster.paths import NODES
-from tests.testbed import images, node_programs
+from tests.testbed import images, node_programs, ports
 from tests.testbed.bed import Bed, dismantle, install_charts, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.dns import ClusterDns
@@ -108,7 +107,7 @@ class RealBed(Bed):
     ) -> OperatorProcess:
         """Start an operator to which pods can report their progress."""
         host = self.cluster.ground.host.address
-        port = _free_port(host)
+        port = ports.reserve(host)
         reachable = {"host": host, "progress_port": port, "progress_url": f"https://{host}:{port}"}
         return Bed.operator(self, name, killer=killer, nameless=nameless, **{**reachable, **changes})
 
@@ -180,10 +179,3 @@ async def open_real_bed(
         bed.switch_all_off()
         if isinstance(ended, Exception):
             raise ended
-
-
-def _free_port(host: str) -> int:
-    with socket.socket() as finder:
-        finder.bind((host, 0))
-        port: int = finder.getsockname()[1]
-    return port

@@ -9,10 +9,9 @@ from __future__ import annotations
 import base64
 import http.client
 import json
-import socket
 import ssl
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -91,14 +90,6 @@ def wait_until_served(plane: ControlPlane, definition: str) -> None:
         if time.monotonic() > deadline:
             raise ReleasedError(f"{definition} is not served: {conditions}")
         time.sleep(_POLL_SECONDS)
-
-
-def free_ports(count: int) -> Iterator[int]:
-    """Ports of this machine on which nothing listens."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    for found in sockets:
-        with found:
-            yield found.getsockname()[1]
 
 
 def serves(port: int) -> bool:

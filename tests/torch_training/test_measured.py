@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.resizes import interpreter
+from tests.testbed import ports
 from tests.testbed.build import ROOT
 from tests.testbed.frameworks import TORCH_TRAINERS
 
@@ -123,11 +123,8 @@ def ran(script: str, folder: Path, world: int) -> list[float]:
     """The numbers that the ranks print."""
     file = folder / "script.py"
     file.write_text(script)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
     environ = {"PATH": os.environ["PATH"], "PYTHONPATH": f"{ROOT}/trainer/src", "OMP_NUM_THREADS": "1"}
-    environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "WORLD_SIZE": str(world)}
+    environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(ports.reserve()), "WORLD_SIZE": str(world)}
     python = interpreter(TORCH_TRAINERS)
     ranks = [
         subprocess.Popen([python, file], env={**environ, "RANK": str(rank)}, stdout=subprocess.PIPE, text=True)

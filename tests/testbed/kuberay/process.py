@@ -8,7 +8,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.testbed import released
+from tests.testbed import ports, released
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kuberay.dashboard import Dashboard
 from tests.testbed.kuberay.program import KubeRayFiles
@@ -25,7 +25,7 @@ class KubeRayProcess:
     def __init__(self, plane: ControlPlane, files: KubeRayFiles, directory: Path) -> None:
         self._plane, self._files, self._directory = plane, files, directory
         self._supervisor = Supervisor()
-        self._health, self._metrics = released.free_ports(2)
+        self._health, self._metrics = (ports.reserve() for _ in range(2))
         self.dashboard = Dashboard()
 
     @classmethod

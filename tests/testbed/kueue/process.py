@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
-from tests.testbed import credentials, released
+from tests.testbed import credentials, ports, released
 from tests.testbed.controlplane import ControlPlane
 from tests.testbed.kueue.program import KueueFiles
 from tests.testbed.supervise import Supervisor
@@ -37,7 +37,7 @@ class KueueProcess:
     def __init__(self, plane: ControlPlane, files: KueueFiles, directory: Path, config: Mapping[str, Any]) -> None:
         self._plane, self._files, self._directory, self._config = plane, files, directory, config
         self._supervisor = Supervisor()
-        self._port, self._health = released.free_ports(2)
+        self._port, self._health = (ports.reserve() for _ in range(2))
         self._paths: list[str] = []
 
     @classmethod

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-import socket
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
+
+from tests.testbed import ports
 
 RUN = 3
 _HELD_SECONDS = 20.0
@@ -69,8 +70,7 @@ class Announcer:
     def port(self, index: int) -> int:
         """The port of that pod's processes, the same for each incarnation, as a pod's name is."""
         if index not in self._ports:
-            with socket.create_server(("", 0)) as found:
-                self._ports[index] = found.getsockname()[1]
+            self._ports[index] = ports.reserve("")
         return self._ports[index]
 
     def announce(self, indexes: Sequence[int]) -> int:
