@@ -1,6 +1,7 @@
-"""The life cycles: recorded intent and observation in; for each object its next single step, or what it waits for, out.
+"""The life cycles map recorded intents and observations to the next single step of each object, or to what it waits
+for.
 
-Pure. Nothing here decides what is worth doing (policy does), carries anything out, reads a clock or remembers.
+The functions are pure: they read no clock, keep no state and carry nothing out. ``policy`` decides what is worth doing.
 """
 
 from charterer.lifecycle.next_steps import next_steps

@@ -1,4 +1,4 @@
-"""Objects that teams already had: when a TrainingJob is made for one, and when it goes."""
+"""Adopted objects: when a TrainingJob is created for a team's own object, and when the object is restored."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ from charterer.domain.time import after
 from charterer.lifecycle.verdict import judge, to_stop
 from charterer.lifecycle.view import LifecycleView, draining, left_alone, takes_pods
 
-# Machines that are about to be given back: no object gets its pods back while one of their nodes takes them.
+# Machines to be ended: their Nodes are cordoned before an object is restored, so that its pods are not scheduled there.
 
 
 _PATIENCE_SECONDS = 60.0
-"""Seconds after which an object is given back although a node is still open: nothing stays held for good."""
+"""Seconds after which an object is restored even if a Node still accepts pods, so that no object is held for ever."""
 
 
 def steps_to_close(job: Job, view: LifecycleView) -> tuple[MarkDraining | Cordon, ...]:
-    """Give back the machines that only the job's object used, and let no pod onto their nodes any more.
+    """The steps that release the machines that only the job's object used, and cordon their Nodes.
 
-    What is paid for whether it is used or not or is there anyway stays, and so does what an observing budget has. While
-    all machines are ended, ``wait_for_drain`` says when they are closed.
+    Three kinds of machines are not released: those of a commitment, those of own nodes, and those of a budget in mode
+    Observe. While the operator drains, there are no steps, because ``wait_for_drain`` waits for the cordons.
     """
     if view.snapshot.stop is Stop.DRAIN:
         return ()
@@ -50,7 +50,7 @@ def steps_to_close(job: Job, view: LifecycleView) -> tuple[MarkDraining | Cordon
 
 
 def _goes_with(job: Job, rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's machine is given back together with the job's object."""
+    """Whether the rental's machine is released together with the job's object."""
     if rental.phase is RentalPhase.ENDED or not rental.cloud.rents or left_alone(rental, view):
         return False
     pool = view.snapshot.pools.get(rental.pool)
@@ -71,7 +71,10 @@ def _closed(rental: Rental, view: LifecycleView) -> Sequence[MarkDraining | Cord
 
 
 def wait_for_drain(view: LifecycleView) -> Wait | None:
-    """What is given back while all machines are ended waits until their nodes are closed."""
+    """The wait, while the operator drains, of an object that is to be restored: until no Node accepts pods any more.
+
+    None if the operator does not drain, or ``_PATIENCE_SECONDS`` have passed since the last rental was marked.
+    """
     if view.snapshot.stop is not Stop.DRAIN or view.open_rental is None:
         return None
     marked = view.open_rental.released
@@ -81,14 +84,16 @@ def wait_for_drain(view: LifecycleView) -> Wait | None:
     return Wait(f"the Node of GPURental {view.open_rental.id} to take no more pods", until=until)
 
 
-# Objects that teams already had: when a TrainingJob is made for one, and when the object is given back.
-#
-# The object holds one run at a time, and is stopped where a run would be deleted
+# Adopted objects: when a TrainingJob is created for an object, and when the object is restored. An adopted object
+# carries one run at a time. Charterer suspends the object in the cases in which it would delete its own Job
 # (docs/development/adr/0017-adopted-objects.md).
 
 
 def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | Wait | None:
-    """Make the TrainingJob of an object that can be adopted, and let go of what nobody will start."""
+    """Create the TrainingJob of an object that can be adopted, or restore an object that nobody will start.
+
+    If an object in deletion still has live pods of its last run, LetGo ends the pods.
+    """
     target, snapshot = candidate.target, view.snapshot
     if any(pod.live and not pod.deleting for pod in candidate.pods):
         return LetGo(target, candidate.pods)
@@ -100,7 +105,7 @@ def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget
 
 
 def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
-    """Why no TrainingJob is made for the object; empty where one is."""
+    """Why no TrainingJob is created for the object; empty if one is."""
     target = candidate.target
     if target.deleting or target.ended is not None:
         return "it has ended"
@@ -114,7 +119,7 @@ def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str
 
 
 def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
-    """Why no money will be spent on the objects of this budget's namespaces; empty where some may be."""
+    """Why no money is spent on the objects of this budget's namespaces; empty if money may be spent."""
     if snapshot.stop is Stop.DRAIN:
         return "all that is rented is being ended (charterer stop --drain)"
     if budget is None:
@@ -125,7 +130,7 @@ def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
 
 
 def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
-    """What the job's object needs before its runs are looked at; None where they decide."""
+    """The adopted object's step or wait that comes before the stages of its runs; None if the stages decide."""
     target, why = job.adopted, _given_back_because(job, view)
     if why:
         return _give_back(job, why, view)
@@ -146,12 +151,12 @@ def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _idle(job: Job) -> bool:
-    """Whether no run of it has begun that is not on record."""
+    """Whether the job has no run that has begun and is not on record."""
     return not job.replaced and (job.allocation is None or not job.allocation.begun)
 
 
 def _is_another(job: Job, target: Target) -> bool:
-    """Whether the author of a queued object has changed its template, or its width where that is fixed."""
+    """Whether the author of a queued object has changed its template, or its width if the width is fixed."""
     if target.left or target.problem or target.ended is not None or not target.suspended or target.run:
         return False
     own = job.resize is ResizePolicy.NEVER and not (job.target is not None and job.target.sized)
@@ -168,7 +173,7 @@ def _asked(job: Job) -> Asked:
 
 
 def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
-    """The end of a job whose object has ended by its own word."""
+    """The end of a job whose adopted object reports that it is complete or has failed."""
     if complete:
         return Finish(FinishKind.COMPLETE, view.snapshot.now, "Completed", "its object is complete")
     reason = message.partition(":")[0]
@@ -176,7 +181,7 @@ def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
 
 
 def not_placeable_because(target: Target) -> str:
-    """What the object's next run waits for before it can be placed or started; empty where it can."""
+    """What the object's next run waits for before it can be placed or started; empty if for nothing."""
     if target.problem:
         return f"its author: {target.problem}"
     if target.queued:
@@ -185,7 +190,7 @@ def not_placeable_because(target: Target) -> str:
 
 
 def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -> str:
-    """Why the allocation of a queued object is over that Charterer has not stopped; empty where it is not."""
+    """Why the allocation of a queued object is over although Charterer did not stop it; empty if it is not over."""
     if not target.queued or not (job.stopped_in_queue(allocation) or not allocation.begun):
         return ""
     if not allocation.begun and not target.withheld:
@@ -199,7 +204,7 @@ def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -
 
 
 def _given_back_because(job: Job, view: LifecycleView) -> str:
-    """Why the object is given back; empty where the job keeps it."""
+    """Why the object is restored; empty if the job keeps it."""
     if job.adopted is None:
         return f"{job.target} is gone, or has not the label any more"
     if job.adopted.deleting:
@@ -208,7 +213,10 @@ def _given_back_because(job: Job, view: LifecycleView) -> str:
 
 
 def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None:
-    """Stop and record what runs first, so that what it cost is on record; an object that has ended is left alone."""
+    """Restore the object after its runs are stopped and recorded, so that their cost is on record.
+
+    An object that has ended is left alone.
+    """
     target, recorded = job.adopted, {record.number for record in job.records}
     if job.finish is not None and (target is None or target.ended is not None):
         return None
@@ -228,5 +236,5 @@ def _give_back(job: Job, why: str, view: LifecycleView) -> RunStep | Wait | None
     if untold and not view.observes(job.budget):
         return Wait(f"what GPURental {untold[0]} was used for to be on record")
     if job.deleting and (target is None or target.deleting):
-        return None  # nothing is left to restore, and a foreign finalizer keeps the TrainingJob
+        return None  # nothing is left to restore, and somebody's finalizer keeps the TrainingJob
     return wait_for_drain(view) or GiveBack(job.id, why, closes=steps_to_close(job, view))

@@ -49,18 +49,21 @@ from charterer.lifecycle.verdict import to_stop
 from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names
 
-# Guards: a finalizer keeps a GPUBudget or GPUPool while rentals that name it run or are not yet paid.
+# Guards: a finalizer keeps a GPUBudget or GPUPool as long as it has rentals that are alive or not yet paid for.
 
 
 _SURVEY_WAIT_SECONDS = 600
-"""Seconds that a deleted pool waits for its cloud to answer: a cloud that is gone for good must not keep it."""
+"""Seconds that a deleted pool waits for its cloud's answer, so that a cloud that is gone for good does not keep the
+pool.
+"""
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
-    """Guard a budget that a rental names; release it when it is being deleted and no rental needs it any more.
+    """Add the finalizer to a budget that a rental names, or remove it from a deleted budget that no rental needs any
+    more.
 
-    A rental whose cost is settled and on record, and whose object is being deleted, needs only the cloud's list to
-    forget it.
+    A deleted rental does not need the budget any more once its cost is folded and on record: it waits only until the
+    cloud's list no longer shows its instance.
     """
     budget = view.snapshot.budgets[budget_id]
     if _is_kept(budget):
@@ -75,7 +78,7 @@ def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wai
 
 
 def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
-    """Guard a pool that has a rental; release it when it is being deleted and its group is empty."""
+    """Add the finalizer to a pool that has a rental, or remove it from a deleted pool whose group is empty."""
     pool = view.snapshot.pools[pool_id]
     if _is_kept(pool):
         return None
@@ -83,10 +86,11 @@ def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | No
 
 
 def _unlisted(pool: Pool, view: LifecycleView) -> str:
-    """Machines that the cloud may not list yet, in words; empty where its list is late enough to show all of them.
+    """A text about machines that the cloud may not list yet; empty if its list is recent enough to show all of them.
 
-    A call whose answer was lost may have launched one, and once the pool is gone nobody looks for it.
-    Twice the lag after the deletion, a list shows also what a call launched that was under way then.
+    A call whose answer was lost may have launched a machine, and nobody would find it after the pool is gone. A list
+    that was asked for later than the deletion by twice the lag also shows what a call in flight at the deletion
+    launched.
     """
     survey, deleted = view.snapshot.surveys.get(pool.id), pool.deleted
     if survey is None or pool.taken_by is not None or deleted is None or not survey.traits.lag_seconds:
@@ -97,12 +101,17 @@ def _unlisted(pool: Pool, view: LifecycleView) -> str:
 
 
 def _is_kept(guarded: Budget | Pool) -> bool:
-    """Whether the object has its finalizer and stays, so that it does not matter what it is needed for."""
+    """Whether the object has its finalizer and is not being deleted, so that the guard has nothing to do."""
     return guarded.guarded and not guarded.deleting
 
 
 def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait | None:
-    """The finalizer cannot be added to an object that is being deleted, and is removed only from such a one."""
+    """The step that adds or removes the finalizer, or the wait before its removal. ``left``: what still needs the
+    object.
+
+    The API server refuses a new finalizer on an object in deletion. A finalizer is removed only from an object in
+    deletion.
+    """
     if guarded.deleting and guarded.guarded:
         return Wait(f"{left} to be gone") if left else SetFinalizer(kind, guarded.id, guarded.uid, present=False)
     if left and not guarded.guarded and not guarded.deleting:
@@ -110,13 +119,13 @@ def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait 
     return None
 
 
-# What a budget was lent in a period that is over: what it spent beyond its aim, as others spent less (ADR 5).
+# Loans in a period that is over: a budget spent more than its aim, and others spent less than theirs (ADR 5).
 
 
 def borrowed_by(budget: Budget, start: Instant, end: Instant, view: LifecycleView) -> Mapping[BudgetId, Money]:
-    """What others lent the budget in the period from ``start`` to ``end``, by lender; of many the largest.
+    """The loans of the budget in the period from ``start`` to ``end``, by lender; at most the ``LENDERS_KEPT`` largest.
 
-    It is on record with the borrower alone. So no two records can differ, whichever budget closes the period first.
+    Only the borrower records a loan. So no two records can differ, whichever budget closes the period first.
     """
     budgets, made = view.snapshot.known_budgets, list[Loan]()
     for name in (budget.parent, budget.id):
@@ -131,7 +140,7 @@ def borrowed_by(budget: Budget, start: Instant, end: Instant, view: LifecycleVie
 
 
 def _need(budget: Budget, start: Instant, end: Instant, made: Sequence[Loan], view: LifecycleView) -> Need | None:
-    """What the budget spent in the period, which it may have closed already; None if it had none."""
+    """The budget's spending in the period, which it may have closed already; None if the budget had no such period."""
     balance, lent = budget.balance, net_loan(budget.id, made)
     if balance is None:
         return None
@@ -144,19 +153,21 @@ def _need(budget: Budget, start: Instant, end: Instant, made: Sequence[Loan], vi
     return Need(budget.id, past.aim + lent, past.spent, high=past.spent, short=False)
 
 
-# Budgets: open each period when it begins, count finished jobs, record what the money was for, and keep the list of
+# Budgets: open each period when it begins, count finished jobs, record the cause of each cost, and keep the list of
 # folded rentals short.
 
 
 SURVEY_WAIT_SECONDS = 600
-"""Seconds that a period is kept open for clouds that do not answer: long outages must not keep a budget in the past."""
+"""Seconds that a period stays open for clouds that do not answer, so that a long outage does not keep a budget in the
+past.
+"""
 
 _COSTS_SECONDS = 60
-"""Seconds between two additions to the costs by cause: the resolution of the counters that metrics show."""
+"""Seconds between two additions to the costs by cause, which is the resolution of the counters in the metrics."""
 
 
 def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
-    """The budget's next step, what it waits for, or None while its period lasts."""
+    """The budget's next step or wait; None if nothing is due."""
     budget = view.snapshot.budgets[budget_id]
     now = view.snapshot.now
     if budget.balance is None:
@@ -169,9 +180,10 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
 
 
 def _due_entries(budget: Budget, balance: Balance, view: LifecycleView) -> tuple[BookEntry, ...]:
-    """All that is to be written into the balance now: what has ended is added at once, and what is spent by the minute.
+    """All entries that are due in the balance: ended rentals and finished jobs at once, costs once a minute.
 
-    Uids of rentals that are gone are dropped by the way, or by themselves once no costs are added any more.
+    Uids of rentals that are gone are dropped together with another entry, or alone if no costs have been added
+    recently.
     """
     entries: list[BookEntry] = list(_folds(budget, balance, view))
     if jobs := view.uncounted.get(budget.id):
@@ -184,13 +196,13 @@ def _due_entries(budget: Budget, balance: Balance, view: LifecycleView) -> tuple
 
 
 def _pruned(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[PruneFolded]:
-    """The entry that drops the uids of rentals that are gone, if there are any."""
+    """The entry that drops the uids of rentals that are gone; empty if none are."""
     gone = balance.folded - {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     return [PruneFolded(budget.id, tuple(sorted(gone)))] if gone else []
 
 
 def _folds(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[Fold]:
-    """The rentals that have ended and are not in the balance, as many as it has room for beside those in it."""
+    """Folds of the rentals that have ended and are not in the balance, at most as many as the balance has room for."""
     rentals = view.rentals_of_budget.get(budget.id, ())
     ended = (fold(rental, view) for rental in rentals if rental.phase is RentalPhase.ENDED)
     due = [entry for entry in ended if isinstance(entry, Fold)]
@@ -201,10 +213,11 @@ def _folds(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[Fo
 
 
 def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> BudgetStep | Wait:
-    """Close the period that is over: one at a time, however many have passed.
+    """Close the period that is over. If several have passed, each step closes one.
 
-    What ended before the boundary must be in the balance first; what runs across it is split there. A rental that
-    ended after the boundary is folded by the next period (see ``lifecycle.rental``), so neither waits for the other.
+    Rentals that ended before the boundary must be in the balance first. The cost of a rental that runs across the
+    boundary is split there. A rental that ended after the boundary is folded in the next period (see
+    ``lifecycle.rental``), so neither waits for the other.
     """
     rentals = view.rentals_of_budget.get(budget.id, ())
     unfolded = [rental for rental in rentals if rental.uid not in balance.folded]
@@ -228,7 +241,7 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
 
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
-    """The spend since the last addition, once a minute, and at once when a rental was folded."""
+    """The spending since the last addition: once a minute, and at once after a rental was folded."""
     if _costs_are_recent(balance, view.snapshot.now) and balance.costs.lifetime == balance.lifetime:
         return None
     return next_costs(budget, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
@@ -256,9 +269,10 @@ def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:
 
 
 def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
-    """Whether everything that the cloud billed for the rental up to the boundary is on record: its split is final.
+    """Whether all that the cloud billed for the rental up to the boundary is on record, so that its split is final.
 
-    For a rental without an instance: whether no instance of the pool that it might adopt was launched by then.
+    For a rental without an instance: whether each instance of the pool that it might adopt was launched after the
+    boundary.
     """
     survey = view.survey(rental)
     if survey is None or not must_show(survey, boundary):
@@ -270,20 +284,20 @@ def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bo
     return cloud_update(rental, view) is None and rental.missing_since is None
 
 
-# The record of costs: what rentals cost is written to it before they are forgotten, a day at a time.
-#
-# The rental is the queue: what is on record is in its status, and the next part is made from there
-# (docs/development/adr/0003). While the place refuses, rentals that have ended stay, and all else goes on.
+# The record of costs: the costs of a rental are written to it a day at a time, before the rental is forgotten. The
+# status of the rental says how much of its cost is on record, and the next part is made from that status
+# (docs/development/adr/0003). If the place of the record refuses a file, rentals that have ended stay, and all else
+# goes on.
 
 
 _PARTS: Final = 250
-"""Most rentals of one file: their rows take about a millisecond each. More follow in the next."""
+"""Most rentals in one file. Their rows take about a millisecond each; further rentals are in the next file."""
 _USES_WAIT_SECONDS: Final = 600.0
-"""Seconds after a machine's end until which the ends of its runs are awaited."""
+"""Seconds after a machine's end for which the record of its costs waits for the ends of its runs."""
 
 
 def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | Wait | None:
-    """The next file of the budget's costs: all parts that are over, one of each rental; None if there are none."""
+    """The next file of the budget's costs, with one part that is over of each rental; None if no rental has one."""
     snapshot, budget = view.snapshot, view.snapshot.budgets[budget_id]
     recording, rentals = snapshot.cost_recording, view.rentals_of_budget.get(budget_id, ())
     if not recording.place:
@@ -310,7 +324,7 @@ def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | 
 
 
 def _due(rental: Rental, budget: Budget, today: Instant, view: LifecycleView) -> Part | None:
-    """The rental's next part, if it is over and all that it is made from is known. ``today``: when the day began."""
+    """The rental's next part, if the part is over and all its inputs are known. ``today``: when the day began."""
     through = rental.launched if rental.recorded is None else rental.recorded.through
     if rental.ended is None and (through is None or through >= today):
         return None
@@ -332,8 +346,8 @@ _Id = TypeVar("_Id", bound=str)
 def next_steps(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Mapping[StepKey, Step], Mapping[StepKey, Wait]]:
     """The steps to take now and the waits, by the object that they change or concern.
 
-    ``next_steps(snapshot, memo) == next_steps(snapshot)``. With a memo, jobs and rentals are passed over that went
-    on as intended in its last turn, and that nothing has changed for.
+    ``next_steps(snapshot, memo) == next_steps(snapshot)``. With a memo, a job or rental is skipped if its last turn had
+    no step for it and its inputs have not changed since.
     """
     memo = Memo() if memo is None else memo
     with memo.turn():
@@ -378,14 +392,14 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
 
 
 def _disturbed(used: Mapping[RentalId, bool]) -> Sequence[RentalId]:
-    """The rentals that more than use may happen to."""
+    """The rentals that may have a step other than to record their uses."""
     return [name for name, only in used.items() if not only]
 
 
 def _step(
     next_step: Callable[[_Id, LifecycleView], Step | Wait | None], name: _Id, view: LifecycleView
 ) -> Step | Wait | None:
-    """The object's next step; if it cannot be found, a wait with the error: one object must not stop the others."""
+    """The object's next step. If ``next_step`` raises, a wait with the error: one object must not stop the others."""
     try:
         return next_step(name, view)
     except Exception as error:
@@ -397,7 +411,7 @@ def _fault(error: Exception) -> Wait:
 
 
 def _pools_of_sets(snapshot: Snapshot) -> Iterator[tuple[StepKind, str, Step | Wait]]:
-    """What is to be done about pools that are not as their sets say. One set must not stop the others."""
+    """The steps and waits of pools that differ from their sets. An error in one set does not stop the others."""
     for name in snapshot.pool_sets:
         try:
             differences = pool_set_steps(name, snapshot)
@@ -410,7 +424,7 @@ def _pools_of_sets(snapshot: Snapshot) -> Iterator[tuple[StepKind, str, Step | W
 
 
 def _abandoned_labels(view: LifecycleView, labels_of_jobs: AbstractSet[str]) -> Iterator[tuple[StepKind, str, Step]]:
-    """Remove the placement labels of jobs that are gone, which have no step of their own any more."""
+    """Steps that remove the placement labels of jobs that are gone and have no step of their own any more."""
     if view.nodes.labelled.keys() <= labels_of_jobs:
         return
     for node in view.snapshot.nodes.values():

@@ -1,8 +1,8 @@
-"""Pools: the cloud is asked for the rentals that want a node, and every instance of the cloud gets a rental.
+"""Pools: the cloud is asked for the nodes that rentals want, and every instance of the cloud gets a rental.
 
-Asking concerns all orders of a pool and adoption is a matching, so both belong to the pool, and only one step of a pool
-is in flight. Everything that the cloud bills is matched with a rental first; only then is more asked for, or less.
-What differs between clouds is in ``Survey.traits``.
+An ask concerns all orders of a pool, and adoption is a matching. So both are steps of the pool, and only one step of a
+pool is in flight. Everything that the cloud bills is matched with a rental before more or fewer nodes are asked for.
+``Survey.traits`` has the differences between clouds.
 """
 
 from __future__ import annotations
@@ -50,16 +50,16 @@ _NAME_LIMIT = 253
 
 
 def worst_price(pool: Pool, instance: Instance) -> Price:
-    """The highest price an hour of the instance that is known: quoted or already charged."""
+    """The highest known hourly price of the instance, quoted or already charged."""
     quoted = [] if pool.quote is None else [pool.quote.worst]
     return max([*quoted, *(segment.price for segment in instance.segments)], default=Price(0))
 
 
 def orphan_name(pool: PoolId, group: str, instance: Instance) -> RentalId:
-    """``<group>-o-<instance>``; a hash tells instances apart whose ids an object's name cannot spell.
+    """``<group>-o-<instance>``, with a hash of the instance's id if an object's name cannot contain the id as it is.
 
-    ``group``: the cloud's own identifier of the group, of which a hash is used, so that two pools of one group give an
-    instance the same name and the second creation meets the first. It is the pool's name where the cloud gives none.
+    ``group``: the cloud's own identifier of the group, of which a hash is used. So two pools of one group give an
+    instance the same name, and the second creation fails. If the cloud gives no identifier, the pool's name is used.
     """
     prefix = hashlib.sha256(group.encode()).hexdigest()[:10] if group else pool
     plain = re.sub(r"[^a-z0-9-]+", "-", instance.id.lower()).strip("-")
@@ -70,17 +70,18 @@ def orphan_name(pool: PoolId, group: str, instance: Instance) -> RentalId:
     return RentalId(f"{prefix}-o-{plain}")
 
 
-# What a pool has, by what its rentals, orders and instances need of each other.
+# The inventory of a pool: its rentals, orders and instances, sorted by what they still need.
 
 
 @dataclass(frozen=True, slots=True)
 class PoolInventory:
-    """Rentals and instances of one pool, by what they need of each other.
+    """Rentals and instances of one pool, sorted by what they still need.
 
     ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``held``:
-    rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, those still alive
-    first. ``counted``: the number of instances that live. ``gangs``: by name, the rentals of gangs that are to stay.
-    ``surplus``: rentals that wait and get no node any more. ``wanted``: those that the cloud may be asked for now.
+    rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, living ones first.
+    ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to stay. ``surplus``:
+    waiting rentals that are to be closed without a node. ``wanted``: waiting rentals that the cloud may be asked for
+    now.
     """
 
     pool: Pool
@@ -97,7 +98,7 @@ class PoolInventory:
 
     @classmethod
     def of(cls, pool: Pool, survey: Survey, view: LifecycleView) -> PoolInventory:
-        """As the snapshot has them: linear in the pool's rentals and instances."""
+        """The pool's inventory in the snapshot, made in time linear in the pool's rentals and instances."""
         rentals = view.rentals_of_pool.get(pool.id, ())
         machines = view.machines[pool.id]
         without_instance, gangs = machines.waiting, machines.gangs
@@ -122,17 +123,17 @@ class PoolInventory:
 
     @property
     def split_gangs(self) -> Sequence[Sequence[Rental]]:
-        """The gangs of which some have machines and others wait for one."""
+        """The gangs of which some rentals have machines and others wait for one."""
         return [members for members in self.gangs.values() if len({has_machine(rental) for rental in members}) == 2]
 
 
 def lacks_others(rental: Rental, gangs: Mapping[str, Sequence[Rental]]) -> bool:
-    """Whether rentals of its gang are not there (yet), so that the cloud is asked for none of them."""
+    """Whether rentals of its gang do not exist (yet), so that the cloud is asked for none of the gang."""
     return rental.gang is not None and len(gangs.get(rental.gang.name, ())) < rental.gang.nodes
 
 
 def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
-    """Rentals in order of creation, with all of a gang where its first one is."""
+    """The rentals in order of creation, with all of a gang at the place of its first one."""
     first: dict[str, int] = {}
     for position, rental in enumerate(rentals):
         first.setdefault(rental.id if rental.gang is None else rental.gang.name, position)
@@ -140,9 +141,10 @@ def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
 
 
 def _surplus(waiting: Sequence[Rental], room: int) -> Sequence[Rental]:
-    """The rentals that wait and for which the pool has no room any more, as after its size was lowered.
+    """The waiting rentals for which the pool has no room any more, for example after its size was lowered.
 
-    The oldest that fit are kept; of a gang all or none. A cloud that counts would refuse all of them for one too many.
+    The oldest that fit are kept, and of a gang all or none. A cloud that counts would refuse all of them for one too
+    many.
     """
     surplus: list[Rental] = []
     parts = groupby(waiting, key=lambda rental: rental.id if rental.gang is None else rental.gang.name)
@@ -155,10 +157,10 @@ def _surplus(waiting: Sequence[Rental], room: int) -> Sequence[Rental]:
 
 
 def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], survey: Survey) -> Sequence[Rental]:
-    """The rentals that wait, without gangs that cannot be asked for as a whole now.
+    """The waiting rentals without the gangs that cannot be asked for as a whole now.
 
-    Those are gangs that lack rentals, and gangs of which a cloud that keeps trying has only some on record: it would
-    launch those without the others, so they are withdrawn first.
+    One such gang lacks rentals. Of another, a cloud that keeps trying has only some orders on record. It would launch
+    those without the others, so they are withdrawn first.
     """
     traits, ordered = survey.traits, survey.ordered
     complete = [rental for rental in waiting if not lacks_others(rental, gangs)]
@@ -172,20 +174,20 @@ def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], s
 
 
 def order_token(uid: str) -> OrderToken:
-    """The token of the order of the rental with that uid: the same for every try, and no other rental's."""
+    """The token of the order of the rental with that uid: the same for every try, and never that of another rental."""
     return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
-# How long a pool's nodes lived is counted before their rentals are forgotten, each once.
+# The lifetimes of a pool's nodes are counted before their rentals are forgotten, each once.
 
 
 _WITH_NOTICE = ReasonCode.INTERRUPTION.value
 TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
-"""Reasons for which a node ended that would have gone on; all others are decisions to give it back."""
+"""Reasons of nodes that ended although nobody decided to release them; all other reasons are decisions."""
 
 
 def lifetimes_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetimes | None:
-    """The pool's rentals that have ended and are not counted, in the order of their ends; None where all are."""
+    """The pool's ended rentals that are not counted yet, in the order of their ends; None if all are counted."""
     ended = [
         (rental.ended, rental.launched, rental)
         for rental in rentals
@@ -219,17 +221,15 @@ def _ended_node(rental: Rental, launched: Instant, at: Instant, rentals: Sequenc
     )
 
 
-# Machines that ended before their Nodes were ready: paid for in vain, so that the pool is not asked for more at
-# once.
-#
-# A wrong image or network makes every machine of a pool such a one. Each costs a quarter of an hour until it is
-# given up.
+# Machines that ended before their Nodes were ready: their cost bought nothing, so the pool cools before it is asked
+# again. A wrong image or network makes every machine of a pool fail so. Each is billed for a quarter of an hour until
+# it is given up.
 
 
 def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:
     """The pool's newest machine that was never ready, as a refusal.
 
-    None where the pool has cooled since that machine was asked for, or another one was ready since then.
+    None if the pool has cooled since that machine was asked for, or if another machine has become ready since then.
     """
     failed = [rental for rental in rentals if _never_ready(rental)]
     if not failed:
@@ -247,12 +247,14 @@ def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal 
 
 
 def last_ready(rentals: Sequence[Rental]) -> Instant | None:
-    """When a Node of these was ready last, which shows that the pool's machines can be."""
+    """When a Node of these rentals last became ready, which proves that the pool's machines can be ready."""
     return max((rental.ready for rental in rentals if rental.ready is not None), default=None)
 
 
 def _never_ready(rental: Rental) -> bool:
-    """Whether its machine was given up, ended or was taken back before it was ready; spot machines are taken back."""
+    """Whether the machine was given up, ended or was taken back before its Node was ready; of spot machines only if
+    given up.
+    """
     if rental.launched is None or rental.ready is not None:
         return False
     if rental.capacity_type is CapacityType.SPOT:
@@ -260,13 +262,13 @@ def _never_ready(rental: Rental) -> bool:
     return rental.released_because in TAKEN
 
 
-# When a pool's offer was seen to be back after the cloud had refused a node.
+# When the cloud offered a pool's nodes again after it had refused one.
 
 
 def disproved(pool: Pool, rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[Instant]:
-    """When the pool's cool-downs that are over began, if its offer was seen to be back since.
+    """The beginnings of the pool's past cool-downs after which its offer has returned.
 
-    The nodes that showed it may be given back a minute later: without a record the pool would be in doubt again.
+    The nodes that proved it may be released a minute later. Without a record the pool would be in doubt again.
     """
     over = [each for each in pool.cooled if each.until <= snapshot.now]
     returned = {kind: offer_returned(kind, rentals, snapshot.jobs) for kind in {each.kind for each in over}}
@@ -274,9 +276,9 @@ def disproved(pool: Pool, rentals: Sequence[Rental], snapshot: Snapshot) -> froz
 
 
 def offer_returned(kind: RefusalKind, rentals: Sequence[Rental], jobs: Mapping[JobId, Job]) -> Instant | None:
-    """When a launch showed last that the offer is back, or a ready node that the pool's machines can be ready.
+    """When a launch last proved that the offer is back, or for NEVER_READY, when a Node last became ready.
 
-    Machines of incomplete gangs show nothing.
+    Machines of incomplete gangs prove nothing.
     """
     if kind is RefusalKind.NEVER_READY:
         return last_ready(rentals)
@@ -285,17 +287,18 @@ def offer_returned(kind: RefusalKind, rentals: Sequence[Rental], jobs: Mapping[J
     return max((rental.launched for rental in useful if rental.launched is not None), default=None)
 
 
-# When a pool's nodes were asked for, launched and ready: told once, to be counted in the pool's status.
+# When a pool's nodes were asked for, launched and ready. Each start is counted once in the pool's status.
 
 
 _CLOCKS_DIFFER_SECONDS: Final = 60.0
-"""A rental that was made later than this after its machine's launch did not ask for it: the machine was found."""
+"""A rental that was created later than this after its machine's launch did not ask for the machine, but found it."""
 
 
 def new_starts(pool: Pool, rentals: Sequence[Rental]) -> tuple[NodeStart, ...]:
-    """The starts of nodes that became ready since the last one counted, in that order.
+    """The starts of nodes that became ready since the last one counted, in the order of readiness.
 
-    One that became ready in the same instant as the last one is missed if it comes to light later, which costs nothing.
+    If a second node became ready in the same instant as the last one counted, and is seen later, it is missed. That
+    costs nothing.
     """
     through = pool.launches.through
     found = [
@@ -313,7 +316,7 @@ _Step = PoolStep | MarkMissing | MarkEnded
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
-    """The pool's next step, what it waits for, or None when all is well or the machines are another pool's."""
+    """The pool's next step or wait; None if nothing is due, or if another pool acts for its machines."""
     pool = view.snapshot.pools[pool_id]
     if pool.taken_by is not None:
         return None
@@ -329,7 +332,7 @@ def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | 
 def _match_named(inventory: PoolInventory, view: LifecycleView) -> Adopt | MarkMissing | MarkEnded | None:
     """The step of a rental that names an instance of which nothing is on record yet.
 
-    The cloud's reply named it, or the rental was made for an orphan.
+    Either the cloud's reply named the instance, or the rental was created for an orphan.
     """
     for rental in inventory.rentals:
         if rental.phase is not RentalPhase.REQUESTED or rental.instance is None:
@@ -355,7 +358,7 @@ def _unread_rental(inventory: PoolInventory, view: LifecycleView) -> Wait | None
 
 
 def _adopt_ordered(inventory: PoolInventory, view: LifecycleView) -> Adopt | None:
-    """Give an instance to the rental that it was ordered for, where the cloud says which that is."""
+    """Give an instance to the rental that ordered it, if the cloud names the order of each instance."""
     if not inventory.unclaimed or not inventory.survey.traits.named:
         return None
     instance = inventory.unclaimed[0]
@@ -364,7 +367,7 @@ def _adopt_ordered(inventory: PoolInventory, view: LifecycleView) -> Adopt | Non
 
 
 def _adopt_counted(inventory: PoolInventory, view: LifecycleView) -> Adopt | None:
-    """Give an instance to any rental, where the cloud only counts."""
+    """Give an instance to any rental, if the cloud only counts."""
     if not inventory.unclaimed or inventory.survey.traits.named:
         return None
     takers = _takers(inventory)
@@ -372,7 +375,7 @@ def _adopt_counted(inventory: PoolInventory, view: LifecycleView) -> Adopt | Non
 
 
 def _takers(inventory: PoolInventory) -> Sequence[Rental]:
-    """The rentals that may take the first unclaimed instance, the first ones first."""
+    """The rentals that may take the first unclaimed instance, in order of preference."""
     waiting, leaving = inventory.waiting, inventory.leaving
     return [*waiting, *leaving] if inventory.unclaimed[0].state in COUNTED_STATES else [*leaving, *waiting]
 
@@ -391,7 +394,7 @@ def _record_orphan(inventory: PoolInventory, view: LifecycleView) -> RecordOrpha
 
 
 def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
-    """The budget that pays for an orphan: the last one to rent in its pool, otherwise the first in mode Enforce."""
+    """The budget that pays for an orphan: the last one that rented in its pool, otherwise the first in mode Enforce."""
     for rental in reversed(rentals):
         if rental.budget in view.snapshot.budgets:
             return rental.budget
@@ -424,7 +427,7 @@ def _cool(refusal: Refusal | None, inventory: PoolInventory, view: LifecycleView
 
 
 def _incomplete_gang(inventory: PoolInventory, now: Instant) -> Refusal | None:
-    """A gang that has machines, which are billed, and that waits for the others for too long without a refusal."""
+    """A gang that has billed machines and has waited too long for the others without a refusal, as a refusal."""
     pool = inventory.pool
     for members in inventory.split_gangs:
         gang = members[0].gang
@@ -438,11 +441,11 @@ def _incomplete_gang(inventory: PoolInventory, now: Instant) -> Refusal | None:
 def _refusal(inventory: PoolInventory) -> Refusal | None:
     """The latest refusal of an order that waits.
 
-    Where the cloud only counts, a refusal without an order belongs to the waiting rentals when the cloud lacks a node
-    that it wants, and the refusal is newer than the oldest of them. This compares two clocks, the cloud's and the API
-    server's. If the cloud's is behind, its first failures are missed, but a group tries again and fails again later.
-    If it is ahead, a rental created just after a cool-down meets the last failure before it, and the pool cools down
-    once more.
+    If the cloud only counts, a refusal names no order. It then belongs to the waiting rentals if the cloud has fewer
+    nodes than its target and the refusal is newer than the oldest of them. This compares two clocks, the cloud's and
+    the API server's. If the cloud's clock is behind, its first failures are missed, but a group tries and fails again
+    later. If it is ahead, a rental created just after a cool-down meets the last failure before the cool-down, and the
+    pool cools once more.
     """
     survey, waiting = inventory.survey, inventory.waiting
     if not waiting:
@@ -456,7 +459,7 @@ def _refusal(inventory: PoolInventory) -> Refusal | None:
 
 
 def _withdraw(inventory: PoolInventory, view: LifecycleView) -> Withdraw | None:
-    """Withdraw orders that the cloud still tries to launch and nobody wants any more."""
+    """Withdraw orders that the cloud still tries to launch although no rental wants them any more."""
     survey, wanted = inventory.survey, inventory.wanted
     keep = max(inventory.counted, len(inventory.held) + len(wanted))
     unwanted = survey.ordered - {order_token(rental.uid) for rental in wanted}
@@ -466,7 +469,7 @@ def _withdraw(inventory: PoolInventory, view: LifecycleView) -> Withdraw | None:
 
 
 def _close(inventory: PoolInventory, view: LifecycleView) -> CloseUnfulfilled | None:
-    """Close a rental that gets no node any more, once nothing is ordered for it."""
+    """Close a rental that is to get no node, once the cloud has no order for it."""
     rental = next(iter([*inventory.leaving, *inventory.surplus]), None)
     if rental is None:
         return None
@@ -475,13 +478,13 @@ def _close(inventory: PoolInventory, view: LifecycleView) -> CloseUnfulfilled | 
 
 
 def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | None:
-    """Ask for the missing nodes, once pool and paying budget have the finalizers that keep them.
+    """Ask for the missing nodes, once the pool and the paying budget have their finalizers.
 
-    Where the cloud launches all nodes of a gang or none, each gang is asked for by itself.
+    If the cloud launches all nodes of a gang or none, each gang is asked for by itself.
 
-    Where the cloud only counts, a rental whose instance is about to be ended is left out, and one whose instance two
-    lists must show and lack: its end lowers the target too, so that a target which counts it would buy a node too many.
-    Leaving it out can only ask for too few, until the next step.
+    If the cloud only counts, two kinds of rentals are left out: one whose instance is about to be ended, and one whose
+    instance is missing in two lists. The end of an instance lowers the target too, so a target that counts it would buy
+    a node too many. A target that leaves it out can only be too low until the next step.
     """
     asking = [rental for rental in inventory.wanted if not view.observes(rental.budget)]
     if not asking:
@@ -509,7 +512,9 @@ def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | Non
 
 
 def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental], bool]]:
-    """The orders of each call, and whether they are a gang: each gang, and the rest, by their first rentals."""
+    """The rentals of each call and whether they are a gang, in the order of their first rentals: each gang, and all
+    others.
+    """
     parts: dict[str, list[Rental]] = {}
     for rental in rentals:
         parts.setdefault("" if rental.gang is None else rental.gang.name, []).append(rental)
@@ -517,7 +522,7 @@ def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental
 
 
 def _others_awaited(inventory: PoolInventory) -> Wait | None:
-    """The wait of gangs that lack rentals: the plan makes the others, or releases these."""
+    """The wait of gangs that lack rentals, until the plan creates the missing rentals or releases these."""
     short = next((rental.gang for rental in inventory.waiting if lacks_others(rental, inventory.gangs)), None)
     return None if short is None else Wait(f"all rentals of the {short.nodes} that {short.job_name} needs at once")
 
@@ -576,11 +581,11 @@ ROWS: Mapping[str, Row[PoolInventory, _Step]] = {
     "Lifetime": Row(_count_lifetimes, meanwhile=True),
     "Offer": Row(_record_offer, meanwhile=True),
 }
-"""In the order in which they are asked; docs/development/lifecycle.md lists them by these names."""
+"""The rows in the order in which they are tried; docs/development/lifecycle.md lists them by these names."""
 
 
 def left_behind(pool: Pool, view: LifecycleView) -> str:
-    """The rentals to be ended or paid for before the pool's object may go; empty when none are."""
+    """The rentals, instances or orders to be ended or paid for before the pool's object may go; empty if none."""
     survey = view.snapshot.surveys.get(pool.id)
     rentals = view.rentals_of_pool.get(view.acting(pool.id), ())
     if pool.taken_by is not None:
@@ -590,7 +595,7 @@ def left_behind(pool: Pool, view: LifecycleView) -> str:
     if survey is None or pool.taken_by is not None:
         return ""
     inventory = PoolInventory.of(pool, survey, view)
-    if inventory.unclaimed:  # those that have ended are to be paid for, too
+    if inventory.unclaimed:  # instances that have ended must be paid for, too
         unclaimed = [instance.id for instance in inventory.unclaimed]
         return f"{count(len(unclaimed), 'instance')} ({names(unclaimed)})"
     if survey.ordered:

@@ -1,7 +1,7 @@
-"""GPUPoolSets: which of a set's GPUPools are to be created, changed or deleted, and which others keep from that.
+"""GPUPoolSets: which of a set's GPUPools are to be created, changed or deleted, and what prevents that.
 
-Nothing is done about a pool that the set does not control, nor about one that cannot be read. While a set is being
-deleted, the garbage collector deletes its pools, and nothing is done here.
+A pool that the set does not control, or that cannot be read, is left alone. If a set is being deleted, there are no
+steps, because the garbage collector deletes its pools.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from charterer.domain.steps import CreatePool, DeletePool, EditPool, PoolSetStep
 
 
 class ObstacleKind(StrEnum):
-    """Why a GPUPool is not as its set says, until a person acts.
+    """Why a GPUPool differs from what its set declares until a person acts.
 
-    NAME_TAKEN: another object has the name. CANNOT_CHANGE: it differs in what cannot be changed. UNREADABLE: the
-    operator cannot read it.
+    NAME_TAKEN: another object has the name. CANNOT_CHANGE: an immutable field differs. UNREADABLE: the operator cannot
+    read the pool.
     """
 
     NAME_TAKEN = "NameTaken"
@@ -31,18 +31,18 @@ class ObstacleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Obstacle:
-    """What keeps a GPUPool from being as its set says. ``holder``: the set that has the name, if it is one."""
+    """What prevents a GPUPool from being as its set declares. ``holder``: the set that has the name, if any."""
 
     kind: ObstacleKind
     holder: PoolSetId | None = None
 
 
 Difference: TypeAlias = PoolSetStep | Wait | Obstacle
-"""What is to be done about a GPUPool, what is waited for, or why neither helps."""
+"""The step that brings a GPUPool to what its set declares, the wait before the step, or the obstacle to it."""
 
 
 def pool_set_steps(name: PoolSetId, snapshot: Snapshot) -> Mapping[PoolId, Difference]:
-    """The GPUPools that are not as the set says; empty when all are."""
+    """The differences of the GPUPools from what the set declares; empty if there are none."""
     pool_set = snapshot.pool_sets[name]
     if pool_set.deleting:
         return {}
@@ -59,7 +59,7 @@ def pool_set_steps(name: PoolSetId, snapshot: Snapshot) -> Mapping[PoolId, Diffe
 
 
 def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: Snapshot) -> Difference | None:
-    """The difference between a pool that the set declares and the one that is there."""
+    """The difference between a pool that the set declares and the existing one; None if there is none."""
     there = snapshot.declared_pools.get(pool)
     if there is None:
         first = _first_to_declare(pool, snapshot.pool_sets)
@@ -76,6 +76,6 @@ def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: S
 
 
 def _first_to_declare(pool: PoolId, pool_sets: Mapping[PoolSetId, PoolSet]) -> PoolSetId:
-    """The oldest of the sets that declare a pool of this name; by name among sets created in the same second."""
+    """The oldest of the sets that declare a pool of this name; of sets created in the same second the first by name."""
     declaring = (each for each in pool_sets.values() if pool in each.pools and not each.deleting)
     return min(declaring, key=lambda each: (each.created, each.id)).id

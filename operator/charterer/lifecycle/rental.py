@@ -1,7 +1,7 @@
-"""Rentals: from an adopted instance to a ready node, a drained and ended one, a folded cost, and a deleted object.
+"""Rentals: adopt an instance, wait for its Node, drain and end the machine, fold its cost, and delete the object.
 
-Money comes first: as soon as the cloud says that an instance has ended, its cost is recorded. What Kubernetes still has
-of the machine is removed after that (``lifecycle.rental``). ``ROWS`` has the steps in their order.
+The cost is recorded first, as soon as the cloud says that an instance has ended. The machine's Node and pods are
+removed from Kubernetes afterwards. ``ROWS`` has the steps in their order.
 """
 
 from __future__ import annotations
@@ -55,25 +55,23 @@ from charterer.lifecycle.view import (
 )
 from charterer.sentences import count, names
 
-# Rentals whose machine has ended: Kubernetes forgets the machine, the budget pays for it, and the rental is
-# deleted.
-#
-# The functions are rows of ``lifecycle.rental.ROWS``, in that order.
+# Rentals whose machine has ended: the Node and pods are removed, the budget pays, and the rental is deleted. These
+# functions are rows of ``ROWS``, in its order.
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
 
 
 def _cleared(rental: Rental, view: LifecycleView) -> bool:
-    """Whether Charterer removes what Kubernetes has of the machine, which would keep it for minutes or for ever.
+    """Whether Charterer removes the machine's Node and pods, which Kubernetes would keep for minutes or for ever.
 
-    Of a node that is there anyway nothing: it may live on, and what it has on it.
+    Nothing of an own node is removed, because the node and its pods may go on.
     """
     return rental.instance is not None and rental.cloud.rents and not left_alone(rental, view)
 
 
 def end_again(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
-    """End an instance that is listed as alive: the list is too old, or the cloud had reported a wrong end."""
+    """End an instance that is listed as alive: either the list is too old, or the cloud had reported a wrong end."""
     instance, survey = view.instance(rental), view.survey(rental)
     if instance is None or survey is None or instance.state not in COUNTED_STATES or not _cleared(rental, view):
         return None
@@ -83,7 +81,7 @@ def end_again(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
 
 
 def fail_pod(rental: Rental, view: LifecycleView) -> FailPod | None:
-    """Fail a pod that lives by its status only."""
+    """Mark a pod that is alive by its status alone as failed."""
     for bound in view.pods(rental) if _cleared(rental, view) else ():
         if bound.pod.live:
             return FailPod(bound.job.namespace, bound.pod)
@@ -91,9 +89,9 @@ def fail_pod(rental: Rental, view: LifecycleView) -> FailPod | None:
 
 
 def delete_pod(rental: Rental, view: LifecycleView) -> DeletePod | None:
-    """Delete a dead pod that Kubernetes would keep until its kubelet answers.
+    """Delete a dead pod that Kubernetes would keep until the kubelet of its node answers.
 
-    One that has ended by itself holds nothing, and Kubernetes collects it once its Node is gone.
+    A pod that ended by itself holds nothing, and Kubernetes collects it once its Node is gone.
     """
     for bound in view.pods(rental) if _cleared(rental, view) else ():
         disrupted = bound.pod.disrupted and bound.pod.phase is PodPhase.FAILED
@@ -103,7 +101,7 @@ def delete_pod(rental: Rental, view: LifecycleView) -> DeletePod | None:
 
 
 def delete_node(rental: Rental, view: LifecycleView) -> DeleteNode | None:
-    """Delete the Node, once the run of each pod there is recorded."""
+    """Delete the Node, once the run of each pod on it is recorded."""
     node = view.node(rental)
     if node is None or node.deleting or not _cleared(rental, view) or _unrecorded(rental, view):
         return None
@@ -111,9 +109,9 @@ def delete_node(rental: Rental, view: LifecycleView) -> DeleteNode | None:
 
 
 def _unrecorded(rental: Rental, view: LifecycleView) -> Sequence[str]:
-    """Runs with pods on the machine that are not recorded.
+    """The runs with pods on the machine that are not recorded.
 
-    With the Node its finished pods would be deleted, and with them the proof that the run completed.
+    The end of the Node would delete their finished pods, and with them the proof that a run completed.
     """
     return sorted({bound.job.run_title(bound.pod.run) for bound in view.pods(rental) if not bound.recorded})
 
@@ -122,7 +120,7 @@ def _unrecorded(rental: Rental, view: LifecycleView) -> Sequence[str]:
 
 
 def unpaid(rental: Rental, view: LifecycleView) -> Wait | None:
-    """Wait for the budget that is to pay, unless a person has deleted the rental."""
+    """Wait for the budget that has to pay, unless somebody has deleted the rental."""
     if rental.budget in view.snapshot.budgets or rental.deleting:
         return None
     return Wait(
@@ -132,7 +130,9 @@ def unpaid(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def payer_of(rental: Rental, view: LifecycleView) -> Budget | None:
-    """The budget whose balance the cost belongs to; None where a former budget paid, of the same name or a gone one."""
+    """The budget whose balance gets the cost; None if the budget that paid is gone, even if another one has its name
+    now.
+    """
     budget = view.snapshot.budgets.get(rental.budget)
     if budget is None or (rental.deleting and budget.created > max(rental.created, rental.ended or rental.created)):
         return None
@@ -140,7 +140,7 @@ def payer_of(rental: Rental, view: LifecycleView) -> Budget | None:
 
 
 def await_fold(rental: Rental, view: LifecycleView) -> Wait | None:
-    """Wait until the final cost is in the budget's balance, which is written for all its rentals at once."""
+    """Wait until the final cost is in the budget's balance, which a step of the budget writes for all its rentals."""
     entry = fold(rental, view)
     if not isinstance(entry, Fold):
         return entry
@@ -151,7 +151,10 @@ def await_fold(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
-    """The entry that adds the final cost to the budget's balance, in the period in which the rental ended."""
+    """The entry that adds the final cost to the balance, in the period in which the rental ended, or the wait for it.
+
+    None if the cost is in the balance already, or if no budget pays.
+    """
     budget = payer_of(rental, view)
     if budget is None:
         return None
@@ -169,7 +172,7 @@ def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
 
 
 def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
-    """Wait until all that the rental cost is on record."""
+    """Wait until all costs of the rental are in the record of costs."""
     if on_record(rental, view):
         return None
     refused = view.snapshot.cost_recording.refused
@@ -177,7 +180,7 @@ def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def on_record(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the record of costs needs an ended rental no more: it has all, there is none, or nobody pays."""
+    """Whether the record of costs has all of an ended rental, or there is no such record, or nobody pays."""
     budget = payer_of(rental, view)
     return (
         not view.snapshot.cost_recording.place or budget is None or next_part(rental, budget.calendar.time_zone) is None
@@ -185,15 +188,16 @@ def on_record(rental: Rental, view: LifecycleView) -> bool:
 
 
 def forget_with_budget(rental: Rental, view: LifecycleView) -> Forget | None:
-    """Forget a rental whose budget is being deleted: its object waits for the cloud's list without the budget."""
+    """Delete a rental whose budget is being deleted, so that only the rental waits for the cloud's list."""
     budget = payer_of(rental, view)
     return Forget(rental.id) if budget is not None and budget.deleting and not rental.deleting else None
 
 
 def forget(rental: Rental, view: LifecycleView) -> Forget | Wait:
-    """Forget the rental once no list can show its instance again: it would be adopted anew and paid twice.
+    """Forget the rental once no list can show its instance again. Otherwise the instance would be adopted and paid for
+    twice.
 
-    That goes for the lists of all pools with the same machines, since any of them may have to act next.
+    This holds for the lists of all pools with the same machines, since any of them may act next.
     """
     budget, node = payer_of(rental, view), view.node(rental)
     if budget is not None and budget.balance is not None and budget.balance.costs.lifetime != budget.balance.lifetime:
@@ -213,7 +217,7 @@ def forget(rental: Rental, view: LifecycleView) -> Forget | Wait:
     return Forget(rental.id)
 
 
-# Tables of steps: rows in the order in which they are asked, which docs/development/lifecycle.md lists by name.
+# Tables of steps: rows in the order in which they are tried. docs/development/lifecycle.md lists the rows by name.
 
 
 _Subject = TypeVar("_Subject")
@@ -222,9 +226,9 @@ _Step = TypeVar("_Step")
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[_Subject, _Step]):
-    """One row. ``step``: the next step or what it waits for; None where the row does not apply.
+    """One row. ``step``: returns the next step or the wait; None if the row does not apply.
 
-    ``meanwhile``: whether the row is also asked while one above it waits.
+    ``meanwhile``: whether the row is also tried while a row above it waits.
     """
 
     step: Callable[[_Subject, LifecycleView], _Step | Wait | None]
@@ -232,7 +236,7 @@ class Row(Generic[_Subject, _Step]):
 
 
 def first_step(rows: Iterable[Row[_Subject, _Step]], subject: _Subject, view: LifecycleView) -> _Step | Wait | None:
-    """What the first row says that applies. If that is a wait, rows below that are asked meanwhile may have a step."""
+    """The step or wait of the first row that applies. After a wait, only ``meanwhile`` rows are tried for a step."""
     waits: Wait | None = None
     for row in rows:
         if waits is None or row.meanwhile:
@@ -245,23 +249,23 @@ def first_step(rows: Iterable[Row[_Subject, _Step]], subject: _Subject, view: Li
 
 
 _PATIENCE_SECONDS = 600.0
-"""Seconds after which a released machine is ended whatever keeps it, counted from when it ought to be empty."""
+"""Seconds after which a released machine is ended whatever still runs there, counted from when it should be empty."""
 _FOREIGN_GPU_SECONDS = 3600.0
-"""Seconds that pods of others with GPUs may go on on a released machine before they are asked to leave."""
+"""Seconds for which other people's pods with GPUs may go on on a released machine before they are evicted."""
 _LAST_PATIENCE_SECONDS = 60.0
-"""The same where a hard limit ends the machine, which holds money back for ``limits.MARGIN_SECONDS`` only."""
+"""The same if a hard limit ends the machine, because it reserves money for ``limits.MARGIN_SECONDS`` only."""
 
 
 def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:
-    """The rental's next step, what it waits for, or None when it only has to be used."""
+    """The rental's next step or wait; None if nothing is due."""
     rental = view.snapshot.rentals[rental_id]
     return first_step(_ROWS_OF_PHASE[rental.phase], rental, view)
 
 
 def is_used(rental: Rental, instance: Instance | None, recorded: bool | None) -> bool:
-    """Whether the rental is plainly ready, which holds for most: it has no step unless a person drains all of them.
+    """Whether the rental is ready and unchanged, as most are, so that it has no step unless the operator drains.
 
-    ``instance``: as the cloud lists it. ``recorded``: whether its uses are on record.
+    ``instance``: the rental's instance as the cloud lists it. ``recorded``: whether the rental's uses are on record.
     """
     return bool(
         rental.phase is RentalPhase.READY
@@ -275,7 +279,7 @@ def is_used(rental: Rental, instance: Instance | None, recorded: bool | None) ->
 
 
 def _let_go(rental: Rental, view: LifecycleView) -> MarkDraining | None:
-    """Mark a rental whose object is being deleted, or which a person wants drained."""
+    """Mark a rental for draining if its object is being deleted, or if the operator drains."""
     if rental.deleting or view.snapshot.stop is Stop.DRAIN:
         return MarkDraining(rental.id, (ReasonCode.DELETED if rental.deleting else ReasonCode.STOPPED).value)
     return None
@@ -293,7 +297,8 @@ def _await_instance(rental: Rental, view: LifecycleView) -> Wait | None:
 def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now: Instant) -> MarkMissing | None:
     """The step that records that the list lacks the instance for the first time.
 
-    A list may be older than an instance of which only the cloud's reply is known: that one is missing from ``now`` on.
+    If only the cloud's reply named the instance, a list may be older than the instance. The instance is then missing
+    from ``now`` on.
     """
     if rental.missing_since is not None or not missing(rental, instance, survey):
         return None
@@ -302,7 +307,7 @@ def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now:
 
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
-    """The step that records what the cloud says of the rental's instance; None when all of it is on record."""
+    """The step that records what the cloud says of the rental's instance; None if all of it is on record."""
     return _not_listed(rental, view) or _refresh(rental, view) or _ended(rental, view)
 
 
@@ -322,9 +327,9 @@ def _not_listed(rental: Rental, view: LifecycleView) -> MarkEnded | MarkMissing 
 
 
 def _refresh_first(rental: Rental, view: LifecycleView) -> Refresh | None:
-    """Record more than is on record before all else, unless the machine is to be ended.
+    """Record new facts of the list before all else, unless the machine is to be ended.
 
-    Then it comes first only where nothing is on record by which its Node could be found, and with it the pods there.
+    If the machine is to be ended, this comes first only if nothing on record leads to its Node and to the pods there.
     """
     if _to_end(rental, view) and (rental.node is not None or rental.provider_id):
         return None
@@ -339,7 +344,7 @@ def _refresh(rental: Rental, view: LifecycleView) -> Refresh | None:
 
 
 def _ended(rental: Rental, view: LifecycleView) -> MarkEnded | None:
-    """Record the end, once all else that its cost is computed from is on record."""
+    """Record the end, once all other inputs of the cost are on record."""
     survey, instance = view.survey(rental), view.instance(rental)
     if survey is None or instance is None or instance.state is not InstanceState.ENDED:
         return None
@@ -358,8 +363,8 @@ def _at_its_end(rental: Rental, ended: Instant, cost: Money, *, estimated: bool)
 def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
     """The end of an instance that left the list before anything of it was read.
 
-    It was launched, so it costs something: its worst price from when it was known until it was missing, and no less
-    than the billing minimum.
+    The instance was launched, so it costs its worst price from when it was known until it was missing, and at least the
+    billing minimum.
     """
     if rental.missing_since is None:
         return None
@@ -369,7 +374,7 @@ def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
 
 
 def _differs_from_record(instance: Instance, rental: Rental) -> bool:
-    """Whether the list has more than the record. A list that lags has fewer price segments, which changes nothing."""
+    """Whether the list has facts that the record lacks. A list that lags has fewer price segments, which is none."""
     return (
         instance.segments[:SEGMENTS_KEPT] != rental.segments[: len(instance.segments)]
         or rental.launch(instance) != rental.launched
@@ -380,7 +385,7 @@ def _differs_from_record(instance: Instance, rental: Rental) -> bool:
 
 
 def _record_uses(rental: Rental, view: LifecycleView) -> RecordUses | None:
-    """Record who got GPUs of the rental, and who left them, all at once."""
+    """Record at once all runs that got GPUs of the rental or left them."""
     if view.settled[rental.id]:
         return None
     now = uses_now(rental, view.uses.get(rental.id, ()), view.snapshot)
@@ -404,7 +409,7 @@ def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
 
 
 def _uncordon(rental: Rental, view: LifecycleView) -> Uncordon | None:
-    """Let pods onto a Node that was cordoned for the end of the machine before this one; a person's cordon stays."""
+    """Uncordon a Node that was cordoned for the end of the machine before this one. A person's cordon stays."""
     node = view.node(rental)
     if node is None or not node.unschedulable or node.deleting or node.cordoned_for in ("", rental.uid):
         return None
@@ -412,7 +417,7 @@ def _uncordon(rental: Rental, view: LifecycleView) -> Uncordon | None:
 
 
 def _to_end(rental: Rental, view: LifecycleView) -> bool:
-    """Whether Charterer ends the rental's machine."""
+    """Whether Charterer is to end the rental's machine."""
     return draining(rental) and not left_alone(rental, view)
 
 
@@ -443,7 +448,7 @@ def _terminate(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
 
 
 def _patience(rental: Rental, view: LifecycleView) -> tuple[Instant, Instant]:
-    """From when pods that Charterer did not start are asked to leave the machine, and until when they may keep it."""
+    """When pods that Charterer did not start are first evicted from the machine, and until when they may keep it."""
     node, released = view.node(rental), _released(rental, view)
     lenient = node is not None and node.foreign_gpus > 0 and not _limited(rental)
     evict_from = after(released, _FOREIGN_GPU_SECONDS) if lenient else released
@@ -463,20 +468,23 @@ def _released(rental: Rental, view: LifecycleView) -> Instant:
 
 
 def _own_end(rental: Rental, view: LifecycleView) -> Instant:
-    """When the grace periods end of the jobs that have pods on the machine, or runs to be recorded."""
+    """The end of the longest grace period of the jobs with pods, or with runs to be recorded, on the machine."""
     graces = [bound.job.grace_seconds for bound in view.pods(rental)]
     graces += [ending.grace_seconds for ending in view.ending.get(rental.id, ())]
     return after(_released(rental, view), max(graces, default=0))
 
 
 def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
-    """Why the machine may not be ended yet, for reasons of Charterer's own; None when it may.
+    """What of Charterer's own still keeps the machine from being ended; None if nothing does.
 
-    A finished pod counts until its run is recorded: it is the only proof that the run completed, and would be lost with
-    the machine. A run that failed is recorded once its machines were seen healthy afterwards. A run that was stopped
-    must be recorded before its machine ends, or it would count as interrupted (its Job is watched apart from its pods).
-    A node that is lost, or whose Node object was deleted, holds nothing: only its end can still stop its pods. Nor does
-    anything hold it for long after the jobs' grace period (``_patience_seconds``): the machine is paid for.
+    A finished pod keeps it until its run is recorded: the pod is the only proof that the run completed, and would be
+    lost with the machine. A failed run is recorded once its machines were seen healthy after the failure. A stopped run
+    must be recorded before its machine ends, or it would count as interrupted, because its Job and its pods are watched
+    separately.
+
+    If a node is lost, or its Node object was deleted, only the end of the machine can stop its pods, so nothing keeps
+    it. Because the machine is paid for, nothing keeps it longer than ``_patience_seconds`` after the jobs' grace
+    period.
     """
     node = view.node(rental)
     if rental.ready is not None and (node is None or node.lost(view.snapshot.now)):
@@ -488,10 +496,10 @@ def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = None) -> Wait | None:
-    """Which pods, or runs that are to be recorded, the machine still has.
+    """The pods, or the runs to be recorded, that the machine still has.
 
-    Nothing but their own end is waited for on a node that is there anyway: only whoever ends it can say that its pods
-    run no more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
+    On an own node this waits for their end without a limit. Only whoever ends the node can say that its pods do not run
+    any more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
     """
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
@@ -504,7 +512,7 @@ def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = Non
 
 
 def may_terminate(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's own next step is to end its instance, and nobody else's pods are known to keep it."""
+    """Whether the rental's next step is to end its instance, and no known pods of others keep the instance."""
     if not draining(rental) or rental.instance is None or left_alone(rental, view):
         return False
     node = view.node(rental)
@@ -542,7 +550,7 @@ ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Forget with budget": (_ENDED, Row(forget_with_budget)),
     "Forget": (_ENDED, Row(forget)),
 }
-"""By phase, in the order in which they are asked; docs/development/lifecycle.md lists them by these names."""
+"""The rows by phase, in the order in which they are tried; docs/development/lifecycle.md lists them by these names."""
 
 _ROWS_OF_PHASE: Mapping[RentalPhase, Sequence[Row[Rental, RentalStep]]] = {
     phase: [row for phases, row in ROWS.values() if phase in phases] for phase in RentalPhase

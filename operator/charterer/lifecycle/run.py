@@ -1,7 +1,7 @@
-"""Runs: prepare the next one, stop those it replaces, record how each ended, start it when no other has live pods.
+"""Runs: prepare the next run, stop and record the runs that it replaces, and start it when no other has live pods.
 
-The stages of ``run_step`` are asked in order and the first that has a step wins, so that waiting for one thing holds up
-nothing that can be done meanwhile. ``_begin`` alone ensures that only one run of a job has live pods.
+``run_step`` tries the stages in order and takes the first step. So a wait in one stage does not hold up the stages
+after it. ``_begin`` alone ensures that only one run of a job has live pods.
 """
 
 from __future__ import annotations
@@ -47,20 +47,20 @@ from charterer.lifecycle.verdict import active, judge, to_stop
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count, names
 
-# A run that is resized in place: which of its pods should train together, and when its width follows.
-#
-# One step at a time (docs/development/adr/0020-in-place.md). Pods that join are made first, and become members when
-# they are there; pods that leave are no members first, and end when their leader says that it trains without them.
-# A trainer that names no generation forms its group in its own way: its width changes at once.
+# A run that is resized in place: which of its pods should train together, and when its new width counts. One step at a
+# time (docs/development/adr/0020-in-place.md). Pods that join are created first, and become members once they exist.
+# Pods that leave stop being members first, and end once their leader reports that it trains without them. A trainer
+# that reports no generation forms its group in its own way, so its width changes at once.
 
 
 RETRIES: Final = 10_000
-"""How many pods of a run may fail while some join it. The plan gives the change up at the first, so that no number of
-them that fail at once ends the run."""
+"""How many pods of a run may fail while some join it. The plan gives up the change at the first failure, so the number
+is so high that no number of failures at the same time ends the run.
+"""
 
 
 def group_step(job: Job, allocation: Allocation, run: Run, obstacle: str, now: Instant) -> RunStep | Wait | None:
-    """The next step towards the allocation's width, or what it waits for. ``obstacle``: to more pods; empty if none."""
+    """The next step or wait towards the allocation's width. ``obstacle``: what prevents more pods; empty if nothing."""
     if job.resize is not ResizePolicy.IN_PLACE:
         if run.completions == len(allocation.placements):
             return None
@@ -76,7 +76,7 @@ def group_step(job: Job, allocation: Allocation, run: Run, obstacle: str, now: I
 
 
 def group_of(job: Job, run: Run) -> TrainingGroup:
-    """The group that the run should form, also where none is on record yet."""
+    """The group that the run should form, even if none is on record yet."""
     group = job.group
     return (
         first_group(run.number, run.completions, run.created, group)
@@ -86,12 +86,12 @@ def group_of(job: Job, run: Run) -> TrainingGroup:
 
 
 def live_pods(run: Run) -> Mapping[int, str]:
-    """The uids of the run's pods that live and are not to end, or have done their work, by index."""
+    """The uids by index of the run's pods that are alive or have completed their work, and are not being deleted."""
     return {pod.index: pod.uid for pod in run.pods if (pod.live or pod.proves_completion) and not pod.deleting}
 
 
 def steady(job: Job, allocation: Allocation, run: Run) -> bool:
-    """Whether nothing about the run's group is under way, as mostly."""
+    """Whether no change of the run's group is under way, as for most runs."""
     group, pods = group_of(job, run), live_pods(run)
     everybody = group.indexes == tuple(range(len(allocation.placements)))
     quiet = everybody and not group.pending and not job.regroups and _said(job, run, group) is None
@@ -99,7 +99,7 @@ def steady(job: Job, allocation: Allocation, run: Run) -> bool:
 
 
 def _said(job: Job, run: Run, group: TrainingGroup) -> int | None:
-    """The generation that the run's leader has named since the group was asked for, where that is news."""
+    """The new generation that the run's leader has reported since the group was asked for; None if there is none."""
     progress = job.progress
     if progress is None or progress.run != run.number or progress.generation is None or progress.at < group.since:
         return None
@@ -107,7 +107,7 @@ def _said(job: Job, run: Run, group: TrainingGroup) -> int | None:
 
 
 def _record(job: Job, allocation: Allocation, group: TrainingGroup) -> RecordGroup:
-    """Record what the leader said. The width counts if the group that trains now is that of the allocation."""
+    """Record the reported generation. The width counts if the group that trains now is that of the allocation."""
     everybody = group.indexes == tuple(range(len(allocation.placements)))
     former = job.resized_from
     counts = former is not None and everybody and not group.pending
@@ -158,7 +158,7 @@ def _regroup(
 
 
 def _start_again(job: Job, run: Run, group: TrainingGroup, wanted: int, now: Instant) -> RunStep | Wait:
-    """No member stays: others begin from the last checkpoint, once none of those can train any more."""
+    """No member stays. A new group begins from the last checkpoint, once no member can train any more."""
     if run.completions > wanted:
         return ResizeRun(job.id, run.number, wanted)
     ending = [pod.name for pod in run.pods if pod.live and group.has(pod.uid)]
@@ -168,7 +168,7 @@ def _start_again(job: Job, run: Run, group: TrainingGroup, wanted: int, now: Ins
 
 
 def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
-    """The job's next step, what it waits for, or None: nothing runs, or what runs is as intended."""
+    """The job's next step or wait; None if the job has no run, or if its run is as intended."""
     job = view.snapshot.jobs[job_id]
     adopted = adopted_step(job, view) if job.target is not None else None
     if adopted is not None or view.observes(job.budget) or _has_no_runs(job, view):
@@ -184,16 +184,16 @@ def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _has_no_runs(job: Job, view: LifecycleView) -> bool:
-    """Whether the job has nothing that a step could be about, which holds for most of a long queue."""
+    """Whether the job has nothing that could need a step, as most jobs in a long queue."""
     return not (job.allocation or job.runs or job.replaced or job.finish) and job.run_label not in view.nodes.labelled
 
 
 def goes_on(job: Job) -> bool:
-    """Whether the job's only run plainly goes on as intended, which holds for most jobs.
+    """Whether the job's only run goes on as intended, as for most jobs.
 
-    The run is active with the intended width, and its pods carry their annotation. Where exactly its nodes carry its
-    label too (it is none of the ``misplaced`` labels), ``run_step`` is None. Of an adopted object its budget and its
-    author may want something else at any time.
+    The run is active with the intended width, and its pods carry their annotation. If also its label is on exactly its
+    nodes (so that ``misplaced`` lacks the label), ``run_step`` is None. False for a job with an adopted object, because
+    its budget and its author may want something else at any time.
     """
     allocation = job.allocation
     if allocation is None or job.replaced or job.finish or job.deleting or job.target or len(job.runs) != 1:
@@ -220,7 +220,7 @@ class Placed(NamedTuple):
 
     @classmethod
     def of(cls, job: Job) -> Placed:
-        """As the job's allocation says; no rentals where it has none."""
+        """The placement by the job's allocation, without rentals if the job has no allocation."""
         if job.allocation is None:
             return cls(job.run_label, "", ())
         rentals = tuple([place.rental for place in job.trusted(job.allocation)])
@@ -228,7 +228,7 @@ class Placed(NamedTuple):
 
 
 def misplaced(jobs: Mapping[JobId, Placed], rentals: Mapping[RentalId, Rental], nodes: NodeIndex) -> AbstractSet[str]:
-    """The labels that are not on exactly the nodes where they should be, or not with the right value.
+    """The labels that are not on exactly the nodes where they should be, or have a wrong value there.
 
     Nodes that are being deleted do not count.
     """
@@ -252,11 +252,11 @@ def misplaced(jobs: Mapping[JobId, Placed], rentals: Mapping[RentalId, Rental], 
 
 @dataclass(frozen=True, slots=True)
 class _RunsOfJob:
-    """One job's runs by what the job's status says of them.
+    """One job's runs, sorted by the job's status.
 
-    ``intended``: the allocation to run, None once the job has finished or is being deleted. ``current``: its run, if
-    the object exists. ``superseded``: allocations whose runs are to be ended and recorded. ``recorded``: numbers of
-    runs on record.
+    ``intended``: the allocation to run; None once the job has finished or is being deleted. ``current``: the run of
+    ``intended``, if its object exists. ``superseded``: allocations whose runs are to be ended and recorded.
+    ``recorded``: numbers of runs on record.
     """
 
     job: Job
@@ -281,14 +281,14 @@ class _RunsOfJob:
                 former.append(replace(intended, stopped_because=why))
                 intended = current = None
             elif current.completions != len(intended.placements):
-                current = None  # it is placed anew
+                current = None  # the object is placed again
         return cls(job, intended, current, tuple(sorted(former, key=lambda item: item.run)), recorded)
 
     def strays(self) -> list[Run]:
-        """Runs that must not exist: those the status does not name, and recorded ones that go on.
+        """Runs that must not exist: those that the status does not name, and recorded ones that go on.
 
-        Also a run not yet begun whose shape is not the intended one. A deposed leader may have made either, the latter
-        under the number that the next run was given.
+        Also a run that has not begun and whose shape is not the intended one. A deposed leader may have created any of
+        these, the last under the number that the next run was given.
         """
         named = {item.run for item in self.superseded} | self.recorded
         if self.intended is not None:
@@ -303,7 +303,9 @@ class _RunsOfJob:
         return run.suspended and run.completions != len(self.intended.placements)
 
     def awaited_strays(self) -> list[Run]:
-        """Strays that the next run waits for: a foreign finalizer may keep one in deletion for ever, without pods."""
+        """Strays that the next run waits for. A stray in deletion without live pods is none: a finalizer may keep it
+        for ever.
+        """
         return [run for run in self.strays() if not run.deleting or any(pod.live for pod in run.pods)]
 
 
@@ -324,7 +326,9 @@ def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | No
 
 
 def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
-    """Make the next run's Service and suspended object first: a refused template is noticed before a run is stopped."""
+    """Create the next run's Service and suspended object before any stop, so that a refused template costs no running
+    job.
+    """
     if runs.intended is None or runs.current is not None or not runs.job.wants_to_run:
         return None
     if runs.job.adopted is not None:
@@ -335,9 +339,9 @@ def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _place(runs: _RunsOfJob, intended: Allocation, target: Target) -> RunStep | Wait | None:
-    """Make the adopted object the next run, once it has no other: it holds one at a time."""
+    """Make the adopted object the next run, once it has no other run: it carries one at a time."""
     if runs.superseded:
-        return None  # stopped and recorded first
+        return None  # these are stopped and recorded first
     if not target.suspended:
         return StopRun(runs.job.id, target.run)
     obstacle = not_placeable_because(target)
@@ -363,7 +367,7 @@ def _label(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _labels(runs: _RunsOfJob, view: LifecycleView) -> list[tuple[Node, str]]:
-    """The existing nodes that the intended run is placed on, as far as believed, each with the value of its label."""
+    """The existing nodes of the intended run's trusted placements, each with the value of its label."""
     if runs.intended is None:
         return []
     rentals = (view.rental(placement.rental) for placement in runs.job.trusted(runs.intended))
@@ -390,7 +394,7 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     if run.deleting:
         return Wait(f"{runs.job.run_title(run.number)}, which somebody deletes, to be gone")
     if run.completions != len(runs.intended.placements):
-        return None  # resized first
+        return None  # the run is resized first
     others = [other for other in runs.job.runs if other.number != run.number and any(pod.live for pod in other.pods)]
     if others:
         return Wait(f"the pods of {others[0].name} to end")
@@ -404,7 +408,7 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
-    """The obstacle to starting all pods of the run at once; empty when there is none."""
+    """The obstacle to starting all pods of the run at once; empty if there is none."""
     if job.doubts:
         return f"an allocation that can be believed: {job.doubts[0].why}"
     gpus_of: dict[RentalId, int] = {}
@@ -430,7 +434,7 @@ def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
 
 
 def _gpus_of_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> int:
-    """GPUs of live pods on the node that are not this run's own."""
+    """The GPUs of live pods on the node other than this run's own."""
     return sum(
         bound.pod.gpus
         for bound in view.pods_on.get(node, ())
@@ -439,7 +443,7 @@ def _gpus_of_others(node: NodeName, job: Job, run: int, view: LifecycleView) -> 
 
 
 def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
-    """Change the width of a run in place, and write the allocation to its pods."""
+    """Change the width of a run in place, and write the allocation into its pods' annotation."""
     run, intended = runs.current, runs.intended
     if intended is None or run is None or run.deleting or run.ended is not None:
         return None
@@ -458,7 +462,7 @@ def _adapt(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _grow(job: Job, run: Run, intended: Allocation, target: Target, view: LifecycleView) -> RunStep | Wait:
-    """Let the pods begin by which a queued object grows while it runs, up to what it is paid for."""
+    """Start the pods by which a queued object grows while it runs, once its allocation has that many pods."""
     if target.grows_to > len(intended.placements):
         pods = count(len(intended.placements), "pod")
         return Wait(f"an allocation of {target.grows_to} pods: {job.run_title(run.number)} has {pods}")
@@ -467,8 +471,9 @@ def _grow(job: Job, run: Run, intended: Allocation, target: Target, view: Lifecy
 
 
 _LABEL_KEPT_SECONDS: Final = 30.0
-"""Seconds for which a Node keeps the label of a run that has ended: most such machines are given back by then, and a
-label of theirs goes with the Node."""
+"""Seconds for which a Node keeps the label of a run that has ended. Most of these machines are ended by then, and the
+label goes with the Node.
+"""
 
 
 def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
@@ -494,13 +499,13 @@ def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _kept_until(job: Job, label: str) -> Instant | None:
-    """Until when a Node keeps the label of a run whose end is on record; None where that is not known."""
+    """Until when a Node keeps the label of a run whose end is on record; None if the end is not on record."""
     ended = (record.until for record in job.records if label == f"r{record.number}")
     return next((after(until, _LABEL_KEPT_SECONDS) for until in ended), None)
 
 
 def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
-    """Let an object that is given up have an end: whatever waits for it would wait for ever."""
+    """End the adopted object of a job that was given up, so that nothing waits for the object for ever."""
     target, finish = runs.job.adopted, runs.job.finish
     if target is None or finish is None or runs.superseded or target.ended is not None:
         return None
@@ -508,7 +513,7 @@ def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
         return None
     if target.ending:
         return Wait(f"the controller of {target.ref} to end it")
-    if not target.held or target.queued:  # its author has it again, or its end is in Kueue's hands
+    if not target.held or target.queued:  # its author has it again, or Kueue decides its end
         return None
     obstacle = not_placeable_because(target)
     return Wait(obstacle) if obstacle else EndTarget(runs.job.id, steps_to_close(runs.job, view))
@@ -539,4 +544,4 @@ STAGES: Mapping[str, Callable[[_RunsOfJob, LifecycleView], RunStep | Wait | None
     "End object": _end_target,
     "Expire": _expire,
 }
-"""In the order in which they are asked; docs/development/lifecycle.md lists them by these names."""
+"""The stages in the order in which they are tried; docs/development/lifecycle.md lists them by these names."""

@@ -1,12 +1,12 @@
-"""How a run ended: the terminal condition of its object is evidence, not yet the truth.
+"""How a run ended. The terminal condition of its object is evidence and not proof.
 
-A Job counts a pod that is evicted and exits with 0 as a completed index, and a rank that dies with its machine takes
-its peers down with exit codes of their own. Completion therefore needs the undisturbed Succeeded pod of every index,
-and a failure is the job's own only if every machine of the run was seen healthy after it.
+A Job counts a pod that is evicted and exits with 0 as a completed index. A rank whose machine fails makes its peers
+fail with exit codes of their own. So a run is complete only if each index has an undisturbed Succeeded pod, and a
+failure is the job's own only if every machine of the run was seen healthy after it.
 
-A rank that its peers told to stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was
-being stopped or resized is believed only if its reports do not say otherwise. Any other code then means that it
-stopped: launchers turn 143 into codes of their own.
+A rank that its peers make stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was being
+stopped or resized is believed only if the run's reports agree. After a request to stop, any other exit code means that
+the run stopped, because launchers turn 143 into codes of their own.
 """
 
 from __future__ import annotations
@@ -41,15 +41,13 @@ from charterer.domain.time import Instant, after, seconds_between
 from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
 
-# Pods that the kubelet of their node refused before any container of them began: a lost GPU, a device plugin that
-# restarts, a node that is full after all.
-#
-# Nothing of the job ran, so nothing of it has failed: such a run counts as one that never started, or was
-# interrupted if it had been running, and the node is not used again (``Node.refused``).
+# Pods that the kubelet refused before any of their containers began. Examples of causes are a lost GPU, a device plugin
+# that restarts, and a node that is full after all. Nothing of the job ran, so nothing of it has failed. The run counts
+# as one that never started, or as interrupted if it had been running. The node is not used again (``Node.refused``).
 
 
 def refusal(run: Run) -> str:
-    """Which pod of the run was refused and by which node, in the kubelet's words; empty if none was."""
+    """The run's refused pod, its node and the kubelet's message; empty if no pod was refused."""
     refused = min((pod for pod in run.pods if pod.refused), key=lambda pod: pod.index, default=None)
     return "" if refused is None else RefusedPod.of(refused).sentence()
 
@@ -57,27 +55,31 @@ def refusal(run: Run) -> str:
 def refused_outcome(job: Job, run: Run, at: Instant) -> RunOutcome:
     """How a run with a refused pod ended ``at``.
 
-    A kubelet that restarts refuses pods that it ran before, too. Had a run not been running by its time to get ready,
-    it would have been withdrawn.
+    A kubelet that restarts also refuses pods that it ran before. A run that lasted longer than its time to get ready
+    had been running, because it would have been withdrawn otherwise.
     """
     reported = job.progress is not None and job.progress.run == run.number
     ran = run.started is not None and seconds_between(run.started, at) > job.ready_timeout_seconds
     return RunOutcome.INTERRUPTED if reported or ran else RunOutcome.NOT_STARTED
 
 
-# Failures of jobs that share a GPU through MPS: a fatal fault of one client ends all of them.
-#
-# Nobody knows whose fault it was. So runs of two jobs that fail on one node in the same moment both count as
-# interrupted: against maxRestarts and not against backoffLimit. A job that fails by itself goes on to do so without
-# company. Two that have ended each other twice are not put together any more (``domain.job_records``).
+# Failures of jobs that share a GPU through MPS: a fatal fault of one client ends all of them. Nobody knows which client
+# caused the fault. So if runs of two jobs fail on one node at the same time, both count as interrupted: against
+# maxRestarts and not against backoffLimit. A job that fails by itself will do so again without company. Two jobs that
+# have ended each other twice are not put together any more (``domain.job_records``).
 
 
 _SAME_FAULT_SECONDS = 2.0
-"""Seconds between two ends that may be of one fault: kubelets tell whole ones, one container after another."""
+"""Seconds between two ends that may have one fault as their cause. Kubelets report whole seconds, one container at a
+time.
+"""
 
 
 def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: LifecycleView) -> str:
-    """That another job failed together with this one, whose run ``failed`` then, on GPUs of both; empty if none did."""
+    """A sentence about another job that failed together with this one on GPUs of both; empty if none did.
+
+    ``failed``: when this job's run failed.
+    """
     pool = view.snapshot.pools.get(allocation.option.pool)
     if pool is None or pool.partition is None or not pool.partition.shares_faults:
         return ""
@@ -92,7 +94,7 @@ def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: Lifec
 
 
 def _failures(job: Job, rentals: Set[RentalId]) -> Iterator[Instant]:
-    """When runs of the job on these rentals failed, as far as that is on record, or their objects are there."""
+    """When runs of the job on these rentals failed, by its records and its current run's pods."""
     for record in job.records:
         may_have = record.outcome in (RunOutcome.FAILED, RunOutcome.INTERRUPTED)
         if may_have and any(placement.rental in rentals for placement in record.placements):
@@ -102,13 +104,13 @@ def _failures(job: Job, rentals: Set[RentalId]) -> Iterator[Instant]:
 
 
 def _ends(run: Run | None) -> Iterator[Instant]:
-    """When its pods failed."""
+    """When the run's pods failed."""
     for pod in () if run is None else run.pods:
         if pod.phase is PodPhase.FAILED and pod.finished is not None:
             yield pod.finished
 
 
-# Which runs are told to stop, and how one has ended whose object is being deleted.
+# Which runs are told to stop, and how a run has ended whose object is being deleted.
 
 
 def active(run: Run) -> bool:
@@ -117,15 +119,16 @@ def active(run: Run) -> bool:
 
 
 def to_stop(run: Run) -> bool:
-    """Whether a run that nobody wants is to be told to stop.
+    """Whether a run that nobody wants still has to be stopped.
 
-    The controller of an object in deletion leaves its pods alone, whatever the object says: they are told themselves.
+    The controller of an object in deletion leaves its pods alone, whatever the object says. So the pods themselves are
+    ended.
     """
     return any(pod.live and not pod.deleting for pod in run.pods) if run.deleting else active(run)
 
 
 def ended_by_pods(run: Run) -> Run:
-    """The run as the Job controller would end it, which gives a Job in deletion no condition."""
+    """The run with the end that its pods prove. The Job controller gives a Job in deletion no condition."""
     ends = [pod.finished for pod in run.pods if pod.finished is not None]
     if ends and not run.unproven:
         return replace(run, complete=max(ends))
@@ -134,24 +137,27 @@ def ended_by_pods(run: Run) -> Run:
 
 
 _POD_DELAY_SECONDS = 10
-"""Seconds by which a pod's event may come after its Job's: the two kinds are watched by separate streams."""
+"""Seconds by which a pod's event may come after its Job's, because separate streams watch the two kinds."""
 _CLOCK_SKEW_SECONDS = 2
-"""Seconds by which the clocks of two machines may differ when what one of them says is compared with the other."""
+"""Seconds by which the clocks of two machines may differ. Times of two machines are compared with this margin."""
 _SURVEY_WAIT_SECONDS = 600
-"""Seconds that a failed run waits for its cloud to report on its machines before it counts as interrupted."""
+"""Seconds that a failed run waits for its cloud to report on its machines. After that the run counts as interrupted."""
 _REPORT_SECONDS = 60.0
-"""Seconds by which the last report may lag behind training: how often it is written to the status."""
+"""Seconds by which the last report may lag behind training, because it is written to the status at this interval."""
 _MOST_SPEEDUP = 2.0
-"""How many times faster than up to its last report a run may have ended its work."""
+"""How many times faster than up to its last report a run may have worked from that report to its end."""
 _ALMOST_DONE = 0.9
-"""A fraction that may have been done from which on nobody doubts an end that nobody asked for: a script that counts its
-ten epochs from zero never reports more."""
+"""The fraction of the work from which on a run that nobody asked to end is believed to be complete. ``_may_be_done`` is
+compared with it. A script that counts its ten epochs from zero never reports more than 0.9.
+"""
 _DONE = 0.99
-"""The same for a run that was asked to stop, where only the last step may be missing from the report."""
+"""The same fraction of the last report for a run that was asked to stop: only the last step may be missing from the
+report.
+"""
 _RESIZE_SECONDS = 600
-"""Seconds after a resize in place in which an exit with 0 may be its effect: torchrun waits for peers."""
+"""Seconds after a resize in place in which an exit with 0 may be its effect, because torchrun waits for peers."""
 _MOMENT_SECONDS = 10.0
-"""Seconds after the end of a pod in which its peers may fail for want of it."""
+"""Seconds after the end of a pod in which its peers may fail because it is missing."""
 _TERMINATED = 143
 """The exit code after SIGTERM."""
 _ABORTED = 134
@@ -169,10 +175,11 @@ class _RunVerdict:
 def judge(
     job: Job, allocation: Allocation, run: Run | None, view: LifecycleView, *, stopped: bool
 ) -> RecordRun | Wait | None:
-    """The step that records the run's end, what that waits for, or None while it runs.
+    """The step that records the run's end, the wait before it, or None while the run goes on.
 
-    ``stopped``: Charterer wants the run to end, so that a suspended run has ended and is not still to begin. One whose
-    object is being deleted has ended with its pods: no controller says so, and a foreign finalizer may keep the object.
+    ``stopped``: Charterer wants the run to end, so a suspended run has ended and does not wait to begin. A run whose
+    object is being deleted has ended once no pod is alive: no controller reports its end, and a finalizer may keep the
+    object.
     """
     if run is None:
         nothing = "it had no Job" if job.target is None else "it had not been placed"
@@ -203,7 +210,7 @@ def judge(
 
 
 def _own_end(run: Run) -> _RunVerdict:
-    """The end of an adopted object, which its own controller decides: it is the job's, whatever its pods say."""
+    """The end of an adopted object, which its own controller decides. It is the job's end, whatever the pods report."""
     if run.complete is not None:
         return _RunVerdict(RunOutcome.COMPLETE, "")
     told = "; ".join(part for part in (run.failed_message, refusal(run)) if part)
@@ -211,7 +218,7 @@ def _own_end(run: Run) -> _RunVerdict:
 
 
 def _of_session(run: Run, verdict: _RunVerdict) -> _RunVerdict:
-    """The same of an interactive job, whose worker ends a session and never the job: with 0, or with 143."""
+    """The verdict on an interactive job's run. Its worker exits with 0 or 143 to end the session, and not the job."""
     codes = {pod.exit_code for pod in run.pods if pod.phase is PodPhase.FAILED}
     if verdict.outcome is RunOutcome.COMPLETE or (verdict.outcome is RunOutcome.FAILED and codes == {_TERMINATED}):
         return _RunVerdict(RunOutcome.STOPPED, "its worker ended, and with it the session")
@@ -237,7 +244,9 @@ def _completion(
 def _unless_reports_differ(
     job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
 ) -> _RunVerdict:
-    """Complete, as far as the exit code 0 of all pods can be believed. A script that never reports always is."""
+    """The verdict Complete, unless the run's reports contradict the exit code 0. A script that never reports is
+    believed.
+    """
     last = job.progress
     if last is None or last.run != run.number or last.fraction is None:
         return _RunVerdict(RunOutcome.COMPLETE, "")
@@ -263,7 +272,7 @@ def _unless_reports_differ(
 def _asked_to_stop(
     job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
 ) -> str:
-    """Why some rank of the run may have stopped although its work was not done; empty if Charterer asked none to."""
+    """Why a rank may have stopped although its work was not done; empty if no rank was asked to stop."""
     if stopped:
         return "while Charterer was stopping the run"
     rentals = [view.rental(placement.rental) for placement in allocation.placements]
@@ -279,7 +288,7 @@ def _asked_to_stop(
 
 
 def _may_be_done(last: Progress, run: Run, at: Instant) -> float:
-    """The fraction that may be done at that time, by what the last report says."""
+    """The largest fraction of the work that may be done ``at`` a time, by the last report."""
     if last.fraction is None or run.started is None or last.at <= run.started:
         return 1.0
     since = max(seconds_between(last.at, at), 0.0) + _REPORT_SECONDS
@@ -313,16 +322,18 @@ def _failure(job: Job, allocation: Allocation, run: Run, failed: Instant, view: 
 
 
 def _asks_for_restart(job: Job, run: Run) -> bool:
-    """Whether no pod of a run that forms groups failed by itself but to ask for a restart."""
+    """Whether a run that forms groups failed only because its pods asked for a restart."""
     codes = {pod.exit_code for pod in run.pods if pod.phase is PodPhase.FAILED and not pod.deleting}
     return job.group is not None and job.group.reports and codes == {RESTART_EXIT_CODE}
 
 
 def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
-    """Its pods that somebody deleted before any pod failed by itself; the others may have failed for want of them.
+    """The pods that somebody deleted before any pod failed by itself. The other pods may have failed because these are
+    missing.
 
-    The Job's controller tells the other pods to end as well, but only once it has seen a failure. Both times are known
-    in whole seconds, and nothing is concluded from equal ones. Of several the first.
+    The Job's controller ends the other pods as well, but only after it has seen a failure. Both times are known in
+    whole seconds, and nothing is concluded from equal ones. If pods were deleted at several times, only the first ones
+    are returned.
     """
     pods = (*run.pods, *run.departed)
     ends = [pod.finished for pod in pods if pod.phase is PodPhase.FAILED and _by_itself(pod)]
@@ -339,14 +350,14 @@ def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
 
 
 def _by_itself(pod: Pod) -> bool:
-    """Whether the pod had ended before it was told to; in the same second, if not by that."""
+    """Whether the pod ended by itself: not after the second in which it was told to end, and not by SIGTERM."""
     if pod.told_to_end is None:
         return True
     return pod.finished is not None and pod.finished <= pod.told_to_end and pod.exit_code != _TERMINATED
 
 
 def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView, deleted: Sequence[str]) -> str:
-    """The cause that took the run's pods away: a machine that is not well, or somebody who evicted or deleted them."""
+    """What took the run's pods away: a machine that is not healthy, or somebody who evicted or deleted the pods."""
     for placement in allocation.placements:
         health = _health(placement, failed, view)
         if health and not isinstance(health, Wait):
@@ -366,7 +377,7 @@ def _was(pods: Sequence[str]) -> str:
 
 
 def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
-    """A run that Charterer stopped: interrupted if it lost a machine or a pod to somebody else meanwhile."""
+    """The verdict on a run that Charterer stopped: interrupted if it also lost a machine or pod for another reason."""
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
@@ -389,7 +400,7 @@ def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) 
 
 
 def _stopped(job: Job, allocation: Allocation, message: str) -> _RunVerdict:
-    """Charterer ended the run: because it never started, or did not advance, or for a reason of its own."""
+    """The verdict on a run that Charterer ended because it never started, because it stalled, or for another reason."""
     if allocation.withdrawn_because and job.adopted is not None and job.adopted.queued and not job.adopted.has_quota:
         return _RunVerdict(RunOutcome.STOPPED, f"Kueue did not let it start: {allocation.withdrawn_because}")
     if allocation.withdrawn_because:
@@ -405,7 +416,7 @@ def _ended(placement: Placement, view: LifecycleView) -> bool:
 
 
 def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str | Wait:
-    """The machine's fault; empty when it was seen healthy after the failure; Wait while that is unknown."""
+    """The fault of the machine; empty if it was seen healthy after the failure; a wait while neither is known."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
         died = f"instance {rental.instance}, " if rental is not None and rental.instance is not None else ""
@@ -432,9 +443,9 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
 
 
 def _failure_message(run: Run) -> str:
-    """The pod that failed first with its exit code and message; the Job's message where no pod is left.
+    """The name, exit code and message of the pod that failed first; the Job's message if no failed pod is left.
 
-    One that aborted speaks only where no other failed: it may be what another one's end did to it.
+    A pod that aborted (134) is chosen only if no other failed, because a peer's end may have caused the abort.
     """
     failed = [pod for pod in run.pods if pod.phase is PodPhase.FAILED]
 
@@ -449,7 +460,7 @@ def _failure_message(run: Run) -> str:
 
 
 def _record(job: Job, allocation: Allocation, run: Run | None, verdict: _RunVerdict, view: LifecycleView) -> RecordRun:
-    """The record of the run's end, without the places where it is not believed to have been."""
+    """The record of the run's end, with only those placements that are trusted."""
     until = allocation.since if run is None else max(_ended_at(run, view.snapshot.now), allocation.since)
     record = RunRecord(
         number=allocation.run,
@@ -474,8 +485,11 @@ def _ended_at(run: Run, now: Instant) -> Instant:
 
 
 def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish | None:
-    """The job's end if this run ended it: by completing (the word for that is ``completed``), or by one failure,
-    interruption or missed start too many."""
+    """The job's end if this run ended the job; None if the job goes on.
+
+    A run ends its job by completing, with ``completed`` as the reason, or by one failure, interruption or missed start
+    too many.
+    """
     if job.finish is not None:
         return None
     if record.outcome is RunOutcome.COMPLETE:

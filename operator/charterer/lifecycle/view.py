@@ -1,4 +1,4 @@
-"""A snapshot with the joins that the steps need, each made once, such as the pods on a node and a pool's rentals."""
+"""A snapshot with the joins that the steps need, such as the pods on a node. Each join is computed once."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.time import LAST, Instant, after
 from charterer.incremental import Memo
 
-# Who held a rental's GPUs: what the jobs say of it goes onto the rental, where it outlives them.
+# Who held a rental's GPUs. The jobs' records are copied onto the rental, which may outlive the jobs.
 
 
 Held = tuple[tuple[RentalId, Use], ...]
@@ -29,11 +29,12 @@ Held = tuple[tuple[RentalId, Use], ...]
 
 
 def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
-    """The GPUs that the job's runs held and hold, as far as its own record goes back.
+    """The uses of the job's runs, past and present, as far as the job's own record goes back.
 
-    ``labels``: keys of those that are recorded; ``users``: whether it is who created the job.
-    A run that was resized in place has its present shape only, since its last change: what it had before is on the
-    rentals already. So is what its GPUs did before: the one spell of its use is the present one.
+    ``labels``: keys of the job's labels that are recorded. ``users``: whether the job's creator is recorded.
+
+    Of a run that was resized in place, this has the present width only, since the last change. The rentals already have
+    the earlier widths, and what the GPUs did before: a use from here has one spell, which is the present activity.
     """
     now = doing(job)
 
@@ -51,7 +52,7 @@ def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
 
 
 def _gpus(job: Job, run: RunRecord | Allocation) -> Mapping[RentalId, tuple[int, int]]:
-    """The GPUs of each rental that the run takes, and those of them that stay empty."""
+    """By rental, the GPUs that the run takes and the number of these that stay empty."""
     gpus: dict[RentalId, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for place in job.trusted(run) if isinstance(run, Allocation) else run.placements:
         takes, empty = gpus[place.rental]
@@ -71,7 +72,7 @@ def _payer(job: Job, run: RunRecord | Allocation, labels: Sequence[str], users: 
 def by_rental(
     jobs: Mapping[JobId, Job], labels: tuple[str, ...], users: bool, memo: Memo
 ) -> Mapping[RentalId, Sequence[Use]]:
-    """The uses of all jobs, by their rentals; those of a rental are the same object as long as none has changed."""
+    """The uses of all jobs by rental. The uses of a rental are the same object until one of them changes."""
     held = memo.stable(memo.each(held_by, jobs, labels, users), "held")
     return memo.each(_uses, memo.grouped(_rental_of, _order, memo(_each_of, held)))
 
@@ -93,9 +94,9 @@ def _uses(items: tuple[tuple[RentalId, Use], ...]) -> tuple[Use, ...]:
 
 
 def settled(rental: Rental, held: Sequence[Use] | None) -> bool:
-    """Whether the rental's uses are on record as the jobs tell of them (``held``), so that ``uses_now`` changes none.
+    """Whether the rental records exactly the uses that the jobs report (``held``), so that ``uses_now`` changes none.
 
-    It does not depend on the time, and need not be asked again while neither has changed.
+    The answer does not depend on the time, and is valid until either input changes.
     """
     told, last = _by_run(held or ()), _by_run(rental.uses)
     return not _added(rental, told, last) and all(
@@ -107,11 +108,12 @@ def settled(rental: Rental, held: Sequence[Use] | None) -> bool:
 
 
 def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
-    """The rental with its uses as they are now; the same object if they are on record so.
+    """The rental with its uses as they are now; the same object if it records them already.
 
-    ``held``: those that the jobs tell of, one of each run. A use that no job tells of any more has ended now, unless
-    its job is there and cannot be read. Where a run has another width since, it had the former until then. The payer
-    stays as it was at the beginning. What its GPUs do is a new spell once it is noticeably something else.
+    ``held``: the uses that the jobs report, one of each run. A use that no job reports any more ends now, unless its
+    job exists but cannot be read. If a run has had another width since, its use of the former width ends when the new
+    one began. The payer stays as it was at the beginning. A new spell begins if the activity of the GPUs changes
+    noticeably.
     """
     told, last = _by_run(held), _by_run(rental.uses)
     uses = [
@@ -135,9 +137,9 @@ def _by_run(uses: Iterable[Use]) -> Mapping[tuple[str, int], Use]:
 
 
 def _added(rental: Rental, told: Mapping[tuple[str, int], Use], last: Mapping[tuple[str, int], Use]) -> Sequence[Use]:
-    """What the jobs tell of and is not there: a run, or another width of one.
+    """The uses that the jobs report and the rental lacks: of another run, or of another width of a run.
 
-    The beginning of a run may be told earlier later on, when its job's record no longer has the run before.
+    A job may later report an earlier beginning of a run, when its record no longer has the run before.
     """
     return [
         use
@@ -147,12 +149,13 @@ def _added(rental: Rental, told: Mapping[tuple[str, int], Use], last: Mapping[tu
 
 
 _NOTICEABLE: Final = 100
-"""Thousandths of the GPU-time by which what GPUs do must differ to be a new spell: findings are no more exact, and each
-spell is a write of each of the run's rentals."""
+"""The change of activity, in thousandths of GPU-time, from which on a new spell is recorded. Reports are not more
+exact, and each spell costs a write of each of the run's rentals.
+"""
 
 
 def _differs(use: Use, told: Use) -> bool:
-    """Whether the GPUs of a use do noticeably something else by now; ``told``: as its job tells."""
+    """Whether the activity of the use's GPUs has changed noticeably. ``told``: the use as its job reports it now."""
     if use.until is not None or told.until is not None or told.since > use.since or not told.spells:
         return False
     if len(use.spells) >= SPELLS_KEPT:
@@ -162,7 +165,7 @@ def _differs(use: Use, told: Use) -> bool:
 
 
 def _continued(use: Use, told: Use | None, rental: Rental, snapshot: Snapshot) -> Use:
-    """The last use of a run, as its job tells by now. Spells that are on record are dropped, but for the last one."""
+    """The last use of a run, brought up to what its job reports now. All spells on record but the last are dropped."""
     found = replace(use, until=_until(use, told, snapshot))
     if told is None or not _differs(use, told):
         return found
@@ -174,12 +177,12 @@ def _continued(use: Use, told: Use | None, rental: Rental, snapshot: Snapshot) -
 
 
 def _settled(rental: Rental) -> Instant:
-    """Up to when nothing is added any more: it is on record, or was dropped."""
+    """The time up to which no use is added any more, because the uses before it are on record or were dropped."""
     return max(rental.uses_since or Instant(0), Instant(0) if rental.recorded is None else rental.recorded.through)
 
 
 def _until(use: Use, told: Use | None, snapshot: Snapshot) -> Instant | None:
-    """When the last use of a run ended, as its job tells; None while it goes on."""
+    """When the last use of a run ended, by its job's report; None while it goes on."""
     if told is not None and told.since <= use.since:
         return told.until
     if use.until is not None:
@@ -208,7 +211,9 @@ class BoundPod:
 
     @property
     def recorded(self) -> bool:
-        """Whether nothing is read of it any more: the end of its run is on record, or its TrainingJob is going."""
+        """Whether the pod is not needed as evidence any more: its run is on record, or its TrainingJob is being
+        deleted.
+        """
         return self.job.deleting or any(record.number == self.pod.run for record in self.job.records)
 
 
@@ -221,11 +226,11 @@ class EndingRun:
 
 
 Rivals = Mapping[str, Sequence[Rental]]
-"""Rentals with one provider id, in order of creation: clouds give numbers, names and addresses of machines again."""
+"""Rentals with the same provider id, in order of creation. Clouds reuse numbers, names and addresses of machines."""
 
 
 def rivals_of(rentals: Mapping[Any, Rental]) -> Rivals:
-    """Those of whose provider ids there are several."""
+    """The provider ids that several rentals have, each with these rentals."""
     found: dict[str, list[Rental]] = defaultdict(list)
     for rental in rentals.values():
         if rental.provider_id:
@@ -239,7 +244,7 @@ def rivals_of(rentals: Mapping[Any, Rental]) -> Rivals:
 
 @dataclass(frozen=True, slots=True)
 class NodeIndex:
-    """The nodes, found by name, by provider id (where they have one) and by each of their placement labels."""
+    """The nodes by name, by provider id (if they have one) and by each of their placement labels."""
 
     by_name: Mapping[NodeName, Node]
     by_provider_id: Mapping[str, Node]
@@ -248,7 +253,6 @@ class NodeIndex:
 
     @classmethod
     def of(cls, nodes: Mapping[NodeName, Node], rivals: Rivals) -> NodeIndex:
-        """Index the nodes."""
         labelled: dict[str, list[Node]] = defaultdict(list)
         for node in nodes.values():
             for key in node.run_labels:
@@ -257,11 +261,11 @@ class NodeIndex:
         return cls(nodes, by_provider_id, labelled, rivals)
 
     def of_rental(self, rental: Rental) -> Node | None:
-        """The rental's Node object.
+        """The rental's Node object; None if there is none.
 
-        Clouds reuse names, so the provider id decides where both sides have one. Where another rental has that, too,
-        the machine whose kubelet speaks for the Node decides, or else it is the newest rental's. Nor is the Node that
-        of a machine that has ended, if it is another's by what it says.
+        Clouds reuse names, so the provider id decides if both the rental and the Node have one. If several rentals have
+        the same provider id, the Node belongs to the rental whose machine has the UUID that the Node reports, or else
+        to the newest one. A rental that has ended does not own a Node that reports the UUID of another machine.
         """
         node = self._named(rental)
         rivals = self.rivals.get(rental.provider_id)
@@ -280,18 +284,18 @@ class NodeIndex:
 
 
 def is_machine(rental: Rental, node: Node) -> bool:
-    """Whether the kubelet of the rental's machine speaks for the Node, as its cloud's id of the machine tells."""
+    """Whether the Node reports the machine of the rental, by the cloud's id of the machine."""
     return bool(node.machine) and machine_uuid(node.machine) == machine_uuid(rental.instance or "")
 
 
 def is_another(rental: Rental, node: Node) -> bool:
-    """Whether the kubelet of another machine speaks for the Node: both have UUIDs, and they differ."""
+    """Whether the Node reports another machine than the rental's: both have UUIDs, and they differ."""
     told = machine_uuid(node.machine), machine_uuid(rental.instance or "")
     return all(_UUID.fullmatch(each) for each in told) and told[0] != told[1]
 
 
 def machine_uuid(text: str) -> str:
-    """The UUID of a machine, the same for both orders of its bytes: firmware tells its first half in either."""
+    """The UUID of a machine, the same for both byte orders in which firmware may report its first half."""
     plain = text.lower()
     if _UUID.fullmatch(plain) is None:
         return plain
@@ -303,10 +307,11 @@ _UUID: Final = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class PoolMachines:
-    """A pool's rentals and the machines that its cloud lists. ``waiting``: rentals without a machine, ``listed`` with
-    one that counts towards the target, ``unlisted`` with one that the list lacks; without those that have ended.
-    ``unnamed``: machines that no rental of the pool names. ``counted``: number of machines that live. ``gangs``: of
-    rentals that are to stay, by name.
+    """A pool's rentals and the machines that its cloud lists. Rentals that have ended are left out.
+
+    ``waiting``: rentals without a machine. ``listed``: rentals whose machine counts towards the target. ``unlisted``:
+    rentals whose machine the list lacks. ``unnamed``: machines that no rental of the pool names. ``counted``: number of
+    living machines. ``gangs``: by name, the rentals of gangs that are to stay.
     """
 
     waiting: Sequence[Rental]
@@ -318,7 +323,7 @@ class PoolMachines:
 
     @classmethod
     def of(cls, rentals: Sequence[Rental], instances: Mapping[InstanceId, Instance]) -> PoolMachines:
-        """Match them: linear in rentals and instances."""
+        """Match rentals and machines in time linear in their numbers."""
         live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
         counted = {item.id for item in instances.values() if item.state in COUNTED_STATES}
         named = {rental.instance for rental in rentals}
@@ -334,15 +339,14 @@ class PoolMachines:
 
 @dataclass(frozen=True, slots=True)
 class LifecycleView:
-    """The joins. Build it with ``LifecycleView.of``; lists of rentals are in order of creation.
+    """The joins of a snapshot, made by ``LifecycleView.of``. Lists of rentals are in order of creation.
 
-    ``rentals_of_pool``: by the pool that acts, with those of the pools that it acts for. ``machines``: by pool
+    ``rentals_of_pool``: by acting pool, its rentals and those of the pools that it acts for. ``machines``: by pool
     whose cloud has answered. ``listed``: the instances of rentals, as the clouds list them. ``rented``: by provider id,
-    the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs tell.
-    ``settled``: whether that is on record.
-    ``uncounted``: finished jobs whose cost is not yet in what their budget knows of their class. ``ending``: by rental,
-    the replaced runs placed there whose end is not yet on record. ``open_rental``: while all machines are ended, the
-    last one marked so whose Node still takes pods.
+    the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs report. ``settled``: by
+    rental, whether its uses are on record. ``uncounted``: finished jobs whose cost their budget has not yet counted in
+    their class. ``ending``: by rental, the replaced runs placed there whose end is not yet on record. ``open_rental``:
+    while the operator drains, a rental whose Node still accepts pods, and of those marked the last.
     """
 
     snapshot: Snapshot
@@ -362,7 +366,7 @@ class LifecycleView:
 
     @classmethod
     def of(cls, snapshot: Snapshot, memo: Memo | None = None) -> LifecycleView:
-        """Index the snapshot: linear in jobs, pods, rentals, instances and nodes."""
+        """The joins of the snapshot, made in time linear in jobs, pods, rentals, instances and nodes."""
         memo = Memo() if memo is None else memo
         by_pool, by_budget = memo(_by_pool_and_budget, snapshot.rentals, snapshot.pools)
         by_pool = memo.stable(by_pool, "rentals of pools")
@@ -402,27 +406,27 @@ class LifecycleView:
         )
 
     def acting(self, pool: PoolId) -> PoolId:
-        """The pool that acts for the machines of this one (``acting_pool``)."""
+        """The pool that acts for the machines of this pool (``acting_pool``)."""
         return acting_pool(pool, self.snapshot.pools)
 
     def survey(self, rental: Rental) -> Survey | None:
-        """The last survey of the pool that acts for the rental; None when the cloud has not been reached."""
+        """The last survey of the pool that acts for the rental; None if the cloud was never reached."""
         return self.snapshot.surveys.get(self.acting(rental.pool))
 
     def surveys_of_group(self, rental: Rental) -> Iterable[Survey]:
-        """The last surveys of all pools with the machines of the rental's pool."""
+        """The last surveys of all pools with the same machines as the rental's pool."""
         acting = self.acting(rental.pool)
         return (survey for pool, survey in self.snapshot.surveys.items() if self.acting(pool) == acting)
 
     def instance(self, rental: Rental) -> Instance | None:
-        """The rental's instance as the cloud lists it; None when the rental names none, or the list lacks it."""
+        """The rental's instance as the cloud lists it; None if the rental names none, or the list lacks it."""
         return self.listed.get(rental.id)
 
     def unclaimed(self, pool: PoolId) -> list[Instance]:
         """Instances of the pool that no rental of any pool names, in order of their launch.
 
-        In one pool a machine is known by its id: its provider id may be that of one before it. Other pools may have
-        another id for it.
+        In one pool a machine is known by its id, because its provider id may be that of an earlier machine. Other pools
+        may have another id for the machine, so there it is known by its provider id.
         """
         machines = self.machines.get(pool)
         unnamed = () if machines is None else machines.unnamed
@@ -430,11 +434,11 @@ class LifecycleView:
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
-        """The rental's Node object."""
+        """The rental's Node object; None if there is none."""
         return self.nodes.of_rental(rental)
 
     def pods(self, rental: Rental) -> Sequence[BoundPod]:
-        """Charterer's pods on the rental's machine, also when its Node object is already gone."""
+        """Charterer's pods on the rental's machine, even if its Node object is already gone."""
         node = self.node(rental)
         if node is not None:
             return self.pods_on.get(node.name, ())
@@ -443,7 +447,7 @@ class LifecycleView:
         return self.pods_on.get(rental.node, ())
 
     def rental(self, rental: RentalId) -> Rental | None:
-        """The rental, if its object still exists."""
+        """The rental; None if its object does not exist any more."""
         return self.snapshot.rentals.get(rental)
 
     def guarded(self, budget: BudgetId) -> bool:
@@ -452,7 +456,7 @@ class LifecycleView:
         return guarded is not None and guarded.guarded
 
     def observes(self, budget: BudgetId | None) -> bool:
-        """Whether the budget only observes, so that nothing may be rented, ended or run for it."""
+        """Whether the budget is in mode Observe, so that nothing may be rented, ended or run for it."""
         return _observes(budget, self.snapshot)
 
 
@@ -494,7 +498,7 @@ def _listed(
     pools: Sequence[PoolId],
     instances: Sequence[Mapping[InstanceId, Instance]],
 ) -> Mapping[RentalId, Instance]:
-    """The instance of each rental; ``instances``: as the cloud lists them in each of ``pools``."""
+    """The instance of each rental. ``instances``: the cloud's list of each of ``pools``."""
     return {
         rental.id: instance
         for pool, here in zip(pools, instances, strict=True)
@@ -521,7 +525,7 @@ def _observes(budget: BudgetId | None, snapshot: Snapshot) -> bool:
 
 
 def _unrecorded(job: Job, snapshot: Snapshot) -> list[Allocation]:
-    """Replaced allocations whose runs are to be recorded still."""
+    """The replaced allocations whose runs still have to be recorded."""
     if not job.replaced or job.deleting or _observes(job.budget, snapshot):
         return []
     done = {record.number for record in job.records}
@@ -529,7 +533,7 @@ def _unrecorded(job: Job, snapshot: Snapshot) -> list[Allocation]:
 
 
 def _with_ends(jobs: Mapping[JobId, Job]) -> Sequence[Job]:
-    """The jobs that have finished or had a run before, whose ends may have to be recorded."""
+    """The jobs that have finished or have replaced runs, whose ends may have to be recorded."""
     return [job for job in jobs.values() if job.finish is not None or job.replaced]
 
 
@@ -542,12 +546,14 @@ def _uncounted(job: Job, snapshot: Snapshot) -> bool:
 
 
 def draining(rental: Rental) -> bool:
-    """Whether the rental is to be ended: the planner released it, or somebody deleted its object."""
+    """Whether the rental is to be ended: it was released, or somebody deleted its object."""
     return rental.phase is RentalPhase.DRAINING or (rental.deleting and rental.phase is not RentalPhase.ENDED)
 
 
 def left_alone(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's budget only observes, so that its machine is not ended; a person's order to drain is."""
+    """Whether the rental's machine is not ended because its budget only observes. A person's order to drain overrides
+    that.
+    """
     return view.observes(rental.budget) and view.snapshot.stop is not Stop.DRAIN
 
 
@@ -557,14 +563,14 @@ def takes_pods(node: Node | None) -> bool:
 
 
 def must_show(survey: Survey, since: Instant) -> bool:
-    """Whether the survey's lists must show what happened by ``since`` (the cloud's time), in spite of their lag."""
+    """Whether the survey must show what happened by ``since`` (the cloud's time), in spite of the lag of its lists."""
     return survey.asked >= after(since, survey.traits.lag_seconds)
 
 
 def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
     """Whether the list must show the rental's instance and lacks it.
 
-    An instance of which only the cloud's reply is known is younger than the reply, however old its rental is.
+    If only the cloud's reply named the instance, it is as old as that reply, however old its rental is.
     """
     if rental.instance is None or instance is not None:
         return False
@@ -572,9 +578,9 @@ def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
 
 
 def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
-    """Whether the instance is missing, and was so in a list some time ago: it ended and has been dropped from the list.
+    """Whether the instance is missing, and was missing in a list some time ago, so that it has ended and left the list.
 
-    One list is not believed: a cloud that once answers with half a list, or with none, has not ended those machines.
+    One list is not enough, because a cloud may once answer with half a list or an empty one while its machines go on.
     """
     since = rental.missing_since
     if since is None or not missing(rental, instance, survey):
