@@ -1,4 +1,4 @@
-"""Snapshots: the store's objects, surveys, dry runs and reports (cluster_state) are joined into one value (observe).
+"""Snapshots: ``observe`` joins the ``cluster_state`` (objects of the store, surveys, dry runs, reports) into one value.
 
-``source`` does it for the operator, ``offline`` for a command that may only read. Nothing here decides or writes.
+``source`` makes snapshots for the operator, ``offline`` for a command with read access. No module decides or writes.
 """

@@ -1,4 +1,4 @@
-"""Everything that is known at one moment, before it is joined: the store's objects, surveys, dry runs and reports."""
+"""All inputs of a snapshot at one moment, before the joins: the store's objects, surveys, dry runs and reports."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from charterer.workloads.adopted.ray_job import WaitingRayJob
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The objects of the watched kinds and what was learned elsewhere.
+    """The objects of the watched kinds, and what other sources report.
 
-    A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why a
-    job's template was refused, None while it is being tried. ``progress``: the last report received of a job.
-    ``volumes``: what a job's volumes ask of its nodes, None while that is looked up.
-    ``findings``: what holds runs up. ``departed``: pods that had ended when they were told to, and are gone,
-    by uid. ``warnings``: the last Warning Event about a run that takes long to start, by the uid of its object.
-    ``stop``: how the operator is stopped; ``limits``: its own. ``published_gpus``: what DRA drivers publish of nodes.
-    ``cost_recording``: the record of costs. ``targets``: the objects that may be adopted, kind by kind.
-    ``checks``: the AdmissionChecks of Kueue's queues; ``waiting``: the RayJobs there whose entrypoints do not run yet.
+    A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why the
+    dry run refused a job's template, None while the dry run goes on. ``progress``: a job's last report. ``volumes``:
+    what a job's volumes require of its nodes, None while they are looked up. ``findings``: the bottlenecks of runs.
+    ``departed``: by uid, deleted pods that had ended after they were told to. ``warnings``: by the uid of its object,
+    the last Warning Event about a run that starts late. ``stop``: how the operator is stopped. ``limits``: the
+    operator's own. ``published_gpus``: the nodes' GPUs as DRA drivers publish them. ``cost_recording``: the state of
+    the record of costs. ``targets``: the objects that may be adopted, one mapping a kind. ``checks``: the
+    AdmissionChecks of Kueue's queues. ``waiting``: RayJobs of these queues whose entrypoints do not run yet.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -83,7 +83,7 @@ def cluster_state(
     limits: OperatorLimits = NO_LIMITS,
     cost_recording: CostRecording = NO_RECORDING,
 ) -> ClusterState:
-    """The store as it is now, with the rest as given; ``namespace`` is the operator's."""
+    """The store's objects now, with the other inputs as given. ``namespace``: the operator's own."""
     view = store.view
     state = ClusterState(
         jobs=view(kinds.TRAINING_JOBS).objects,
@@ -117,6 +117,6 @@ def cluster_state(
 
 
 def stopped_in(state: ClusterState, namespace: str) -> ClusterState:
-    """The state with what the annotation of the operator's ``namespace`` says."""
+    """The state with the stop that an annotation of the operator's ``namespace`` requests."""
     own = state.namespaces.get(ObjectKey("", namespace))
     return state if own is None else replace(state, stop=own.stop)

@@ -1,4 +1,4 @@
-"""Joins about one job: its total work, and its problems that do not keep it from running."""
+"""Joins about one job: its total work, and problems that do not prevent it from running."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from charterer.policy.options.speeds import (
 from charterer.policy.solve.hull import bisect
 from charterer.sentences import count, did_you_mean
 
-# The total work of a job, from the fraction of it that is done and the times of its runs.
+# The total work of a job, computed from the fraction done and the times of its runs.
 
 
 _HALVINGS = 30
-"""Halvings of the range of total work, in the logarithm: if speeds differ by 100, the result is exact to 1e-8."""
+"""Bisection steps on the logarithm of total work. If speeds differ 100-fold, the result is exact to 1e-8."""
 
 _Span = tuple[Sequence[float], float]
 """Speed in each phase, and seconds."""
@@ -42,11 +42,11 @@ _Span = tuple[Sequence[float], float]
 def remaining_work(
     job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str], now: Instant
 ) -> float | None:
-    """Expected work left, in seconds of the reference option.
+    """Expected work left, in seconds of the reference option; None if nothing is known.
 
-    From TRUSTED_FRACTION on, the job's own progress says how much work it is: done / fraction. Before that its class's
-    mean does, less the fraction reported as done. A job that reports nothing has its class's mean left, however old.
-    ``profiles``: of the job's ``classes``.
+    From TRUSTED_FRACTION on, the job's own progress gives its total work: done / fraction. Before that, the mean of its
+    class is the total, of which the fraction reported as done is subtracted. A job that reports nothing has the mean of
+    its class left, whatever its age. ``profiles``: of the job's ``classes``.
     """
     mean = None if profiles[0] is None else profiles[0].mean_work
     fraction = None if job.progress is None else job.progress.fraction
@@ -62,12 +62,12 @@ def remaining_work(
 def total_work(
     job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str], done: float, now: Instant
 ) -> float:
-    """Work of the whole job in seconds of the reference option, when the fraction ``done`` (above 0) of it is done.
+    """Work of the whole job in seconds of the reference option, if the fraction ``done`` (above 0) of it is done.
 
-    0.0 where its runs have had no time yet. The restart of each run is subtracted, once, however often it was resized.
-    A run that is not on record counts up to its last report, since the fraction is that of its time, also when it was
-    told to stop. Where curves were learned, a run has the speeds that its option has by now: those it was started with
-    may have been no more than a guess. ``profiles``: of the job's ``classes``; ``gpu_types``: of the pools.
+    0.0 if its runs have had no time yet. The restart of each run is subtracted once, however often the run was resized.
+    A run that is not on record counts up to its last report, also if it was told to stop, because the fraction is as
+    old as the report. If curves were learned, a run counts with the present speeds of its option, because the speeds at
+    its start may have been guesses. ``profiles``: of the job's ``classes``. ``gpu_types``: by pool.
     """
     known = _KnownSpeeds(job, profiles, gpu_types)
     spans = [(record.option, record.since, record.until) for record in job.records]
@@ -88,7 +88,7 @@ def total_work(
 
 
 class _KnownSpeeds:
-    """The speeds of a job's options by what is known now, in phases that end at ``ends``."""
+    """The present speeds of a job's options, in phases that end at the fractions ``ends``."""
 
     def __init__(self, job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str]) -> None:
         self._job = job
@@ -99,14 +99,15 @@ class _KnownSpeeds:
         self.ends = tuple(phase.until for phase in measure.phases) if measure is not None and learned else (1.0,)
 
     def restart(self, option: Option) -> float:
-        """Seconds of a run's restart."""
+        """Seconds of a restart with this option."""
         profile = self._profile(option)
         return DEFAULT_RESTART_SECONDS if profile is None else profile.restart_seconds
 
     def speeds(self, option: Option) -> Sequence[float]:
-        """The speed in each phase; a declared class has one phase, with the speed that the option was chosen for.
+        """The speed in each phase. If the class only declares its curves, each phase has the speed that the option was
+        chosen for.
 
-        Not so of a variant: what it was chosen for is by a reference that may be another one by now.
+        The speed of a variant is computed anew, because its reference option may have changed since the choice.
         """
         profile, measure = self._profile(option), self._measure
         if profile is None or measure is None or not (profile.reports or (option.variant and has_curve(profile))):
@@ -122,7 +123,7 @@ class _KnownSpeeds:
 
 
 def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:
-    """The total of which the spans achieve the fraction ``done``, whichever phases they fall into."""
+    """The total work of which the spans complete the fraction ``done``, whichever phases the spans are in."""
     least = sum(min(speeds) * seconds for speeds, seconds in spans) / done
     most = sum(max(speeds) * seconds for speeds, seconds in spans) / done
     if len(ends) == 1 or least == most:
@@ -144,8 +145,8 @@ def _reached(spans: Sequence[_Span], ends: Sequence[float], total: float) -> flo
     return done
 
 
-# What is odd in jobs that run all the same: profiles that do not exist, priority classes that their budget does not
-# weigh, variables that somebody else sets.
+# Problems of jobs that run anyway: a profile that does not exist, a priority class without a weight in the budget, and
+# variables that somebody else sets.
 
 
 PROFILE_NAME: Final = "spec.profileName"
@@ -167,7 +168,7 @@ def without_profile(
 
 
 def without_weight(jobs: Mapping[ObjectKey, DecodedJob], payers: Mapping[str, Budget]) -> Sequence[Problem]:
-    """Problems of jobs whose priority class is none of those that their budget gives a weight."""
+    """Problems of jobs whose priority class has no weight in a budget that has weights."""
     problems: list[Problem] = []
     for decoded in jobs.values():
         job, payer = decoded.job, payers.get(decoded.job.namespace)
@@ -183,7 +184,7 @@ def without_weight(jobs: Mapping[ObjectKey, DecodedJob], payers: Mapping[str, Bu
 
 
 def with_contradicting_variants(jobs: Mapping[JobId, Job], profiles: Mapping[ClassId, Profile]) -> Sequence[Problem]:
-    """Problems of jobs of which a variant's curves are in another unit, or at widths that it cannot have."""
+    """Problems of jobs with a variant whose curves have another unit, or widths that the variant cannot have."""
     problems: list[Problem] = []
     for job in jobs.values():
         measure = measuring_profile([profiles.get(class_id) for class_id in job.classes]) if job.variants else None
@@ -200,7 +201,7 @@ def with_contradicting_variants(jobs: Mapping[JobId, Job], profiles: Mapping[Cla
 
 
 def with_misleading_variables(jobs: Mapping[ObjectKey, DecodedJob]) -> Sequence[Problem]:
-    """Problems of jobs whose template sets what Charterer or a launcher sets."""
+    """Problems of jobs whose template sets a variable that Charterer or a launcher sets."""
     field = "spec.template.spec.containers[0].env"
     return [
         Problem("TrainingJob", found.job.namespace, found.job.name, field, MISLEADING_VARIABLES, found.variables)

@@ -1,4 +1,4 @@
-"""Joining what is known of cluster and clouds into one Snapshot. Pure: the same state gives the same snapshot."""
+"""Join the state of cluster and clouds into one Snapshot. The function is pure: equal states give equal snapshots."""
 
 from __future__ import annotations
 
@@ -73,30 +73,28 @@ from charterer.domain.time import Instant, after, format_second
 from charterer.incremental import Memo
 from charterer.lifecycle.view import NodeIndex, rivals_of
 
-# Doubts about the allocations in the statuses of jobs.
-#
-# Only Charterer writes allocations, but whoever is given the right to update trainingjobs/status may write one too.
-# An allocation that cannot be Charterer's holds no GPUs, and the job is planned anew. Where pods of the job's own
-# run are on a node, what they hold is a fact and nothing is doubted: the namespace of a running job may have been
-# given to another budget meanwhile.
+# Doubts about the allocations in the statuses of jobs. Only Charterer writes allocations, but anybody with the right to
+# update trainingjobs/status can write one too. An allocation that Charterer cannot have written holds no GPUs, and the
+# job is planned anew. If pods of the job's own run are on a node, the GPUs that they hold are a fact, and the
+# allocation there is not doubted: the namespace of a running job may belong to another budget by now.
 
 
 _AHEAD_SECONDS = 3600.0
-"""Seconds by which the clock may have been set back since an allocation was decided on."""
+"""Seconds by which the clock may have been set back since an allocation was decided."""
 
 
 class Suspicion(NamedTuple):
-    """A doubt that pods of the job's own on ``node`` would dispel; None where no node ever came."""
+    """A doubt that is withdrawn if the job's own pods are on ``node``; None if no node ever came."""
 
     doubt: Doubt
     node: NodeName | None
 
 
 class RentedNode(NamedTuple):
-    """The facts of a rental by which allocations on it are judged.
+    """The facts of a rental that its allocations are judged by.
 
-    ``budget``: None where it is not there, or cannot be read now: nothing is planned for its node. ``gpus`` of the
-    node, None where they are not known.
+    ``budget``: None if it does not exist or cannot be read now, so that nothing is planned for its node. ``gpus``:
+    number of GPUs of the node; None if unknown.
     """
 
     budget: BudgetId | None
@@ -107,7 +105,9 @@ class RentedNode(NamedTuple):
 def rented_nodes(
     rentals: Mapping[ObjectKey, Rental], budgets: Mapping[ObjectKey, Budget], pools: Mapping[PoolId, Pool]
 ) -> Mapping[RentalId, RentedNode]:
-    """All rentals. One that is not there is suspected of nothing: it may not have been seen yet."""
+    """The facts of all rentals. A rental that does not exist raises no suspicion, because it may not have been seen
+    yet.
+    """
     sizes = {pool.id: pool.offering.gpus_per_node for pool in pools.values() if pool.offering is not None}
     known = {budget.id for budget in budgets.values()}
     return {
@@ -119,9 +119,9 @@ def rented_nodes(
 def suspicions(
     decoded: DecodedJob, clock: Instant | None, payers: Mapping[str, Budget], nodes: Mapping[RentalId, RentedNode]
 ) -> tuple[Suspicion, ...]:
-    """The rentals in a job's allocations that cannot be the job's.
+    """The suspicions about rentals in a job's allocations that cannot be the job's.
 
-    ``clock``: the time, where some time on the job's record is yet to come.
+    ``clock``: the present time if some time on the job's record is in the future, otherwise None.
     """
     job = decoded.job
     if job.allocation is None and not job.replaced:
@@ -155,7 +155,9 @@ def _of(
 
 
 def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> tuple[Doubt, ...]:
-    """Those that no pod of the job's runs dispels. Pods of a recorded run dispel none: it has left its GPUs."""
+    """The suspected doubts that no pod of the job's runs removes. Pods of a recorded run remove none: the run has left
+    its GPUs.
+    """
     recorded = {record.number for record in job.records}
     nodes = {pod.node for run in runs if run.number not in recorded for pod in run.pods}
     return tuple(doubt for doubt, node in suspected if node is None or node not in nodes)
@@ -172,13 +174,13 @@ def _problem(job: Job) -> Problem:
     return Problem("TrainingJob", job.namespace, job.name, field, reason, message)
 
 
-# Notices that stand on Nodes: whatever the cloud, a machine goes away when its Node says so.
+# Notices on Nodes: if a Node says that its machine is about to end, it is so on every cloud.
 
 
 def node_notices(
     nodes: Mapping[ObjectKey, Node], rentals: Mapping[ObjectKey, Rental]
 ) -> Mapping[PoolId, tuple[Notice, ...]]:
-    """The notices of each pool's rented machines whose Nodes leave, or have broken GPUs."""
+    """The notices of each pool's rented machines whose Nodes are about to leave or have broken GPUs."""
     leaving = {node.name: node for node in nodes.values() if node.departure is not None}
     if not leaving:
         return {}
@@ -193,22 +195,22 @@ def node_notices(
 
 
 def with_notices(survey: Survey, more: Iterable[Notice]) -> Survey:
-    """The survey with notices that the cloud itself does not give; what the cloud says of a machine goes first."""
+    """The survey with further notices. If the cloud's own notice of a machine is certain, it takes precedence."""
     told = {notice.instance for notice in survey.notices if notice.certain}
     new = tuple(notice for notice in more if notice.instance not in told)
     return replace(survey, notices=(*survey.notices, *new)) if new else survey
 
 
-# Paid prices of machines: the cloud's list prices as ``spec.price`` of the pool corrects them, each since when.
-#
-# A changed ``spec.price`` counts from when it was changed: what was paid before is on the rental's record and
-# stays. Where the cloud does not tell a machine's prices, the quotes do: a new segment begins where the quote
-# changes.
+# The prices that machines are paid at: the cloud's list prices, corrected by ``spec.price`` of the pool, over time. A
+# changed ``spec.price`` counts from the time of the change. Earlier prices are on the rental's record and stay. If the
+# cloud does not report a machine's prices, the quotes are used: a new segment begins when the quote changes.
 
 
 class Recorded(NamedTuple):
-    """The segments on record, by the machine: its provider id may be that of one before it, and other clouds may have
-    its id. ``corrected``: whether any is not at the list price."""
+    """The price segments on record by machine. The key has both the provider id and the instance's id: a later machine
+    may have the same provider id, and other clouds may use the same instance's id. ``corrected``: whether any price is
+    not the list price.
+    """
 
     segments: Mapping[tuple[str, InstanceId | None], Sequence[PriceSegment]]
     corrected: bool
@@ -222,7 +224,7 @@ def recorded_segments(rentals: Mapping[ObjectKey, Rental]) -> Recorded:
 
 
 def paid(pool: Pool, survey: Survey, recorded: Recorded, quote: Quote | None) -> Survey:
-    """The survey with the bill's segments at what the user really pays; ``quote``: the cloud's own."""
+    """The survey with its segments at the prices that the user pays. ``quote``: the cloud's own."""
     as_listed = pool.price_override is None and not pool.price_adjustment and not recorded.corrected
     if as_listed and all(instance.segments for instance in survey.instances):
         return survey
@@ -240,7 +242,7 @@ def paid(pool: Pool, survey: Survey, recorded: Recorded, quote: Quote | None) ->
 def _quoted_segments(
     recorded: Sequence[PriceSegment], instance: Instance, quote: Quote | None
 ) -> Sequence[PriceSegment]:
-    """The list prices of a machine of which the cloud tells none: those on record, then what the quote says."""
+    """The list prices of a machine of which the cloud reports none: those on record, followed by the quotes."""
     found = [PriceSegment(segment.since, segment.list_price) for segment in recorded]
     if quote is None or (found and instance.state is InstanceState.ENDED):
         return found
@@ -256,9 +258,10 @@ def _quoted_segments(
 def _paid_segments(
     recorded: Sequence[PriceSegment], listed: Sequence[PriceSegment], pool: Pool, now: Instant
 ) -> tuple[PriceSegment, ...]:
-    """``listed`` as paid. Prices on record stay for as long as the cloud says of their time what it said then.
+    """``listed`` at the prices that the user pays. A price on record stays as long as the cloud's list price for its
+    time stays.
 
-    ``now``: the cloud's time of the list, from which another correction of the list price counts.
+    ``now``: the cloud's time of the list. A new correction of the list price counts from then.
     """
     if not listed:
         return tuple(recorded)
@@ -279,13 +282,13 @@ def _paid_segments(
 
 
 def _later_changes(recorded: Sequence[PriceSegment], since: Instant) -> Sequence[PriceSegment]:
-    """Changes of the list price that are on record and later than a list that lags."""
+    """The recorded changes of the list price that are later than ``since``, the last segment of a list that lags."""
     changes = (two for one, two in pairwise(recorded) if one.list_price != two.list_price)
     return [change for change in changes if change.since > since]
 
 
 def _at(segments: Sequence[PriceSegment], when: Instant) -> PriceSegment:
-    """The segment that holds at an instant; the first one before any does."""
+    """The segment that is valid at an instant; before all segments, the first one."""
     return next((segment for segment in reversed(segments) if segment.since <= when), segments[0])
 
 
@@ -293,37 +296,35 @@ def _segment(since: Instant, list_price: Price, price: Price) -> PriceSegment:
     return PriceSegment(since, price, None if list_price == price else list_price)
 
 
-# The store's objects of cluster-scoped kinds, found by name.
+# The store's objects of cluster-scoped kinds, by name.
 
 
 def budgets_by_id(budgets: Mapping[ObjectKey, Budget]) -> Mapping[BudgetId, Budget]:
-    """The budgets, each with its share of its parent's amount."""
+    """The budgets by id, each with its share of its parent's amount."""
     return with_shares({budget.id: budget for budget in budgets.values()})
 
 
 def rentals_by_id(rentals: Mapping[ObjectKey, Rental]) -> Mapping[RentalId, Rental]:
-    """The rentals."""
     return {rental.id: rental for rental in rentals.values()}
 
 
 def pools_by_id(pools: Mapping[ObjectKey, Pool]) -> Mapping[PoolId, Pool]:
-    """The pools, as they were read."""
+    """The pools by id, as they were read."""
     return {pool.id: pool for pool in pools.values()}
 
 
 def pool_sets_by_id(pool_sets: Mapping[ObjectKey, PoolSet]) -> Mapping[PoolSetId, PoolSet]:
-    """The sets of pools."""
     return {pool_set.id: pool_set for pool_set in pool_sets.values()}
 
 
 _MINUTE = 60_000_000
 """A minute of the operator's clock, in microseconds."""
 _ENDLESS = Instant(2**63)
-"""Later than every time on record."""
+"""An instant later than every time on record."""
 
 
 def observe(state: ClusterState, now: Instant, memo: Memo | None = None) -> Snapshot:
-    """One consistent view of everything at ``now``.
+    """One consistent snapshot of everything at ``now``.
 
     With a memo, whatever has not changed since its last turn is the same object again.
     """
@@ -404,9 +405,10 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
 
 
 class JobSources(NamedTuple):
-    """The facts about jobs, a mapping for each source: ``decoded`` has all jobs, the others have some.
+    """The facts about jobs, one mapping a source. ``decoded`` has all jobs; the others have some.
 
-    ``refusals``, ``volumes``: as in ClusterState. ``services``: the jobs that have theirs. ``clocks``: see ``_ahead``.
+    ``refusals``, ``volumes``: as in ClusterState. ``services``: the jobs that have their Service. ``clocks``: see
+    ``_ahead``.
     """
 
     decoded: Mapping[JobId, DecodedJob]
@@ -422,10 +424,10 @@ class JobSources(NamedTuple):
 
 
 class _JobParts(NamedTuple):
-    """All that a job is joined from.
+    """All parts that a job is joined from.
 
-    ``refusal``: as in ClusterState, empty if the template was accepted. ``volumes``: as there.
-    ``profiles``: of its ``classes``. ``clock``: see ``_ahead``.
+    ``refusal``: as in ClusterState; empty if the template was accepted. ``volumes``: as in ClusterState. ``profiles``:
+    of the job's ``classes``. ``clock``: see ``_ahead``.
     """
 
     decoded: DecodedJob
@@ -447,7 +449,7 @@ _NO_CLOCKS: Mapping[JobId, Instant] = {}
 
 
 def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
-    """Jobs with a time on record that is yet to come by this clock, so that what is known of them changes with it."""
+    """Jobs with a time on record that is in the future by this clock. Their facts change with the clock alone."""
     early = {job for job, progress in state.progress.items() if progress.at > now}
     for decoded in state.jobs.values():
         job = decoded.job
@@ -465,12 +467,12 @@ def _by_id(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[JobId, DecodedJob]:
 
 
 def _services(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, DecodedJob]) -> Mapping[JobId, bool]:
-    """The jobs that have their Service: one in another namespace is not theirs, whatever it says."""
+    """The jobs that have their Service. A Service in another namespace does not count, whichever job it names."""
     return {job: True for key, job in services.items() if is_there(job, key.namespace, decoded)}
 
 
 def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mapping[str, float]]]:
-    """The budget that pays for each namespace, and its weights of priority classes."""
+    """The budget that pays for each namespace, with its weights of priority classes."""
     return {namespace: (budget.id, dict(budget.weights)) for namespace, budget in payers.items()}
 
 
@@ -501,7 +503,7 @@ def _job_parts(
 
 
 def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
-    """The job with its parts; ``gpu_types`` of the pools, by which work is measured."""
+    """The job with its parts. ``gpu_types``: by pool, to measure the job's work."""
     job = parts.decoded.job
     by_itself = None if parts.adopted is None or parts.adopted.job != job.id else parts.adopted.progress
     progress = _latest(_latest(job.progress, parts.progress), by_itself)
@@ -536,7 +538,7 @@ def _latest(recorded: Progress | None, reported: Progress | None) -> Progress | 
 
 
 def _pools(state: ClusterState, now: Instant, memo: Memo) -> Mapping[PoolId, Pool]:
-    """The pools with their offers, what the refusals of others say of them, and how soon their nodes are taken back."""
+    """The pools with their offers, the refusals that reach them from other pools, and their hazard."""
     unread = frozenset([problem.name for problem in state.problems if problem.kind == "GPUPool"])
     declared = memo(known_pools, state.pools, state.rentals, unread)
     shown = memo.stable(memo.each(shown_by, state.nodes), "shown")
@@ -579,7 +581,7 @@ def _orphans(
     problems: Sequence[Problem],
     payers: Mapping[str, Budget],
 ) -> tuple[Orphan, ...]:
-    """Runs of jobs that are gone: not those of a job that is there and cannot be read."""
+    """The runs of jobs that are gone, without those of jobs that exist but cannot be read."""
     unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
     orphans = []
     for key, (job, run) in runs.items():
@@ -594,7 +596,7 @@ def _orphans(
 def _with_their_pods(
     orphans: tuple[Orphan, ...], pods: Mapping[PodController | None, PodsOfController]
 ) -> tuple[Orphan, ...]:
-    """The orphans, those in deletion with their pods."""
+    """The orphans. Those in deletion have their pods."""
     if not any(orphan.run.deleting for orphan in orphans):
         return orphans
     return tuple(
@@ -612,7 +614,7 @@ def _unread_nodes(
     pods: Mapping[PodController | None, PodsOfController],
     problems: Sequence[Problem],
 ) -> frozenset[NodeName]:
-    """Nodes with live pods of runs of TrainingJobs that are there and cannot be read."""
+    """The nodes with live pods of runs whose TrainingJobs exist but cannot be read."""
     unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
     if not unread:
         return frozenset()
@@ -642,7 +644,7 @@ def _refused_pods(runs: tuple[OwnedRun, ...]) -> tuple[RefusedPod, ...]:
 
 
 def _refused_by_node(refused: Mapping[JobId, tuple[RefusedPod, ...]]) -> Mapping[NodeName, str]:
-    """What each node refused; of several pods the first by name."""
+    """The refusal of each node. If the node refused several pods, the refusal of the first by name is returned."""
     found = [(pod.node, pod.words) for pods in refused.values() for pod in pods]
     return dict(sorted(found, reverse=True))
 

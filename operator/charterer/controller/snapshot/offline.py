@@ -1,8 +1,8 @@
-"""A snapshot for a command that may only read: no clouds are asked, nothing is written, nothing is watched.
+"""A snapshot for a command with read access only. It calls no cloud, writes nothing and watches nothing.
 
 Surveys are made from the pools' status, which has their offerings and prices, and from the GPURentals. The snapshot
-lacks what only the clouds' lists show, such as launches without a rental, or notices that a spot node is taken back. It
-is at most as old as the last status that the operator wrote.
+lacks what only the clouds' lists show, such as launches without a rental and notices of spot nodes. It is at most as
+old as the last status that the operator wrote.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class OtherJobs:
 
 
 async def read_other_jobs(client: Client) -> OtherJobs:
-    """List what is not Charterer's, once. Raises ApiError."""
+    """List the Jobs and pods of others once. Raises ApiError."""
     store = Store(kinds.WITHOUT_CHARTERER)
     await Resync(client, store).once()
     return OtherJobs(
@@ -63,13 +63,13 @@ async def read_other_jobs(client: Client) -> OtherJobs:
 
 
 def snapshot_of(state: ClusterState, now: Instant) -> Snapshot:
-    """The snapshot of a cluster that was read; a pool whose offering no operator has recorded yet has no survey."""
+    """The snapshot of a cluster that was read. A pool without a recorded offering has no survey."""
     snapshot = observe(state, now)
     return replace(snapshot, surveys=surveys(snapshot.pools, snapshot.rentals.values(), now))
 
 
 def surveys(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental], now: Instant) -> Mapping[PoolId, Survey]:
-    """The surveys as the clouds would give them, as far as the rentals show."""
+    """The surveys that the clouds would answer, as far as the rentals show."""
     instances: dict[PoolId, list[Instance]] = {name: [] for name in pools}
     for rental in rentals:
         if rental.pool in instances and rental.instance is not None and rental.launched is not None:

@@ -1,4 +1,4 @@
-"""Which budget pays for a namespace, and which budgets select the same one."""
+"""Which budget pays for a namespace, and which budgets select the same namespace."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from charterer.domain.time import Instant
 from charterer.sentences import is_or_are, names
 
 _SAID = 20
-"""Overlaps and names told one by one, which fits into a condition's message; of more, the number is said."""
+"""Most overlaps and names in one message, so that it fits into a condition. Of further ones the number is given."""
 
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Namespaces that the same budgets select; ``budgets``: two at least, the one that pays first."""
+    """Namespaces that the same budgets select. ``budgets``: at least two, and the one that pays is first."""
 
     namespaces: Sequence[str]
     budgets: Sequence[Budget]
 
     def payer(self, reader: BudgetId | None = None) -> str:
-        """Who pays and why. ``reader``: the budget whose condition it is in."""
+        """A clause that says which budget pays, and why. ``reader``: the budget whose condition has the clause."""
         first, second = self.budgets[:2]
         who = "this budget" if first.id == reader else first.id
         why = "being the oldest"
@@ -46,7 +46,7 @@ class Overlap:
 def budgets_by_namespace(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[str, Sequence[Budget]]:
-    """The budgets that select each namespace, the one that pays first; without those that are above another of them."""
+    """The budgets that select each namespace, the one that pays first. A budget above another of them is left out."""
     in_order = sorted(budgets.values(), key=_precedence)
     tree = budget_tree({budget.id: budget for budget in in_order})
     return {
@@ -58,8 +58,10 @@ def budgets_by_namespace(
 
 
 def _precedence(budget: Budget) -> tuple[Instant, bool, BudgetId]:
-    """By age. Of those created in the same second nobody knows which was applied first: there a budget that only
-    observes is first, so that nothing is rented for its namespaces by accident, and then the name decides.
+    """The sort key of budgets: the oldest is first.
+
+    Of budgets created in the same second nobody knows which was applied first. Of those, a budget in mode Observe is
+    first, so that nothing is rented for its namespaces by accident, and then the name decides.
     """
     return budget.created, budget.mode is not Mode.OBSERVE, budget.id
 
@@ -75,7 +77,7 @@ def payers_of(
 def overlaps_among(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Sequence[Overlap]:
-    """The namespaces that several budgets select, together where these are the same budgets."""
+    """The namespaces that several budgets select, grouped by these budgets."""
     overlaps: dict[tuple[BudgetId, ...], Overlap] = {}
     for namespace, candidates in sorted(budgets_by_namespace(budgets, namespaces).items()):
         if len(candidates) > 1:
@@ -88,7 +90,7 @@ def overlaps_among(
 def overlaps_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
-    """For each budget that selects a namespace together with another one: what it shares, and who pays there."""
+    """For each budget that shares a namespace: which namespaces it shares with which budgets, and who pays there."""
     overlaps: dict[BudgetId, list[Overlap]] = {}
     for overlap in overlaps_among(budgets, namespaces):
         for budget in overlap.budgets:
@@ -102,7 +104,7 @@ def overlaps_of(
 def pay_nowhere(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
-    """For each budget that pays for no namespace, why. One that is above others need not pay for any."""
+    """For each budget that pays for no namespace, the reason. A budget above others need not pay for any."""
     by_namespace = budgets_by_namespace(budgets, namespaces)
     selecting = {budget.id for candidates in by_namespace.values() for budget in candidates}
     paying = {candidates[0].id for candidates in by_namespace.values() if candidates}
@@ -117,7 +119,7 @@ def pay_nowhere(
 
 
 def in_words(said: Sequence[tuple[Overlap, str]]) -> str:
-    """The sentences about the first overlaps, and in how many more namespaces there are any."""
+    """The sentences about the first overlaps, and the number of namespaces in the other overlaps."""
     more = sum(len(overlap.namespaces) for overlap, _ in said[_SAID:])
     end = [f"and so on for {more} more"] if more else []
     return "; ".join([*(text for _, text in said[:_SAID]), *end])

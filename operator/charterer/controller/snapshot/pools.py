@@ -1,4 +1,4 @@
-"""The offer of a pool, joined from its spec, the answers of its cloud and the traits of its nodes."""
+"""The offer of a pool, joined from its spec, its cloud's answers and the traits of its nodes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,12 @@ from charterer.gpu_types import whole_type
 from charterer.incremental import Memo
 from charterer.providers.accounts import Account, account_of
 
-# Pools that fail together: of one account, and asking for the same instance types in the same zones.
-#
-# What one of them was refused says as much of the others, and asking all of them is one chance, not several.
+# Pools that fail together: they are of one account and ask for the same instance types in the same zones. A refusal of
+# one of them is as likely for the others. So asks in several of these pools count as one chance.
 
 
 def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
-    """The pools, each with what was counted of those that fail together with it."""
+    """The pools. Each has the launch counts of all pools that fail together with it."""
     if not any(any(pool.launches.refused) for pool in pools.values()):
         return pools
     groups: dict[tuple[Account, frozenset[str]], list[PoolId]] = defaultdict(list)
@@ -54,17 +53,19 @@ def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Po
     }
 
 
-# At which rate the nodes of each pool are taken back, from what its status remembers and the nodes that are there.
+# The hazard of each pool: the rate at which its nodes are taken back, from its status and its living nodes.
 
 
 _STEP_MICROS = 300_000_000
-"""Nodes that live longer change the rate with every second; it is estimated anew when one ends, and each 5 minutes."""
+"""Microseconds between two estimates of the rate. Living nodes change it every second. It is also estimated when a node
+ends.
+"""
 
 
 def with_hazards(
     pools: Mapping[PoolId, Pool], rentals: Iterable[Rental], now: Instant, memo: Memo
 ) -> Mapping[PoolId, Pool]:
-    """The pools with their hazard: spot pools, and on-demand pools from which a node was taken."""
+    """The pools with their hazard. Only spot pools, and on-demand pools of which a node was taken back, have one."""
     dying = {
         name for name, pool in pools.items() if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths)
     }
@@ -88,23 +89,24 @@ def _hazard(lifetimes: NodeLifetimes, launched: Sequence[Instant], now: Instant,
     return hazard(lifetimes, ages, now, capacity_type)
 
 
-# What the nodes of a pool show the scheduler, as far as all that are there show the same.
+# The traits that a pool's nodes show to the scheduler, if all present nodes show the same.
 
 
 _SETTLED_SECONDS = 120.0
-"""Seconds after a node is ready until which device plugins and feature discovery may still be starting there."""
+"""Seconds after a node is ready in which device plugins and feature discovery may still be starting there."""
 
 
 def shown_by(node: Node) -> tuple[NodeName, NodeTraits] | None:
-    """The name of a node that is ready, and what it shows; None for any other."""
+    """The name and the traits of a node that is ready; None for any other node."""
     return (node.name, node.traits) if node.ready and not node.deleting else None
 
 
 def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amounts]:
-    """The nodes of runs that never started because the scheduler put their pods on none of them.
+    """The nodes of runs that never started because the scheduler put none of their pods there.
 
-    With what a node that no other job uses has less of than the run's pods asked there: one less than that. Pods of
-    the system use some of what a node has.
+    A node that only this job used has an upper limit for each resource that the scheduler called insufficient. The
+    limit is one less than the run's pods asked for there, since pods of the system use some of the node. Other nodes
+    have no limits.
     """
     never_started = [
         (decoded.job, record)
@@ -127,7 +129,7 @@ def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amo
 
 
 def _used(job: Job) -> frozenset[RentalId]:
-    """The nodes that the job was ever given, as far as its record goes back."""
+    """The nodes that the job ever got, as far as its record goes back."""
     given = [record.placements for record in job.records]
     given += [allocation.placements for allocation in (job.allocation, *job.replaced) if allocation is not None]
     return frozenset([place.rental for places in given for place in places])
@@ -139,9 +141,9 @@ def seen_traits(
     refused: Mapping[RentalId, Amounts],
     minute: int,
 ) -> Mapping[PoolId, NodeTraits]:
-    """By pool, what all of its nodes show that have had time to show all, or to which the scheduler put no pod.
+    """By pool, the traits that all its settled nodes show; nodes in ``refused`` count at once, with their limits.
 
-    ``minute``: the time, in minutes. Pools without such a node are not in it.
+    ``minute``: the present time in minutes. Pools without such a node are not included.
     """
     by_name = dict(entry for entry in shown.values() if entry is not None)
     found: dict[PoolId, dict[NodeTraits, None]] = defaultdict(dict)
@@ -163,31 +165,26 @@ def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
     return replace(traits, room=tuple(sorted(room.items())))
 
 
-# Hardware and price of a pool's node, and the size of its group: the cloud's last answer, or what was recorded of
-# it.
-#
-# Prices come from places that are wrong at times. A price that moves by more than a factor of two is held: the one
-# on record keeps counting until a person confirms the new one, or another source gives it, too. A spot price moves
-# by more than that in earnest, so it is held only beyond the most that a node could cost, which is the on-demand
-# price.
-#
-# A first price has none before it. It is held where another pool's node with the same GPUs costs less than a third
-# of it or more than three times as much, for each GPU and for each processor, and no difference in size explains
-# that.
+# Hardware and price of a pool's node, and the size of the pool's group, from the cloud's last answer or from the
+# status. Sources of prices are wrong at times. So a price that moves by more than a factor of two is held: the recorded
+# price stays valid until a person confirms the new one, or another source reports it too. Real spot prices move by more
+# than that. So a spot price is held only if it is also above the most that the node could cost, which is the on-demand
+# price. A first price has no earlier one to compare it with. It is held if another pool's node with the same GPUs costs
+# less than a third or more than three times as much, both for each GPU and for each processor.
 
 
 _RECORDED_SECONDS = 3600.0
-"""Seconds after which an unchanged quote is recorded again, for its time: one write of a pool an hour costs nothing."""
+"""Seconds after which an unchanged quote is recorded again, for its time. One write of a pool an hour costs little."""
 _HELD_FACTOR = 2
 """Factor by which a price may move without being held."""
 _UNLIKE_FACTOR = 3
-"""Factor between what two nodes with the same GPUs cost, for each GPU or processor, that is still believed."""
+"""Largest factor that is believed between two nodes with the same GPUs, in the price of a GPU or of a processor."""
 _AGREEMENT = 0.1
 """Fraction by which the prices of two sources that agree may differ."""
 
 
 def at_terms_of(pool: Pool, now: Instant) -> Pool:
-    """The pool without an adjustment of its price or a commitment that has ended."""
+    """The pool without a price adjustment or a commitment that has ended."""
     if pool.price_adjusted_until is not None and now >= pool.price_adjusted_until:
         pool = replace(pool, price_adjustment=0, price_adjusted_until=None)
     if pool.committed is not None and pool.committed.until is not None and now >= pool.committed.until:
@@ -196,7 +193,7 @@ def at_terms_of(pool: Pool, now: Instant) -> Pool:
 
 
 def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) -> Pool:
-    """The pool with what its cloud said last, or with what was recorded of that. ``seen``: of its nodes."""
+    """The pool with its cloud's last offer, or else with the recorded one. ``seen``: the traits of its nodes."""
     survey, listed = state.surveys.get(pool.id), state.quotes.get(pool.id)
     offering = pool.offering if survey is None else survey.offering
     held = listed is not None and _is_held(pool, offering, listed, state)
@@ -224,7 +221,9 @@ def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) 
 
 
 def _with_traits(offering: Offering | None, seen: NodeTraits | None, pool: Pool) -> Offering | None:
-    """The offering with what nodes of the pool show, or showed as long as neither pool nor machines were others."""
+    """The offering with the traits that the pool's nodes show. Recorded traits are used while pool and machine are
+    unchanged.
+    """
     recorded = pool.offering
     if offering is None:
         return None
@@ -236,19 +235,19 @@ def _with_traits(offering: Offering | None, seen: NodeTraits | None, pool: Pool)
 
 
 def _machine(offering: Offering) -> tuple[str, str, str]:
-    """What nodes' labels follow from."""
+    """The properties that determine a node's labels."""
     return offering.instance_type, offering.zone, offering.gpu_type
 
 
 def trusted(pool: Pool, listed: Quote | None) -> Quote | None:
-    """The cloud's own quote; where it is held, with the price on record. ``pool``: with its offer."""
+    """The cloud's own quote, with the recorded price if its price is held. ``pool``: with its offer."""
     if listed is None or pool.price_held is None or pool.quote is None:
         return listed
     return replace(listed, price=pool.quote.list_price, history=())
 
 
 def _paid(pool: Pool, listed: Quote) -> Quote:
-    """The quote as the user pays it."""
+    """The quote at the price that the user pays."""
     price = pool.priced(listed.price)
     return replace(
         listed,
@@ -261,7 +260,7 @@ def _paid(pool: Pool, listed: Quote) -> Quote:
 
 
 def price_source(pool: Pool, listed: str) -> str:
-    """Where a price comes from that is ``priced``; ``listed`` says where the list price comes from."""
+    """The source of a ``priced`` price. ``listed``: the source of the list price."""
     until = pool.price_adjusted_until if pool.committed is None else pool.committed.until
     ends = "" if until is None else f" until {format_minute(until)}"
     if pool.costs_nothing:
@@ -272,7 +271,9 @@ def price_source(pool: Pool, listed: str) -> str:
 
 
 def _is_held(pool: Pool, offering: Offering | None, listed: Quote, state: ClusterState) -> bool:
-    """Whether the price on record keeps counting instead of this one; without one on record, none counts."""
+    """Whether the recorded price stays valid instead of ``listed``. If none is recorded and ``listed`` is held, none is
+    valid.
+    """
     if pool.price_override is not None or pool.confirmed_price == listed.price:
         return False
     before = pool.quote
@@ -281,7 +282,7 @@ def _is_held(pool: Pool, offering: Offering | None, listed: Quote, state: Cluste
 
 
 def _unlike_others(pool: Pool, offering: Offering | None, listed: Quote, state: ClusterState) -> bool:
-    """Whether a pool whose price is on record contradicts this first one: same vendor, GPUs and way of selling."""
+    """Whether a recorded price of a pool with the same vendor, GPUs and capacity type contradicts this first price."""
     return offering is not None and any(
         _alike(pool, offering, other)
         and other.quote is not None
@@ -297,17 +298,17 @@ def _alike(pool: Pool, offering: Offering, other: Pool) -> bool:
 
 
 def _explained(one: Price, node: Offering, other: Price, its_node: Offering) -> bool:
-    """Whether what one node has more of explains its price: it lies between those of its GPUs and its processors."""
+    """Whether the ratio of two nodes' prices is near that of their GPUs or of their processors, or between both."""
     ratio = one.micros_per_hour / max(other.micros_per_hour, 1)
     of_gpus = node.machine_gpus / its_node.machine_gpus
     if not (_cpus(node) and _cpus(its_node)):
-        return True  # nobody knows how large the rest of the machine is
+        return True  # the size of the rest of the machine is not known
     of_cpus = _cpus(node) / _cpus(its_node)
     return min(of_gpus, of_cpus) / _UNLIKE_FACTOR <= ratio <= max(of_gpus, of_cpus) * _UNLIKE_FACTOR
 
 
 def _cpus(offering: Offering) -> int:
-    """Thousandths of processors; 0 where nobody says it."""
+    """Thousandths of processors; 0 if unknown."""
     return dict(offering.traits.room).get("cpu", 0)
 
 
@@ -326,7 +327,7 @@ def _far(before: Price, now: Price) -> bool:
 
 
 def _seconded(pool: Pool, listed: Quote, state: ClusterState) -> bool:
-    """Whether another source, asked for another pool, gives the same machine the same price."""
+    """Whether another source, through another pool, reports the same price for the same machine."""
     for other in state.pools.values():
         quote = state.quotes.get(other.id)
         if quote is None or other.offering is None or pool.offering is None or quote.source == listed.source:
@@ -339,29 +340,27 @@ def _seconded(pool: Pool, listed: Quote, state: ClusterState) -> bool:
 
 
 def _quoted_alike(quote: Quote | None, recorded: Quote | None) -> bool:
-    """Whether the recorded quote is the same, and not so old that it looks like a price that nobody confirms."""
+    """Whether the recorded quote is equal, and not yet so old that it must be recorded again."""
     if quote is None or recorded is None or seconds_between(recorded.as_of, quote.as_of) >= _RECORDED_SECONDS:
         return False
     return replace(quote, as_of=recorded.as_of) == recorded
 
 
-# Refusals that reach other pools: what one pool was refused is absent from every pool of its account that asks for
-# it.
-#
-# A refusal of a pool or a subnet stays with its pool. A wider one closes another pool where it, or others with it,
-# name all that the pool could launch. A pool with a zone, type or family left is still offered: its cloud is told
-# all of them with each ask, and launches in what is left.
+# Refusals that reach other pools: what one pool was refused is not available to any pool of its account. A refusal of a
+# pool or a subnet stays with its pool. A wider one closes another pool if the refusals together name all that this pool
+# could launch. A pool with a zone, type or family left is still offered: each ask names all of them to the cloud, which
+# launches in what is left.
 
 
 _OWN: Final = (Scope.POOL, Scope.SUBNET)
 _COUNTED: Final = (Scope.FAMILY, Scope.CAPACITY_TYPE)
-"""Scopes of quotas, of which a smaller node may still find enough."""
+"""Scopes of quotas, which may still have room for a smaller node."""
 
 
 def with_refusals_in_scope(pools: Mapping[PoolId, Pool], rentals: Iterable[Rental]) -> Mapping[PoolId, Pool]:
-    """The pools, each with the cool-down of others that ``reached`` it.
+    """The pools. Each has in ``reached`` the cool-down of other pools that leaves it nothing to launch.
 
-    A cool-down reaches none once a node was launched in a pool that asks only for what was refused.
+    A cool-down no longer reaches others after a pool that asks only for what was refused has launched a node.
     """
     if not any(cooled.scope not in _OWN for pool in pools.values() for cooled in pool.cooled):
         return pools
@@ -379,7 +378,7 @@ def with_refusals_in_scope(pools: Mapping[PoolId, Pool], rentals: Iterable[Renta
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A pool, all that it could launch, and when it was given a node last."""
+    """A pool, all ways in which it could launch a node, and when it last got one."""
 
     pool: Pool
     ways: Sequence[LaunchWay]
@@ -388,27 +387,27 @@ class _Asking:
 
 @dataclass(frozen=True, slots=True)
 class _Refused:
-    """A cool-down, and what the node that was refused would have taken of a quota."""
+    """A cool-down, and the units of a quota that the refused node would have used."""
 
     cooled: CoolDown
     units: int
 
     def reaches(self, asking: _Asking, way: LaunchWay) -> bool:
-        """Whether what was refused includes that way of a pool of the account."""
+        """Whether the refusal includes that way of a pool of the account."""
         offering = asking.pool.offering
         if offering is None or (self.cooled.scope in _COUNTED and asking.pool.cloud.quota_units(offering) < self.units):
             return False
         return way.within(self.cooled.scope) == self.cooled.where
 
     def refuted_by(self, asking: _Asking) -> bool:
-        """Whether a pool that asks for nothing else was given a node later."""
+        """Whether a pool that asks only for what was refused got a node later."""
         if asking.launched is None or asking.launched <= self.cooled.since or not asking.ways:
             return False
         return all(self.reaches(asking, way) for way in asking.ways)
 
 
 def _told(asking: _Asking) -> Iterable[_Refused]:
-    """The refusals of the pool that concern other pools, too."""
+    """The refusals of the pool that also concern other pools."""
     for cooled in asking.pool.cooled:
         if asking.pool.offering is not None and cooled.scope not in _OWN:
             units = asking.pool.cloud.quota_units(asking.pool.offering)
@@ -418,7 +417,7 @@ def _told(asking: _Asking) -> Iterable[_Refused]:
 
 
 def _reached(asking: _Asking, refused: Sequence[_Refused]) -> Pool:
-    """The pool with the cool-down that ends first of those that together leave it nothing to launch."""
+    """The pool with the first to end of the cool-downs that together leave it nothing to launch."""
     pool = asking.pool
     last: list[CoolDown] = []
     for way in asking.ways:
@@ -430,7 +429,7 @@ def _reached(asking: _Asking, refused: Sequence[_Refused]) -> Pool:
 
 
 def _last_launches(rentals: Iterable[Rental]) -> Mapping[PoolId, Instant]:
-    """When each pool was given a node last."""
+    """When each pool last got a node."""
     last: dict[PoolId, Instant] = {}
     for rental in rentals:
         if rental.launched is not None:

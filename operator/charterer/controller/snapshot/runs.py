@@ -1,4 +1,4 @@
-"""Joining runs with their pods: those that Charterer made, and those of adopted objects with their TrainingJobs."""
+"""Join runs with their pods, both runs that Charterer created and runs of adopted objects with their TrainingJobs."""
 
 from __future__ import annotations
 
@@ -18,23 +18,25 @@ from charterer.domain.target import Target, TargetRef
 from charterer.workloads.adopted.kueue_workload import beside_multikueue
 from charterer.workloads.adopted.ray_job import WaitingRayJob
 
-# What a queue of Kueue asks beside Charterer's check, as far as it matters to what waits there.
+# What a queue of Kueue requires beside Charterer's own check, if that matters to the objects in the queue.
 
 
 def of_multikueue(checks: Mapping[ObjectKey, DecodedCheck]) -> Mapping[str, str]:
-    """The AdmissionChecks by which jobs run in other clusters: who answers each, by its name."""
+    """The AdmissionChecks of MultiKueue, which run jobs in other clusters: the controller of each check, by the check's
+    name.
+    """
     return {check.name: check.controller for check in checks.values() if check.controller == MULTIKUEUE}
 
 
 def without_entrypoint(waiting: Mapping[ObjectKey, WaitingRayJob]) -> Mapping[str, str]:
-    """What each RayJob waits for before its work can begin, by its uid."""
+    """What each RayJob waits for before its entrypoint runs, by the RayJob's uid."""
     return {each.uid: each.why for each in waiting.values()}
 
 
 def in_its_queue(target: Target, elsewhere: Mapping[str, str], waiting: Mapping[str, str]) -> Target:
-    """The object with what is wrong with its queue, or what it waits for; the same one where nothing is.
+    """The object with its queue's problem, or with what it waits for. If there is neither, the same object is returned.
 
-    ``elsewhere``: ``of_multikueue``; ``waiting``: ``without_entrypoint``.
+    ``elsewhere``: the result of ``of_multikueue``. ``waiting``: the result of ``without_entrypoint``.
     """
     check = next((check for check in target.checks if check in elsewhere), "")
     if check and not target.problem:
@@ -44,9 +46,9 @@ def in_its_queue(target: Target, elsewhere: Mapping[str, str], waiting: Mapping[
 
 
 class PodController(NamedTuple):
-    """The controller of a pod, as the pod says: a batch/v1 Job of this uid in the pod's own namespace.
+    """The controller that a pod names: a batch/v1 Job with this uid in the pod's own namespace.
 
-    For pods of an adopted object, whose controllers may be several, ``uid`` is that of the TrainingJob.
+    An adopted object may have several controllers of pods, so for its pods ``uid`` is that of the TrainingJob.
     """
 
     namespace: str
@@ -54,11 +56,11 @@ class PodController(NamedTuple):
 
 
 OwnedRun = tuple[JobId, Run]
-"""A run with the uid of its TrainingJob, as it says."""
+"""A run with the uid of the TrainingJob that it names."""
 
 
 class AdoptedRun(NamedTuple):
-    """The same of a run that an adopted object carries out."""
+    """The same for a run that an adopted object carries."""
 
     job: JobId
     run: Run
@@ -66,18 +68,18 @@ class AdoptedRun(NamedTuple):
 
 
 OwnRun = OwnedRun | AdoptedRun
-"""A run of a job that is there. One that Charterer made is the same object as before as long as it does not change."""
+"""A run of a job that exists. A run that Charterer created is the same object as before until it changes."""
 
 
 PodsOfController = tuple[JobPod | ForeignPod, ...]
-"""The pods of one controller, by their indices; or those that are of no run."""
+"""The pods of one controller in the order of their indexes, or the pods that are of no run."""
 _Targets = Mapping[ObjectKey, Target]
 
 
 def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> Mapping[JobId, Target]:
-    """The object that each TrainingJob stands for: of several that name the same object the first one created.
+    """The object of each TrainingJob. If several TrainingJobs name one object, the first one created has it.
 
-    Kueue makes another Workload of an object that changes, and there may be none in between: then it waits.
+    Kueue replaces the Workload of an object that changes. While there is no Workload, the object waits.
     """
     current = _current(targets)
     jobs = [item.job for item in decoded.values() if item.job.target is not None]
@@ -96,7 +98,7 @@ def targets_by_job(decoded: Mapping[JobId, DecodedJob], *targets: _Targets) -> M
 
 
 def _without_workload(job: Job, ref: TargetRef) -> Target:
-    """A queued object of which Kueue has no Workload now."""
+    """A queued object for which Kueue has no Workload now."""
     return Target(
         ref,
         job.namespace,
@@ -115,7 +117,7 @@ def candidates(
     left: Mapping[PodController, PodsOfController],
     *targets: _Targets,
 ) -> tuple[AdoptionCandidate, ...]:
-    """The objects for which no TrainingJob stands yet. ``left``: pods of those that are being deleted."""
+    """The objects that have no TrainingJob yet. ``left``: the pods of those that are being deleted."""
     taken = {_key(target.ref) for target in adopted.values()}
     free = [target for key, target in _current(targets).items() if key not in taken]
     payer = {target.namespace: payers.get(target.namespace) for target in free}
@@ -135,15 +137,15 @@ def _left_of(target: Target, left: Mapping[PodController, PodsOfController]) -> 
 
 
 def placed_by_deleted(*targets: _Targets) -> tuple[PodController, ...]:
-    """What controls the pods of the objects that are being deleted."""
+    """The controllers of pods of the objects that are being deleted."""
     return tuple([PodController(item.namespace, item.job) for item in _each(targets) if item.deleting and item.job])
 
 
 def run_of(job: Job, target: Target) -> Run | None:
-    """The run that the object's template carries; None before the job's first one.
+    """The run that the object's template carries; None before the job's first run.
 
-    A queued object carries one as long as Kueue is told to run it. Stopped, it is the run that is to be recorded, else
-    the one that Kueue is to be told next.
+    A queued object carries a run as long as Kueue is told to run it. While the object is stopped, the run is the last
+    replaced one, which is to be recorded, or else the one that Kueue is to be told next.
     """
     number = target.run if target.job == job.id else 0
     if not number and target.queued and target.suspended:
@@ -173,7 +175,7 @@ def run_of(job: Job, target: Target) -> Run | None:
 
 
 def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]:
-    """The run's pods among those that carry its job's uid. Where they have no numbers, those that live come first."""
+    """The run's pods among those with its job's uid. If the pods are not numbered, living pods come first."""
     found = [pod for pod in pods if pod.pod.run == run.number and target.controls(pod.controller)]
     own = [pod.pod for pod in found]
     # Only the pods of a queued Job say whether they have numbers.
@@ -181,13 +183,13 @@ def pods_of(run: Run, target: Target, pods: Iterable[JobPod]) -> tuple[Pod, ...]
 
 
 def numbered(pods: Iterable[Pod]) -> tuple[Pod, ...]:
-    """Pods without numbers of their own, with one each: those that live come first."""
+    """Pods without numbers of their own, numbered here with living pods first."""
     ordered = sorted(pods, key=lambda pod: (not pod.live or pod.deleting, pod.name))
     return tuple([replace(pod, index=index) for index, pod in enumerate(ordered)])
 
 
 def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
-    """What the authors of adopted objects should know of them."""
+    """Problems that the authors of adopted objects should know."""
     found = []
     for job in jobs.values():
         target = job.adopted
@@ -200,7 +202,7 @@ def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
 
 
 def _key(ref: TargetRef) -> tuple[str, bool]:
-    """By what a TrainingJob finds its object: its uid, and whether its queue or its label is how it is started."""
+    """The key by which a TrainingJob finds its object: the object's uid, and whether Kueue starts it."""
     return ref.uid, ref.queued
 
 
@@ -217,9 +219,9 @@ def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
 
 
 def _latest(workloads: Sequence[Target]) -> Target:
-    """The Workload by which Kueue runs an object that has several: others are being deleted, or are to replace it.
+    """The Workload by which Kueue runs an object that has several. The others are being deleted, or are to replace it.
 
-    An elastic object that grows gets another Workload. Until that one was started, the run of the former goes on.
+    An elastic object that grows gets another Workload. Until that one starts, the run of the former one goes on.
     """
     later = {target.replaces: target for target in workloads if target.replaces}
     known = {target.workload for target in workloads}
@@ -255,10 +257,10 @@ def _each(targets: Sequence[_Targets]) -> list[Target]:
 
 
 def is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
-    """Whether this namespace has a TrainingJob of that uid.
+    """Whether this namespace has a TrainingJob with that uid.
 
-    Whoever may create objects in a namespace may write any uid as their owner into them: one of another namespace is
-    none.
+    Anybody who may create objects in a namespace can write any uid into them as their owner's. So a TrainingJob in
+    another namespace does not count.
     """
     found = decoded.get(job)
     return found is not None and found.job.namespace == namespace
@@ -271,8 +273,9 @@ def own_runs(
     warnings: Mapping[str, str],
     departed: Mapping[str, JobPod | ForeignPod],
 ) -> Mapping[PodController | None, OwnRun]:
-    """The runs whose jobs are there and own them, or their targets, as what controls pods; each with the last warning
-    about it, and with its pods that are gone although they say something."""
+    """The runs whose jobs exist and own them, or whose targets carry them, by the controller of their pods. Each has
+    the last Warning Event about it, and its deleted pods that had ended after they were told to.
+    """
     gone: dict[PodController | None, list[JobPod]] = {}
     for pod in departed.values():
         if isinstance(pod, JobPod):
@@ -322,10 +325,10 @@ def with_pods(own: OwnRun, pods: PodsOfController | None) -> OwnedRun:
 
 
 def not_for_runs(pods: PodsOfController, own: OwnRun | None) -> tuple[tuple[NodeName, int], ...]:
-    """The GPUs of nodes that are not free for runs, because of these pods of one controller, or of no run.
+    """The GPUs of nodes that these pods of one controller, or of no run, withhold from runs.
 
-    ``own``: the run that controls them. None where its object or its TrainingJob is not there: deleting a run's
-    object in the background removes it at once, and its pods live on until the garbage collector comes to them.
+    ``own``: the run that controls the pods; None if its object or its TrainingJob does not exist. Background deletion
+    removes the object of a run at once, and its pods stay until the garbage collector deletes them.
     """
     held = []
     for pod in pods:

@@ -1,4 +1,4 @@
-"""The operator's snapshots: what the store, the clouds, the dry runs and the pods' reports say now, joined."""
+"""The operator's snapshots, made of the store, the clouds' answers, the dry runs and the pods' reports."""
 
 from __future__ import annotations
 
@@ -28,16 +28,15 @@ from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
 
-# In which zones the volumes of jobs can be attached, looked up on the API server before nodes are rented for them.
-#
-# A volume that is bound keeps its place for good. One that is not has those that its StorageClass allows. It is
-# bound when the first pod that has it is put on a node, so it is looked up again until then.
+# The zones of jobs' volumes, looked up on the API server before nodes are rented for the jobs. The zone of a bound
+# volume never changes. An unbound volume may be in any zone that its StorageClass allows. It is bound when its first
+# pod is scheduled, so it is looked up again until then.
 
 
 _log = logging.getLogger(__name__)
 
 _UNBOUND_SECONDS = 15.0
-"""Until a volume that is not bound is looked up again."""
+"""Seconds until an unbound volume is looked up again."""
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
 _AT_ONCE = 8
@@ -45,23 +44,23 @@ _AT_ONCE = 8
 
 
 class _Volume(NamedTuple):
-    """A PersistentVolumeClaim of a namespace; without one a StorageClass."""
+    """A PersistentVolumeClaim, or, if ``namespace`` is empty, a StorageClass."""
 
     namespace: str
     name: str
 
 
 class _Answer(NamedTuple):
-    """Where the volume can be attached, and whether that stays so."""
+    """The node terms of a volume. ``stays``: whether they are final."""
 
     terms: AnyOf
     stays: bool
 
 
 class Volumes:
-    """The terms of jobs' volumes, each looked up once, and again while it is not bound.
+    """The node terms of jobs' volumes. Each volume is looked up once, and again while it is unbound.
 
-    ``changed``: called after each.
+    ``changed`` is called after each lookup.
     """
 
     def __init__(self, client: Client, changed: Callable[[], None]) -> None:
@@ -73,9 +72,10 @@ class Volumes:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def terms(self, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...] | None]:
-        """By job that has volumes and may still run, what they ask of its nodes; None while that is being looked up.
+        """The node terms of the volumes of each job that has volumes and has not finished; None while a volume is
+        looked up.
 
-        Begins to look for whatever is not known, or may have changed.
+        A call starts the lookup of every volume that is not known or may have changed.
         """
         found: dict[JobId, tuple[AnyOf, ...] | None] = {}
         current: set[_Volume] = set()
@@ -98,7 +98,7 @@ class Volumes:
         return found
 
     async def _ask(self, volume: _Volume) -> None:
-        """Look the volume up; what cannot be known asks for nothing, so that the scheduler decides."""
+        """Look the volume up. If it does not exist or may not be read, it has no terms, and the scheduler decides."""
         try:
             async with self._slots:
                 self._answers[volume] = answer = await _look(self._client, volume)
@@ -115,7 +115,7 @@ class Volumes:
 
 
 async def volumes_now(client: Client, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...]]:
-    """What the volumes of jobs that may still run ask of their nodes, as far as the client may see it."""
+    """The node terms of the volumes of jobs that have not finished, as far as the client may read them."""
     by_job = {job.id: list(_volumes(job)) for job in jobs if job.finish is None}
     asked = sorted({volume for volumes in by_job.values() for volume in volumes})
     slots = asyncio.Semaphore(_AT_ONCE)
@@ -162,10 +162,10 @@ def _volumes(job: Job) -> Iterator[_Volume]:
 
 
 class SnapshotSource:
-    """``observe`` makes a snapshot; ``last`` is the one that the present turn is decided on.
+    """``observe`` makes a snapshot, and ``last`` returns the one that the present turn decides on.
 
-    ``findings``: what holds runs up. ``recording``: the record of costs. ``namespace``: the operator's own, whose
-    annotation stops it.
+    ``findings`` gives the bottlenecks of runs. ``recording`` gives the state of the record of costs. ``namespace`` is
+    the operator's own; an annotation there stops the operator.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class SnapshotSource:
         self._reported: Mapping[JobId, Progress] = {}
 
     def observe(self) -> Snapshot:
-        """Everything as it is known now. What has not changed is handed over as the same object as before."""
+        """The snapshot of now. Whatever has not changed is the same object as in the snapshot before."""
         jobs = [decoded.job for decoded in self._store.view(kinds.TRAINING_JOBS).objects.values()]
         if (refusals := self._templates.refusals(jobs)) != self._refusals:
             self._refusals = refusals
@@ -226,13 +226,13 @@ class SnapshotSource:
         return self._last
 
     def last(self) -> Snapshot:
-        """The snapshot of the present turn; RuntimeError before the first."""
+        """The snapshot of the present turn. Raises RuntimeError before the first turn."""
         if self._last is None:
             raise RuntimeError("no snapshot was made yet")
         return self._last
 
     def last_or_none(self) -> Snapshot | None:
-        """The snapshot of the present turn, None before the first."""
+        """The snapshot of the present turn; None before the first turn."""
         return self._last
 
     def _progress(self, jobs: Iterable[Job]) -> Mapping[JobId, Progress]:
