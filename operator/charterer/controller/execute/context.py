@@ -1,4 +1,4 @@
-"""The tools of the handlers of commands and steps."""
+"""The tools that the handlers of commands and steps use."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import Drained
 from charterer.workloads import RunEnvironment, Workload
 
-# Mutations of clouds, each followed by a survey of the pool, also after a failure, since it may have happened.
+# Mutations of clouds. A survey of the pool follows each, even after a failure, because the mutation may have taken
+# effect.
 
 
 T = TypeVar("T")
@@ -51,10 +52,10 @@ class CloudWriter:
         self._surveys = surveys
 
     async def ask(self, pool: Pool, ask: Ask) -> Reply:
-        """Ask for the nodes of these orders. Where the cloud refuses the call, each of them counts as refused.
+        """Ask for the nodes of these orders. If the cloud refuses the call, each order counts as refused.
 
-        Not where it does not answer other questions about the pool either, as when credentials have expired: that says
-        nothing of the pool, and the call is made again.
+        If the cloud does not answer other calls about the pool either, no order counts as refused, and the call is
+        repeated. An example of a cause is expired credentials, which say nothing about the pool.
         """
 
         async def asked() -> Reply:
@@ -71,7 +72,7 @@ class CloudWriter:
             raise
 
     async def withdraw(self, pool: Pool, orders: Sequence[OrderToken], keep: int) -> None:
-        """Give up orders that did not get a node."""
+        """Withdraw orders that did not get a node."""
         self._surveys.note_withdrawal(pool, orders)
         await self._then_survey(pool, self._accounts.account_of(pool).withdraw(pool, orders, keep))
 
@@ -85,7 +86,7 @@ class CloudWriter:
         await self._then_survey(pool, ended())
 
     def _refused(self, pool: Pool, ask: Ask, error: ProviderError, kind: RefusalKind) -> Reply:
-        """The reply that stands for the refusal of the whole call: the pool cools down, and jobs use others."""
+        """The reply for a refusal of the whole call, after which the pool cools down and jobs use other pools."""
         survey = self._surveys.latest.get(pool.id)
         at = Instant(0) if survey is None else survey.asked
         said = kind, Scope.POOL, pool.id, error.code, error.message, at
@@ -98,22 +99,22 @@ class CloudWriter:
             await self._surveys.refresh(pool.id)
 
 
-# The objects that a command or step was decided on, as the store has them now: Stale where they have changed since.
+# The objects that a command or step was decided on, as the store has them now. Stale is raised if they have changed.
 
 
 class Stale(Exception):
-    """The objects of a decision have changed: nothing is done, and the next turn decides anew."""
+    """The objects of a decision have changed. Nothing is done, and the next turn decides anew."""
 
 
 class DecidedObjects:
-    """Looks objects up. ``snapshot`` gives the one that the turn being carried out was decided on."""
+    """Looks objects up. ``snapshot`` returns the snapshot on which the present turn was decided."""
 
     def __init__(self, store: Store, snapshot: Callable[[], Snapshot]) -> None:
         self._store = store
         self.snapshot = snapshot
 
     def job(self, job: JobId) -> Job:
-        """The job as the store has it. Stale unless its spec and its record are those that were decided on."""
+        """The job as the store has it. Raises Stale unless its spec and its record equal those of the decision."""
         decided = self.decided_job(job)
         fresh = self._store.get(kinds.TRAINING_JOBS, decided.name, decided.namespace)
         if fresh is None or fresh.job.id != job or _spec_and_record(fresh.job) != _spec_and_record(decided):
@@ -121,16 +122,16 @@ class DecidedObjects:
         return fresh.job
 
     def decided_job(self, job: JobId) -> Job:
-        """The job with its runs, as it was when the decision was taken."""
+        """The job with its runs, as it was at the decision. Raises Stale if it was not there."""
         decided = self.snapshot().jobs.get(job)
         if decided is None:
             raise Stale
         return decided
 
     def run(self, job: JobId, number: int) -> tuple[Job, Run]:
-        """The job and one of its runs, as they were when the decision was taken.
+        """The job and one of its runs, as they were at the decision. Raises Stale if either was not there.
 
-        A write to the run carries its resourceVersion, which finds out whether the run has changed since.
+        A write to the run carries its resourceVersion, so it fails if the run has changed since.
         """
         decided = self.decided_job(job)
         run = next((run for run in decided.runs if run.number == number), None)
@@ -139,7 +140,7 @@ class DecidedObjects:
         return decided, run
 
     def rental(self, rental: RentalId) -> Rental:
-        """The rental as the store has it. Stale unless it equals the one that was decided on."""
+        """The rental as the store has it. Raises Stale unless it equals the rental of the decision."""
         fresh = self._store.get(kinds.GPU_RENTALS, rental)
         decided = self.snapshot().rentals.get(rental)
         if fresh is None or decided is None or fresh != decided:
@@ -147,11 +148,11 @@ class DecidedObjects:
         return fresh
 
     def gang(self, name: str) -> Sequence[Rental]:
-        """The rentals of a gang. Stale unless they all equal those that were decided on."""
+        """The rentals of a gang. Raises Stale unless they all equal those of the decision."""
         return [self.rental(rental.id) for rental in by_gang(self.snapshot().rentals.values()).get(name, ())]
 
     def rental_of(self, instance: InstanceId, pool: PoolId) -> Rental | None:
-        """The rental in the store that names this instance of the pool, or of another one with the same machines."""
+        """The rental in the store that names this instance of the pool, or of another pool with the same machines."""
         pools = self.snapshot().pools
         acting = acting_pool(pool, pools)
         rentals = self._store.view(kinds.GPU_RENTALS).objects.values()
@@ -159,7 +160,7 @@ class DecidedObjects:
         return next((rental for rental in named if acting_pool(rental.pool, pools) == acting), None)
 
     def budget(self, budget: BudgetId) -> Budget:
-        """The budget as the store has it, which may be newer than the decision.
+        """The budget as the store has it, which may be newer than the decision. Raises Stale if it is another object.
 
         Changes of a balance are idempotent and name the period that they are for.
         """
@@ -170,7 +171,10 @@ class DecidedObjects:
         return fresh
 
     def pool(self, pool: PoolId) -> Pool:
-        """The pool as the store has it; one that is gone, as it was when the decision was taken."""
+        """The pool as the store has it. A pool that was gone at the decision is returned as it was then.
+
+        Raises Stale if the store lacks the pool.
+        """
         decided = self.snapshot().pools.get(pool)
         if decided is not None and decided.gone:
             return decided
@@ -181,7 +185,7 @@ class DecidedObjects:
 
 
 def _spec_and_record(job: Job) -> Job:
-    """The job without what others than the executor write, or what is joined to it: what a decision rests on."""
+    """The job without joined facts and without what others than the executor write. A decision depends on the rest."""
     return replace(
         job,
         resource_version="",
@@ -197,22 +201,22 @@ def _spec_and_record(job: Job) -> Job:
         bottlenecks=(),
         adopted=None,
         told_ready=None,
-        demands=NO_DEMANDS,  # those of its volumes are joined; its own change with its generation
+        demands=NO_DEMANDS,  # demands of volumes are joined; the job's own demands change with its generation
     )
 
 
-# Writes to the record of costs, and what is known of the place where it is.
+# Writes to the record of costs, and the state of the place where it is.
 
 
 class CostWriter:
-    """Writes files of rows. ``recording``: the record as it is known now."""
+    """Writes files of rows. ``recording``: the present state of the record."""
 
     def __init__(self, recording: CostRecording, now: Callable[[], Instant]) -> None:
         self.recording = recording
         self._now = now
 
     async def write(self, rows: Sequence[CostRow]) -> None:
-        """Put the rows on record. Held, by the place, as long as it takes nothing; Stale where there is no record."""
+        """Put the rows on record. Raises Held while the place refuses them, and Stale without a record of costs."""
         if not self.recording.place:
             raise Stale
         if not rows:
@@ -225,11 +229,11 @@ class CostWriter:
         self.recording = replace(self.recording, refused="", written=self._now())
 
 
-# Writes to the API server; the object that it answers with goes into the store at once.
+# Writes to the API server. The object in the answer goes into the store at once.
 
 
 class ObjectWriter:
-    """One mutation a method. Every write of a record holds only against the resourceVersion that was read."""
+    """One mutation a method. Every write of a record is valid only for the resourceVersion that was read."""
 
     def __init__(self, client: Client, store: Store) -> None:
         self._client = client
@@ -238,7 +242,7 @@ class ObjectWriter:
     # --- records: the part of a status that the operator reads back -----------------------------------------------
 
     async def record_job(self, job: Job) -> Job:
-        """Write the job's record; returns the job of the version that this made."""
+        """Write the job's record. Returns the job with the resourceVersion of this write."""
         key = ObjectKey(job.namespace, job.name)
         record = TrainingJobRecord.from_domain(job)
         raw = await self._record(kinds.TRAINING_JOBS, key, job.resource_version, record)
@@ -250,7 +254,7 @@ class ObjectWriter:
         await self._record(kinds.GPU_RENTALS, key, rental.resource_version, GPURentalRecord.from_domain(rental))
 
     async def record_budget(self, budget: Budget) -> None:
-        """Write the budget's record: the ledger."""
+        """Write the budget's record, which is the ledger."""
         key = ObjectKey("", budget.id)
         await self._record(kinds.GPU_BUDGETS, key, budget.resource_version, GPUBudgetRecord.from_domain(budget.balance))
 
@@ -269,10 +273,10 @@ class ObjectWriter:
     # --- whole objects ----------------------------------------------------------------------------------------------
 
     async def create(self, kind: AnyKind, body: RawObject, *, strict: bool = False) -> ActionOutcome:
-        """POST under a deterministic name. An object of that name, labels and owner is taken for the one wanted.
+        """POST under a deterministic name. An existing object with that name, owner and labels counts as the one
+        wanted.
 
-        Raises AlreadyExists when the name is taken by another object, such as what an earlier job of the same name
-        left behind.
+        Raises AlreadyExists if another object has the name, such as one that an earlier job of the same name left.
         """
         metadata = body["metadata"]
         namespace = metadata.get("namespace")
@@ -288,20 +292,20 @@ class ObjectWriter:
         return ActionOutcome.DONE
 
     async def json_patch(self, kind: AnyKind, path: str, operations: Sequence[Mapping[str, Any]]) -> RawObject:
-        """A JSON patch with its tests; returns the object as it is now."""
+        """Send a JSON patch with its tests. Returns the object after the patch."""
         answer = await self._client.json_patch(path, operations)
         self._store.put(kind, answer)
         return answer
 
     async def merge_patch(self, kind: AnyKind, path: str, version: str, body: RawObject) -> None:
-        """A merge patch, without metadata of its own, that holds against this resourceVersion."""
+        """Send a merge patch without metadata of its own. It is valid only for this resourceVersion."""
         conditional = {**body, "metadata": {"resourceVersion": version}}
         self._store.put(kind, await self._client.merge_patch(path, conditional))
 
     async def delete(
         self, kind: AnyKind, key: ObjectKey, uid: str, *, grace: int | None = None, propagation: str = "Background"
     ) -> None:
-        """Delete the object with this uid. Stale when it is gone already: the store forgets it."""
+        """Delete the object with this uid. If it is gone already, drops it from the store and raises Stale."""
         path = kind.resource.one(key.name, key.namespace or None)
         try:
             answer = await self._client.delete(path, uid=uid, grace=grace, propagation=propagation)
@@ -312,7 +316,7 @@ class ObjectWriter:
             self._store.put(kind, answer)
 
     async def set_finalizer(self, kind: AnyKind, path: str, uid: str, finalizer: str, *, present: bool) -> None:
-        """Add or remove one finalizer of the object with this uid; those of others stay."""
+        """Add or remove one finalizer of the object with this uid. Other finalizers stay."""
         metadata = (await self._client.get(path))["metadata"]
         if metadata["uid"] != uid:
             raise Stale
@@ -328,10 +332,11 @@ class ObjectWriter:
 
 @dataclass(frozen=True, slots=True)
 class ExecutionContext:
-    """``client`` is for uncached reads before a mutation; writes go through ``objects``, ``clouds`` and ``costs``.
+    """``client`` is for uncached reads before a mutation. Writes go through ``objects``, ``clouds`` and ``costs``.
 
-    ``unwritten`` is told of a job whose record the API server refuses. ``matching`` is held from the look whether a
-    rental names a machine until one does: two pools of one group may match the same machine at once.
+    ``unwritten`` is called for a job whose record the API server refuses. ``matching`` is locked from the lookup
+    whether a rental names a machine until one does, because two pools of one group may match the same machine at the
+    same time.
     """
 
     decided: DecidedObjects

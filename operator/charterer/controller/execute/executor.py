@@ -1,4 +1,4 @@
-"""Finds the handler of a command or step by its type."""
+"""The executor finds the handler of a command or step by its type."""
 
 from __future__ import annotations
 
@@ -26,18 +26,16 @@ from charterer.domain.steps import CreatePool, DeletePool, EditPool, Step
 from charterer.ledger.balance import StalePeriod
 from charterer.providers.errors import CloudCallWithheld
 
-# Handlers of the steps on the GPUPools of a GPUPoolSet.
-#
-# Each begins with the set and, where there is one, the pool as they are in the API server at that moment: a pool is
-# created or changed only for a set that still declares it, and deleted only if its set is there and declares it no
-# more.
+# Handlers of the steps on the GPUPools of a GPUPoolSet. Each first reads the set and, if there is one, the pool from
+# the API server. A pool is created or changed only if its set still declares it. It is deleted only if its set exists
+# and no longer declares it.
 
 
 _POOLS = kinds.GPU_POOLS.resource
 
 
 class _FreshSet(NamedTuple):
-    """A set as it is now."""
+    """A set as the API server has it now."""
 
     meta: ObjectMeta
     manifests: Mapping[PoolId, PoolManifest]
@@ -45,7 +43,7 @@ class _FreshSet(NamedTuple):
 
 
 async def create_pool(context: ExecutionContext, step: CreatePool) -> ActionOutcome:
-    """Create the pool, controlled by its set. AlreadyExists where the name is another's."""
+    """Create the pool, controlled by its set. Raises AlreadyExists if another object has the name."""
     fresh = await _fresh(context, step.pool_set)
     if step.pool not in fresh.manifests:
         raise Stale
@@ -54,9 +52,9 @@ async def create_pool(context: ExecutionContext, step: CreatePool) -> ActionOutc
 
 
 async def edit_pool(context: ExecutionContext, step: EditPool) -> ActionOutcome:
-    """Replace the pool's spec and labels by those that its set declares.
+    """Replace the pool's spec and labels with those that its set declares.
 
-    Raises Held where something in the cluster writes them otherwise than they were sent: to repeat it would not end.
+    Raises Held if something in the cluster changes what was sent, because repeated writes would never end.
     """
     fresh = await _fresh(context, step.pool_set)
     pool = await _own_pool(context, step.pool, fresh)
@@ -89,7 +87,7 @@ async def delete_pool(context: ExecutionContext, step: DeletePool) -> ActionOutc
 
 
 async def _fresh(context: ExecutionContext, name: PoolSetId) -> _FreshSet:
-    """The set that was decided for. Stale where it has changed meanwhile; NotFound where it is gone."""
+    """The set that was decided for. Raises Stale if it has changed since, and NotFound if it is gone."""
     decided = context.decided.snapshot().pool_sets.get(name)
     raw = await context.client.get(kinds.GPU_POOL_SETS.resource.one(name))
     meta = ObjectMeta.of(kinds.GPU_POOL_SETS.name, raw)
@@ -103,7 +101,7 @@ async def _fresh(context: ExecutionContext, name: PoolSetId) -> _FreshSet:
 
 
 async def _own_pool(context: ExecutionContext, name: PoolId, pool_set: _FreshSet) -> RawObject:
-    """The pool, if the set controls it. Stale otherwise; NotFound where it is gone."""
+    """The pool, if the set controls it. Raises Stale otherwise, and NotFound if it is gone."""
     raw = await context.client.get(_POOLS.one(name))
     owner = ObjectMeta.of(kinds.GPU_POOLS.name, raw).controller
     if owner is None or owner.uid != pool_set.meta.uid:
@@ -128,9 +126,9 @@ class ClusterExecutor:
         self._context = context
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry out one command or step; STALE when what it was decided on has changed, WITHHELD in a dry run.
+        """Carry out one command or step. Returns STALE if its inputs have changed, and WITHHELD in a dry run.
 
-        Raises ApiError and ProviderError.
+        Raises ApiError, ProviderError and Held.
         """
         try:
             return await HANDLERS[type(action)](self._context, action)

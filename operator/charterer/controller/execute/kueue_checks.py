@@ -1,8 +1,8 @@
-"""Kueue's AdmissionCheck ``charterer``: that somebody answers it, and the answers that no run is about.
+"""Kueue's AdmissionCheck ``charterer``: its condition Active, and the answers that concern no run.
 
-What a run is about (start, stop, width) is a step of the loop, by ``workloads.adopted``. Here the check is made
-active, which lets its queues begin, Workloads that are none of Charterer's business are let through, and what a job
-waits for is written where Kueue's users look.
+Steps of the loop write the answers that start, stop or resize a run, through ``workloads.adopted``. This module sets
+the check active, so that its queues begin to admit. It accepts Workloads that do not concern Charterer, and writes what
+a job waits for into its Workload, which Kueue's users read.
 """
 
 from __future__ import annotations
@@ -28,15 +28,17 @@ from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLO
 _log = logging.getLogger(__name__)
 
 _WAITS_FOR: Final = (ConditionType.ADMITTED, ConditionType.CAPACITY_AVAILABLE, ConditionType.PODS_READY)
-"""The conditions of a TrainingJob that say what it waits for, the first one first."""
+"""The conditions of a TrainingJob that name what it waits for, in order of precedence."""
 _LOOK_SECONDS: Final = 1.0
-"""Seconds between two looks at what the last snapshot shows."""
+"""Seconds between two checks of the last snapshot."""
 _WRITES_A_LOOK: Final = 20
-"""Workloads that are written in one look; the others follow in the next."""
+"""Most Workloads written in one check. The others follow in the next."""
 
 
 class CheckAnswer(NamedTuple):
-    """What a Workload's check is to say: Ready lets it start where its queue wants; else it stays Pending."""
+    """The answer to a Workload's check: Ready lets the Workload start when its queue admits it; otherwise it stays
+    Pending.
+    """
 
     target: Target
     ready: bool
@@ -44,7 +46,7 @@ class CheckAnswer(NamedTuple):
 
 
 class KueueChecks:
-    """Keeps the check active and its words true until ``run`` is cancelled. ``last``: the present turn's snapshot."""
+    """Keeps the check active and its answers current until ``run`` is cancelled. ``last`` returns the last snapshot."""
 
     def __init__(
         self, client: Client, store: Store, last: Callable[[], Snapshot | None], now: Callable[[], Instant]
@@ -54,10 +56,10 @@ class KueueChecks:
         self._last = last
         self._now = now
         self._said: dict[str, str] = {}
-        """The sentence of each job, by its uid, as its status shows it."""
+        """The message of each job by its uid, as its status has it."""
 
     def told(self, kind: str, written: RawObject) -> None:
-        """A view was written: of a job that waits in a queue, its sentence is said there too."""
+        """Store the message of a TrainingJob whose view was written, so that its Workload gets the message too."""
         if kind == "TrainingJob":
             said = {item["type"]: item for item in written["status"].get("conditions") or ()}
             waits = [said[kind] for kind in _WAITS_FOR if kind in said and said[kind].get("status") != "True"]
@@ -66,13 +68,13 @@ class KueueChecks:
             )
 
     async def run(self) -> None:
-        """Look again and again."""
+        """Check at regular intervals, forever."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             await self.look()
 
     async def look(self) -> None:
-        """Write what differs, as far as the API server lets it."""
+        """Write the answers that differ, as far as the API server accepts them."""
         check = self._store.get(kinds.ADMISSION_CHECKS, KUEUE_CHECK)
         snapshot = self._last()
         if check is None or check.controller != KUEUE_CONTROLLER or snapshot is None:
@@ -117,7 +119,7 @@ class KueueChecks:
 
 
 def answers(snapshot: Snapshot, said: Mapping[str, str]) -> Iterator[CheckAnswer]:
-    """What the checks of Workloads with quota that wait are to say."""
+    """The answers for the Workloads that have quota and wait, and for those that wait to grow."""
     for candidate in snapshot.candidates:
         if _asks(candidate.target) and (said_of_it := _of_candidate(candidate, snapshot)) is not None:
             yield said_of_it
@@ -136,7 +138,7 @@ def _asks(target: Target) -> bool:
 
 
 def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> CheckAnswer | None:
-    """None where a TrainingJob is being made for it, which says what is wrong with it."""
+    """The answer for a candidate; None if its TrainingJob is about to be created, which then has the answer."""
     target = candidate.target
     if not target.pods:
         return CheckAnswer(target, ready=True, message="it asks for no GPUs")

@@ -1,4 +1,4 @@
-"""Steps on nodes: labels, cordon, the end of an instance, and what Kubernetes still has of a machine that is gone."""
+"""Steps on nodes: labels, cordons, the end of an instance, and the removal of a gone machine's Node and pods."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from charterer.sentences import names
 _log = logging.getLogger(__name__)
 
 _NAMED = 5
-"""Pods that a message names; the others are counted."""
+"""Most pods that a message names. The others are counted."""
 
 
 async def label_node(context: ExecutionContext, step: LabelNode) -> ActionOutcome:
@@ -38,7 +38,7 @@ async def label_node(context: ExecutionContext, step: LabelNode) -> ActionOutcom
 
 
 async def cordon(context: ExecutionContext, step: Cordon) -> ActionOutcome:
-    """Let no new pods be scheduled on the node, and note for which rental."""
+    """Make the Node unschedulable, and label it with the rental for whose end that is."""
     noted = {"op": "add", "path": pointer("metadata", "labels", LABEL_CORDONED), "value": step.cordoned_for}
     change = {"op": "add", "path": "/spec/unschedulable", "value": True}
     await context.objects.json_patch(kinds.NODES, NODES.one(step.node), [uid_test(step.uid), noted, change])
@@ -46,7 +46,7 @@ async def cordon(context: ExecutionContext, step: Cordon) -> ActionOutcome:
 
 
 async def uncordon(context: ExecutionContext, step: Uncordon) -> ActionOutcome:
-    """Let pods be scheduled on the node again."""
+    """Make the Node schedulable again."""
     noted = {"op": "remove", "path": pointer("metadata", "labels", LABEL_CORDONED)}
     change = {"op": "add", "path": "/spec/unschedulable", "value": False}
     await context.objects.json_patch(kinds.NODES, NODES.one(step.node), [uid_test(step.uid), noted, change])
@@ -54,7 +54,9 @@ async def uncordon(context: ExecutionContext, step: Uncordon) -> ActionOutcome:
 
 
 async def terminate(context: ExecutionContext, step: Terminate) -> ActionOutcome:
-    """End one instance if an uncached list shows no live pod on its node, the node is lost, or patience has ended."""
+    """End one instance if an uncached list shows no live pod on its node, or the node is lost, or the patience has
+    ended.
+    """
     pool = context.decided.pool(step.pool)
     proof = Drained(step.node, context.now())
     patient = step.patience_until is None or context.now() < step.patience_until
@@ -65,9 +67,10 @@ async def terminate(context: ExecutionContext, step: Terminate) -> ActionOutcome
 
 
 async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> None:
-    """Return if nothing lives on the node. Held by pods of others, which are asked to leave; Stale by those of runs.
+    """Return if no pod is alive on the node. Raises Held for pods of others, which are evicted, and Stale for pods of
+    runs.
 
-    Who holds the machine is recorded, since its place is not free in the group's target meanwhile.
+    The pods that hold the machine are recorded, because it counts in the group's target meanwhile.
     """
     alive = await _alive(context, node)
     holders = names((f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive), _NAMED)
@@ -101,7 +104,9 @@ def _any_of_a_run(context: ExecutionContext, pods: Iterable[RawObject]) -> bool:
 
 
 async def _evict(context: ExecutionContext, pod: RawObject) -> str:
-    """Ask a pod to leave, with its grace period; why not, if its PodDisruptionBudget does not let it go."""
+    """Evict a pod with its grace period. Returns the reason if its PodDisruptionBudget forbids that, otherwise an empty
+    text.
+    """
     metadata = pod["metadata"]
     if "deletionTimestamp" in metadata:
         return ""
@@ -125,7 +130,7 @@ def _time(at: Instant | None) -> str:
 
 
 async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
-    """Write what the kubelet can no longer report: the pod has failed, because its machine is gone."""
+    """Write what the kubelet can no longer report: the pod has failed because its machine is gone."""
     path = PODS.one(step.pod.name, step.namespace)
     raw = await context.client.get(path)
     if raw["metadata"]["uid"] != step.pod.uid:
@@ -151,7 +156,7 @@ async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
 
 
 async def delete_pod(context: ExecutionContext, step: DeletePod) -> ActionOutcome:
-    """Delete the pod without a grace period: no kubelet is left to end it."""
+    """Delete the pod without a grace period, because no kubelet is left to end it."""
     await context.objects.delete(kinds.PODS, ObjectKey(step.namespace, step.pod.name), step.pod.uid, grace=0)
     return ActionOutcome.DONE
 
@@ -171,7 +176,9 @@ async def _lost(context: ExecutionContext, node: NodeName) -> bool:
 
 
 async def _alive(context: ExecutionContext, node: NodeName) -> list[RawObject]:
-    """Pods on the node that ending it would lose: not finished, no DaemonSet's, no mirror of a file on the node."""
+    """Pods on the node that would be lost with it: not finished, and neither of a DaemonSet nor mirrors of files on the
+    node.
+    """
     pods = await context.client.list(PODS.all(), fields=f"spec.nodeName={node}")
     return [pod for pod in pods.items if _would_be_lost(pod)]
 

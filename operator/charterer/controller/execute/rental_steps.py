@@ -1,4 +1,4 @@
-"""Commands and steps on pools, rentals and budgets: everything that costs money or records what it cost."""
+"""Commands and steps on pools, rentals and budgets: all that costs money or records costs."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ from charterer.ledger import balance
 
 
 async def rent(context: ExecutionContext, command: Rent) -> ActionOutcome:
-    """Create the GPURental with its reserve; a later step asks the cloud for the node."""
+    """Create the GPURental with its reserve. A later step asks the cloud for the node."""
     body = manifests.rental(command, context.decided.pool(command.pool))
     return await context.objects.create(kinds.GPU_RENTALS, body)
 
@@ -69,12 +69,14 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
 
 
 async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
-    """Ask the cloud for nodes; record the instances that it names at once, so that nothing is asked for twice.
+    """Ask the cloud for nodes, and record the instances in its reply at once, so that nothing is asked for twice.
 
-    An instance that has a rental already was listed without its order for too long. Its own rental is closed: nothing
-    is paid for twice. A gang of which any rental has changed is not asked for: it may lack that one now.
-    Another pool of the group may have asked for the same order meanwhile, and recorded the instance or closed the
-    rental: then it stays as it is, and an instance without a rental is found in the list.
+    If an instance has a rental already, the list had shown the instance without its order for too long. The rental of
+    the order is closed, so nothing is paid for twice. A gang is not asked for if any of its rentals has changed, since
+    one may be missing.
+
+    Another pool of the group may meanwhile have asked for the same order, and recorded the instance or closed the
+    rental. The rental then stays as it is, and an instance without a rental is found in the list.
     """
     asked = [context.decided.rental(order.rental) for order in step.ask.orders]
     for gang in by_gang(asked) if step.ask.together else ():
@@ -97,13 +99,13 @@ async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
 
 
 async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
-    """Stop asking for the nodes that did not come."""
+    """Withdraw the orders that got no node."""
     await context.clouds.withdraw(context.decided.pool(step.pool), step.orders, step.keep)
     return ActionOutcome.DONE
 
 
 async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
-    """Record until when the pool is not asked again, and that it had none to give at this hour."""
+    """Record until when the pool is not asked again. A refusal for lack of nodes is also counted for this hour."""
     pool, new = context.decided.pool(step.pool), step.cool_down
     launches = with_refusal(pool.launches, new.since) if new.kind in LACKS else pool.launches
     await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), launches=launches))
@@ -111,14 +113,14 @@ async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
 
 
 async def reopen(context: ExecutionContext, step: Reopen) -> ActionOutcome:
-    """Forget the refusals since which the cloud has launched nodes."""
+    """Drop the refusals since which the cloud has launched nodes."""
     pool = context.decided.pool(step.pool)
     await context.objects.record_pool(replace(pool, cooled=without_cool_downs(pool.cooled, step.since)))
     return ActionOutcome.DONE
 
 
 async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
-    """Record what the cloud sells, for when it does not answer, and how its nodes started."""
+    """Record what the cloud sells, for times when it does not answer, and how the pool's nodes started."""
     pool = context.decided.pool(step.pool)
     launches = reduce(with_start, step.starts, pool.launches)
     await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, launches=launches))
@@ -126,7 +128,7 @@ async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOu
 
 
 async def count_lifetimes(context: ExecutionContext, step: CountLifetimes) -> ActionOutcome:
-    """Count how long nodes lived, each once."""
+    """Count the lifetimes of ended nodes, each once."""
     pool = context.decided.pool(step.pool)
     lifetimes = without_rentals(reduce(with_ended, step.nodes, pool.lifetimes), step.there)
     await context.objects.record_pool(replace(pool, lifetimes=lifetimes))
@@ -134,7 +136,7 @@ async def count_lifetimes(context: ExecutionContext, step: CountLifetimes) -> Ac
 
 
 async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
-    """Record which instance is this rental's, unless another one has named it since this was decided."""
+    """Record the rental's instance. Raises Stale if another rental has named the instance since the decision."""
     rental = context.decided.rental(step.rental)
     phase = RentalPhase.STARTING if rental.phase is RentalPhase.REQUESTED else rental.phase
     async with context.matching:
@@ -146,9 +148,9 @@ async def adopt(context: ExecutionContext, step: Adopt) -> ActionOutcome:
 
 
 async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> ActionOutcome:
-    """Create a rental for an instance that no rental asked for, unless one names it by now.
+    """Create a rental for an instance that no rental asked for. Raises Stale if a rental names it by now.
 
-    Another pool of the same group may have created it under the same name, which the store need not know yet.
+    Another pool of the same group may have created the rental under the same name before the store knows it.
     """
     body = manifests.orphan_rental(step, context.decided.pool(step.pool))
     async with context.matching:
@@ -164,14 +166,14 @@ async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> Action
 
 
 async def record_rental(context: ExecutionContext, step: RentalRecord) -> ActionOutcome:
-    """Write the record; it holds only against the version that it was made from."""
+    """Write the record. It is valid only for the version that it was made from."""
     context.decided.rental(step.rental)
     await context.objects.record_rental(step.after)
     return ActionOutcome.DONE
 
 
 async def mark_draining(context: ExecutionContext, step: MarkDraining) -> ActionOutcome:
-    """Record that a rental is to be ended because of what a person did, as to delete its object."""
+    """Record that a rental is to be ended because of a person's action, such as deleting its object."""
     rental = context.decided.rental(step.rental)
     because = rental.released_because or step.because
     draining = replace(rental, phase=RentalPhase.DRAINING, released_because=because, released=context.now())
@@ -180,7 +182,7 @@ async def mark_draining(context: ExecutionContext, step: MarkDraining) -> Action
 
 
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
-    """Delete the object; once it is being deleted, the step is named again and removes the finalizer."""
+    """Delete the object. Once it is in deletion, the same step comes again and removes the finalizer."""
     rental = context.decided.rental(step.rental)
     if not rental.deleting:
         await context.objects.delete(kinds.GPU_RENTALS, ObjectKey("", rental.id), rental.uid)
@@ -204,7 +206,7 @@ async def keep_books(context: ExecutionContext, step: KeepBooks) -> ActionOutcom
 
 
 async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutcome:
-    """Open the first period or the next."""
+    """Open the first or the next period."""
     before = context.decided.budget(step.budget)
     opened = balance.apply_open_period(before.balance, step)
     await context.objects.record_budget(replace(before, balance=opened))
@@ -212,7 +214,7 @@ async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutc
 
 
 async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOutcome:
-    """Write the file, and then onto each rental what of it is on record, unless it has changed meanwhile."""
+    """Write the file, and then record on each rental how much of it is on record. Returns STALE if one has changed."""
     await context.costs.write([row for part in step.parts for row in part.rows])
     marked = await asyncio.gather(*(_mark_recorded(context, part) for part in step.parts), return_exceptions=True)
     for failed in marked:
@@ -222,7 +224,7 @@ async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOu
 
 
 async def _mark_recorded(context: ExecutionContext, part: RecordedPart) -> bool:
-    """Whether the rental was still the one that the part was made from: then no other version of the part counts."""
+    """Whether the rental still has the version that the part was made from, so that no other version counts."""
     try:
         rental = context.decided.rental(part.rental)
         if rental.resource_version != part.version:
@@ -237,7 +239,7 @@ async def _mark_recorded(context: ExecutionContext, part: RecordedPart) -> bool:
 
 
 async def set_finalizer(context: ExecutionContext, step: SetFinalizer) -> ActionOutcome:
-    """Keep a budget or a pool from being deleted while rentals name it, or let it go."""
+    """Add or remove the finalizer that keeps a budget or a pool while rentals name it."""
     kind: kinds.AnyKind = kinds.GPU_BUDGETS
     if step.kind == kinds.GPU_POOLS.name:
         kind = kinds.GPU_POOLS

@@ -1,4 +1,4 @@
-"""Commands and steps on jobs and their runs: allocations, the runs' objects, and the record of how each ended."""
+"""Commands and steps on jobs and their runs: allocations, the objects of runs, and the records of how runs ended."""
 
 from __future__ import annotations
 
@@ -68,9 +68,10 @@ from charterer.workloads import NotATemplate
 
 
 async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcome:
-    """Write the intent. A former allocation moves to ``replaced`` and stays there until its run has been recorded.
+    """Write the intent. A former allocation moves to ``replaced`` and stays there until its run is recorded.
 
-    The write that gives an interactive job's GPUs back answers what was asked, and no ask that came since.
+    If an interactive job's GPUs are released, the requests for a GPU that its run served are marked as answered. A
+    later request stays open.
     """
     job = context.decided.job(command.job)
     if command.reason.code is ReasonCode.NO_GPU_WANTED:
@@ -94,7 +95,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
 
 
 def _placed(job: Job, command: Allocate, context: ExecutionContext) -> Job:
-    """The job with its new allocation; a resize in place that was under way is over with its run."""
+    """The job with its new allocation. If another run begins, a resize of the former run ends."""
     former, allocation = job.allocation, command.allocation
     if allocation is not None:
         begun = former is not None and former.run == allocation.run and former.begun
@@ -162,7 +163,7 @@ async def create_run(context: ExecutionContext, step: CreateRun) -> ActionOutcom
 
 
 async def _withdraw(context: ExecutionContext, job: Job, refused: str) -> None:
-    """Record that the intent cannot be carried out; the run that it was to replace goes on if nobody stopped it."""
+    """Record that the intent cannot be carried out. The run that it was to replace goes on, unless it was stopped."""
     *older, former = job.replaced or (None,)
     running = former is not None and _goes_on(context, job.id, former.run)
     await context.objects.record_job(
@@ -196,9 +197,10 @@ async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome
 
 
 async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
-    """Stop the run: its pods get SIGTERM and their grace period to save a checkpoint.
+    """Stop the run. Its pods get SIGTERM and their grace period to save a checkpoint.
 
-    By its object, or, where that is being deleted and its controller does nothing any more, by its pods.
+    The run's object is suspended. If the object is in deletion, its controller does nothing any more, so its pods are
+    deleted.
     """
     decided = context.decided.decided_job(step.job)
     if decided.target is not None and (decided.adopted is None or not decided.adopted.deleting):
@@ -211,9 +213,9 @@ async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
 
 
 async def stop_orphan(context: ExecutionContext, step: StopOrphan) -> ActionOutcome:
-    """Stop a run whose TrainingJob is gone, if an uncached look says so too.
+    """Stop a run whose TrainingJob is gone, if an uncached read confirms that.
 
-    The garbage collector ends such a run as well, but it may take long, and first has to learn the kind TrainingJob.
+    The garbage collector ends such a run too, but it may take long, and first has to discover the kind TrainingJob.
     """
     orphan = step.orphan
     try:
@@ -239,7 +241,7 @@ async def resize_run(context: ExecutionContext, step: ResizeRun) -> ActionOutcom
 
 
 async def record_group(context: ExecutionContext, step: RecordGroup) -> ActionOutcome:
-    """Record the pods that should train together; the answers to their reports say it from then on."""
+    """Record the pods that should train together. The replies to their reports name these from then on."""
     job = replace(context.decided.job(step.job), group=step.group)
     snapshot = context.decided.snapshot()
     await context.objects.record_job(resized(job, snapshot.rentals, snapshot.now) if step.counts else job)
@@ -262,7 +264,9 @@ async def annotate_pod(context: ExecutionContext, step: AnnotatePod) -> ActionOu
 
 
 async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcome:
-    """Record how the run ended, if an uncached list agrees: no live pod, and for completion every index succeeded."""
+    """Record how the run ended, if an uncached list agrees: no pod is alive, and for Complete every index has
+    succeeded.
+    """
     job = context.decided.job(step.job)
     number = step.record.number
     decided = context.decided.decided_job(step.job)
@@ -294,7 +298,7 @@ async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcom
 
 
 async def delete_run(context: ExecutionContext, step: DeleteRun) -> ActionOutcome:
-    """Delete the run's object in the foreground: it stays in sight until its pods are gone."""
+    """Delete the run's object in the foreground, so that it exists until its pods are gone."""
     job = context.decided.decided_job(step.job)
     run = next((run for run in job.runs if run.uid == step.uid), None)
     if run is None:
@@ -312,9 +316,10 @@ async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcom
 
 
 async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
-    """Stop the adopted object, record what ran, close its machines, restore what its author wrote, delete its job.
+    """Stop the adopted object, record its run, close its machines, restore what its author wrote, and delete its job.
 
-    In this order. A process that dies in between begins again, and finds what is done.
+    The steps are in this order. If the process ends between two of them, the next one begins again and finds what is
+    done.
     """
     job = context.decided.job(step.job)
     raw = await stop_target(context, job, unlabelled=context.decided.decided_job(step.job).adopted is None)
@@ -331,8 +336,8 @@ async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
 async def _pods(context: ExecutionContext, job: Job) -> list[Pod]:
     """All pods of all runs of the job, by an uncached list.
 
-    A pod is one of them if its controller is a run of the job, or was: deleted in the background, a run is gone before
-    its pods are. A pod whose controller is there and is no run of the job is foreign, whatever its labels.
+    A pod belongs to the job if its controller is, or was, a run of the job: background deletion removes a run before
+    its pods. If the controller exists and is no run of the job, the pod is foreign, whatever its labels say.
     """
     if job.target is not None:
         return await pods_of_target(context, job)
@@ -344,7 +349,7 @@ async def _pods(context: ExecutionContext, job: Job) -> list[Pod]:
 
 
 async def _is_or_was_run(context: ExecutionContext, job: Job, name: str, uid: str) -> bool:
-    """Whether the controller of that name and uid is a run of the job, or is there no more."""
+    """Whether the controller of that name and uid is a run of the job, or does not exist any more."""
     if any(run.uid == uid for run in context.decided.decided_job(job.id).runs):
         return True
     kind = context.workload.kind

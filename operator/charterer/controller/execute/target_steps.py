@@ -1,4 +1,4 @@
-"""Steps on adopted objects: each looks at the object as it is now, and writes what its kind says."""
+"""Steps on adopted objects. Each reads the object as it is now, and makes the writes that its kind requires."""
 
 from __future__ import annotations
 
@@ -28,26 +28,26 @@ from charterer.workloads import ADOPTED, NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, OWNER, SHADOW, answer, grown, is_queued, path_of
 from charterer.workloads.adopted.noted import shadow_names
 
-# How a TrainingJob names the object that it stands for.
+# How a TrainingJob names its adopted object.
 
 
 def owner_of(ref: TargetRef) -> RawObject:
-    """The owner reference of a TrainingJob to its object."""
+    """The owner reference from a TrainingJob to its object."""
     return {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid, "controller": True}
 
 
 def reference_to(ref: TargetRef) -> RawObject:
-    """``spec.targetRef``."""
+    """The value of ``spec.targetRef``."""
     reference: RawObject = {"apiVersion": ref.api_version, "kind": ref.kind, "name": ref.name, "uid": ref.uid}
     return reference | {name: True for name in ("queued", "sized") if getattr(ref, name)}
 
 
 def read_once(ref: TargetRef, metadata: RawObject) -> TargetRef:
-    """The reference with what is not looked at again."""
+    """The reference with those annotations of the object that are read only once."""
     return ref._replace(sized=ref.queued and ANNOTATION_GPUS in (metadata.get("annotations") or {}))
 
 
-# Gives back machines whose nodes take no more pods first.
+# Release machines after their Nodes are cordoned.
 
 
 Closing: TypeAlias = Iterable[MarkDraining | Cordon]
@@ -61,13 +61,14 @@ async def close(context: ExecutionContext, steps: Closing) -> None:
 
 _ENDED = ("Succeeded", "Failed")
 _BY_WEBHOOK = "denied the request"
-"""In the API server's words about a refusal by a webhook."""
+"""A part of the API server's message if a webhook refuses a request."""
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
-    """Make the object's TrainingJob.
+    """Create the object's TrainingJob.
 
-    An object that runs is stopped first: one that lost its TrainingJob, or, by an uncached list, has no pod that began.
+    An object that runs is stopped first. It must have lost its TrainingJob, or an uncached list must show no pod that
+    has begun.
     """
     target = step.target
     try:
@@ -106,7 +107,7 @@ async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
 
 
 async def _tell_unreadable(context: ExecutionContext, target: Target) -> None:
-    """Say in its check that what waits in a queue may not be read."""
+    """Write into the check of a queued object that the operator may not read the object."""
     if not target.queued:
         return
     raw = await context.client.get(KUEUE_WORKLOAD.kind.resource.one(target.workload, target.namespace))
@@ -119,7 +120,9 @@ async def _tell_unreadable(context: ExecutionContext, target: Target) -> None:
 
 
 async def _shadow(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> RawObject:
-    """The spec of the object's TrainingJob. What is wrong with what a Workload is of is said in its check."""
+    """The spec of the object's TrainingJob. Raises Held if the object cannot be adopted, and writes why into a queued
+    one's check.
+    """
     try:
         return dict(kind.shadow(raw))
     except NotAdoptable as error:
@@ -133,7 +136,7 @@ def _named(body: RawObject, name: str) -> RawObject:
 
 
 async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> ActionOutcome:
-    """Make the stopped object the allocation's run, if an uncached list shows no live pod of it."""
+    """Make the stopped object the allocation's run, if an uncached list shows no live pod of the object."""
     kind, raw, target = await _mine(context, job)
     if not target.placeable or await _has_live_pods(context, kind, raw):
         raise Stale
@@ -147,7 +150,7 @@ async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> 
 async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutcome:
     """Let the pods of the placed run start, if an uncached list shows no live pod of the object.
 
-    Of a queued object that grows while it runs only the new ones start.
+    If a queued object grows while it runs, only its new pods start.
     """
     kind, raw, target = await _mine(context, job)
     if job.adopted is not None and job.adopted.grows_to:
@@ -171,10 +174,12 @@ async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutco
 async def _start_queued(
     context: ExecutionContext, kind: TargetKind, raw: RawObject, job: Job, allocation: Allocation
 ) -> ActionOutcome:
-    """Tell Kueue to start the run, and note that first: what Kueue was told is gone from its Workload with the run."""
+    """Let Kueue start the run. This is recorded in the job first, because the Workload no longer shows it after the
+    run.
+    """
     if not kind.read(raw).placeable or await _has_live_pods(context, kind, raw):
         raise Stale
-    if writes := kind.place(raw, job, allocation):  # what placed a run before it grew
+    if writes := kind.place(raw, job, allocation):  # the template still has what placed an earlier run
         await _write(context, kind, writes)
         raise Stale
     fresh = context.decided.job(job.id)
@@ -189,7 +194,7 @@ async def _start_queued(
 
 
 async def stop(context: ExecutionContext, job: Job) -> ActionOutcome:
-    """Stop the object: its pods get SIGTERM and their grace period."""
+    """Stop the object. Its pods get SIGTERM and their grace period."""
     kind, raw, _ = await _mine(context, job)
     await _write(context, kind, kind.stop(raw))
     return ActionOutcome.DONE
@@ -209,13 +214,13 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
 
 
 async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
-    """Give the TrainingJob what its object's author asks for by now, its template too, and nothing else."""
+    """Write what the object's author now requests, including the template, into the spec of the TrainingJob."""
     job = context.decided.job(step.job)
     kind, raw, _ = await _mine(context, job)
     if job.target is None:
         raise Stale
     spec = kind.shadow(raw)
-    if job.target.queued:  # its annotations are read once: what else was asked since is asked of the TrainingJob
+    if job.target.queued:  # its annotations are read once; later requests are made in the TrainingJob
         now = await context.client.get(TRAINING_JOBS.one(job.name, job.namespace))
         spec = now["spec"] | {name: spec[name] for name in ("template", "gpus")}
     spec = {**spec, "targetRef": reference_to(job.target)}
@@ -228,7 +233,9 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
 
 
 async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
-    """Give the object back, stopped first if it runs where somebody placed it; of one in deletion, by its pods."""
+    """Restore the object. If it still carries a run, it is stopped first. If it is in deletion, its pods are ended
+    instead.
+    """
     if step.target.deleting:
         return await end_pods(context, step.target.namespace, step.pods)
     kind, raw = await _look(context, step.target.ref, step.target.namespace, "", step.target.workload)
@@ -250,7 +257,7 @@ async def finish(context: ExecutionContext, step: FinishJob) -> ActionOutcome:
 
 
 async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcome:
-    """Let the object that was given up end as failed, if an uncached list shows no live pod of it, or give it back."""
+    """Let an object that was given up end as failed, or restore it, if an uncached list shows no live pod of it."""
     job = context.decided.job(step.job)
     kind, raw, target = await _mine(context, job)
     if job.finish is None or target.ended is not None or not target.placeable:
@@ -266,9 +273,9 @@ async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcom
 
 
 async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) -> RawObject | None:
-    """The object that is to be given back, stopped if it runs as one of the job's runs; None where it is gone.
+    """The object to be restored, stopped if it runs as one of the job's runs; None if it is gone or another job has it.
 
-    ``unlabelled``: it is given back because it has not the label any more. Stale where it has.
+    ``unlabelled``: the object is restored because it lost its label. Raises Stale if the object has the label again.
     """
     kind, raw = await _of_job(context, job)
     if raw is None or (unlabelled and _another_stands_for_it(context, job)):
@@ -281,7 +288,7 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
 
 
 async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
-    """Delete the pods that live, with their grace period: each by its uid, so that none made later is meant."""
+    """Delete the living pods with their grace period. Each is named by its uid, so that no later pod is deleted."""
     living = [pod for pod in pods if pod.live and not pod.deleting]
     deletions = [context.objects.delete(kinds.PODS, ObjectKey(namespace, pod.name), pod.uid) for pod in living]
     for failed in await asyncio.gather(*deletions, return_exceptions=True):
@@ -291,12 +298,12 @@ async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod
 
 
 async def restore(context: ExecutionContext, job: Job, raw: RawObject, closes: Closing) -> None:
-    """Give the job's object back as its author wrote it, once the machines are closed that go with it."""
+    """Restore the job's object as its author wrote it, after its machines are closed."""
     await _restore(context, _kind_of(job.target), raw, closes)
 
 
 async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject, closes: Closing) -> None:
-    """One that has ended or is being deleted stays as it is."""
+    """Restore the object. One that has ended or is being deleted stays as it is."""
     target = kind.read(raw)
     if target.ended is not None or target.deleting:
         return
@@ -307,7 +314,7 @@ async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject, 
 
 
 async def pods_of_target(context: ExecutionContext, job: Job) -> list[Pod]:
-    """The pods of the job's runs that its object's controllers made, by an uncached list."""
+    """The pods of the job's runs that its object's controllers created, by an uncached list."""
     kind, raw = await _of_job(context, job)
     if raw is None:
         listing = await context.client.list(PODS.all(job.namespace), labels=f"{LABEL_JOB_UID}={job.id}")
@@ -334,9 +341,9 @@ def _kind_of(ref: TargetRef | None) -> TargetKind:
 async def _look(
     context: ExecutionContext, ref: TargetRef, namespace: str, job: str, workload: str
 ) -> tuple[TargetKind, RawObject | None]:
-    """The object as it is now; None where it is gone, or another one has its name.
+    """The object as it is now; None if it is gone, or if another object has its name.
 
-    One in a queue is looked at by its ``workload``; None where it waits in no queue any more.
+    A queued object is read through its ``workload``; None if it is in no queue any more.
     """
     kind = _kind_of(ref)
     path = path_of(ref, namespace) if ref.queued else kind.kind.resource.one(ref.name, namespace)
@@ -352,7 +359,7 @@ async def _look(
 async def _queued(
     context: ExecutionContext, owner: RawObject, namespace: str, job: str, workload: str
 ) -> RawObject | None:
-    """The Workload of a queued object, with that object."""
+    """The Workload of a queued object, with that object; None if the object is in no queue any more."""
     if not is_queued(owner):
         return None
     if not workload:
@@ -368,7 +375,7 @@ async def _queued(
 
 
 def _wanted(kind: TargetKind, raw: RawObject) -> bool:
-    """Whether it is to be adopted: it has the label, or its queue asks."""
+    """Whether the object is to be adopted, by its label or by its queue."""
     return kind.kind.decode(raw) is not None
 
 
@@ -382,7 +389,7 @@ async def _of_job(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawO
 async def _mine(context: ExecutionContext, job: Job) -> tuple[TargetKind, RawObject, Target]:
     """The job's object as it is now.
 
-    Stale where it is gone, has not the label, or another TrainingJob stands for it.
+    Raises Stale if the object is gone or has no label, or if another TrainingJob stands for it.
     """
     kind, raw = await _of_job(context, job)
     if raw is None or not _wanted(kind, raw) or context.decided.decided_job(job.id).adopted is None:
@@ -407,9 +414,9 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 
 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
-    """Carry the writes out; the object after the last of its own.
+    """Carry the writes out. Returns the object after the last write to it.
 
-    A refusal is no fault, also one of the webhook of its kind: its fields may not be open for it yet.
+    Raises Held after a refusal, which is no fault: the webhook of its kind may not accept the change of a field yet.
     """
     answer = None
     for write in writes:
