@@ -1,5 +1,6 @@
-"""Learning from what jobs report: reports go into a learner, what it knows into SpeedupProfile.status and plans.
+"""Learning from the reports of jobs: reports go into a learner, and the results into SpeedupProfile.status and into
+plans.
 
-The status is the only memory: the plan, the command line and the next operator all read it. ``estimate``
-has the estimation.
+The status is the only memory. The plan, the command line and the next operator read it. ``estimate`` has the
+estimation.
 """

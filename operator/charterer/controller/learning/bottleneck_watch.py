@@ -1,6 +1,6 @@
-"""Keeps the reports of running jobs by pod, and says which of them are held up and by what.
+"""Stores the reports of running jobs by pod, and finds which jobs are held up and by what.
 
-It has no clock and writes nothing: the findings go into the next snapshot. A new leader finds what holds on anew.
+It has no clock and writes nothing. The findings go into the next snapshot. A new leader has to find them again.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from charterer.server.progress import ProgressReport
 _log = logging.getLogger(__name__)
 
 MOST_PODS = 50_000
-"""Pods whose reports are kept, of all jobs together: some 60 MB."""
+"""Most pods whose reports are stored, of all jobs together: about 60 MB."""
 _REFRESH_REPORTS = 60
-"""Reports of pod 0, some ten minutes, after which the numbers of a finding that lasts are made anew."""
+"""Reports of pod 0, in about ten minutes, after which the numbers of a lasting finding are computed again."""
 
 
 @dataclass(slots=True)
 class _Watched:
-    """A job's present run. ``batch``: samples of all GPUs, by the last report; ``waits``: reports to the next look."""
+    """A job's present run. ``batch``: samples of all GPUs in the last report. ``waits``: reports until the next
+    computation.
+    """
 
     reports: RunReports
     checkpoints: CheckpointTimes = field(default_factory=CheckpointTimes)
@@ -37,7 +39,7 @@ class _Watched:
 
 
 class BottleneckWatch:
-    """The reports of all jobs, for one thread. ``latest``: the findings; replaced, never changed."""
+    """The reports of all jobs, for use in one thread. ``latest``: the findings; replaced, never changed."""
 
     def __init__(self, most_pods: int = MOST_PODS) -> None:
         self.latest = Findings()
@@ -50,7 +52,7 @@ class BottleneckWatch:
     def handle_report(
         self, job: Job, offering: Offering, rentals: Mapping[RentalId, Rental], report: ProgressReport, at: Instant
     ) -> None:
-        """Take in a report of the job's present run, whose nodes ``offering`` describes and are among ``rentals``."""
+        """Add a report of the job's present run. ``offering`` describes its nodes, which are among ``rentals``."""
         watched = self._watched(job)
         if watched is None:
             return
@@ -70,7 +72,7 @@ class BottleneckWatch:
             self._look(job, watched, offering, rentals)
 
     def retain(self, jobs: Container[JobId], rentals: Container[RentalId]) -> None:
-        """Forget every job and node that is not among these."""
+        """Drop every job and every slow node other than these."""
         gone = [rental for rental in self.latest.slow_nodes if rental not in rentals]
         if gone:
             self.latest = replace(self.latest, slow_nodes=self.latest.slow_nodes.difference(gone))
@@ -79,7 +81,7 @@ class BottleneckWatch:
             self._tell(name, ())
 
     def _watched(self, job: Job) -> _Watched | None:
-        """What is kept of the job's present run, which begins anew with each run and width; None without a place."""
+        """The stored state of the job's present run, new for each run and width; None if there is no room for it."""
         allocation, watched = job.allocation, self._jobs.get(job.id)
         if allocation is None:
             return None
@@ -128,9 +130,9 @@ class BottleneckWatch:
             self.latest = replace(self.latest, by_job={**by_job, job: found} if found else by_job)
 
     def _doubt(self, job: Job, found: Iterable[Bottleneck], *, well: bool) -> None:
-        """Keep in mind which of the run's nodes are slow; ``well``: whether the others are known not to be.
+        """Store which of the run's nodes are slow. ``well``: whether the other nodes are known not to be slow.
 
-        A pod that is slow on a second node is slow by its work.
+        A pod that is slow on a second node is slow because of its work, and not because of the node.
         """
         assert job.allocation is not None
         slow = {finding.rental for finding in found if finding.kind is BottleneckKind.SLOW_WORKER}
@@ -142,7 +144,7 @@ class BottleneckWatch:
 
 
 def _rental_of(job: Job, index: int, rentals: Mapping[RentalId, Rental]) -> RentalId | None:
-    """Where the pod is. All nodes of a run admit all its pods, so the scheduler need not follow their order."""
+    """The rental on which the pod runs. The scheduler may place the pods of a run in any order on the run's nodes."""
     run, allocation = job.current_run, job.allocation
     pods = () if run is None else run.pods
     node = next((pod.node for pod in pods if pod.index == index and pod.live and not pod.deleting), None)
@@ -152,14 +154,14 @@ def _rental_of(job: Job, index: int, rentals: Mapping[RentalId, Rental]) -> Rent
 
 
 def _parts(report: ProgressReport) -> StepParts | None:
-    """The parts of the pod's steps; None where it does not say for how long it computes."""
+    """The parts of the pod's steps; None if the pod does not report its seconds of computing."""
     if not report.compute_seconds:
         return None
     return StepParts(report.compute_seconds, report.sync_seconds or 0.0, report.load_seconds or 0.0)
 
 
 def _rounded(finding: Bottleneck) -> Bottleneck:
-    """With numbers that do not change with every look: whoever compares findings must not see news in noise."""
+    """The finding with rounded numbers, so that noise is not taken for a new finding."""
     return replace(
         finding,
         value=round(finding.value, 2) if finding.value < 10.0 else round(finding.value),

@@ -1,4 +1,4 @@
-"""Learned curves in SpeedupProfile.status: written at a bounded rate, read back by the next operator."""
+"""Learned curves in SpeedupProfile.status. They are written at a bounded rate, and the next operator reads them."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from charterer.gpu_types import may_use, slice_profile
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speeds import throughput
 
-# The profile of a class as it should be written now: which widths, and what is believed of them. Pure.
+# The profile of a class as it should be written now: its widths and their estimated speeds. These functions are pure.
 
 
 def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned | None:
-    """The class's profile; None while there is no unfinished job of the class, which says which widths matter."""
+    """The class's profile; None if the class has no unfinished job, because only its jobs show which widths matter."""
     jobs = [job for job in snapshot.jobs.values() if class_id in job.classes and job.finish is None]
     if not jobs:
         return None
@@ -63,7 +63,7 @@ def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned |
 
 
 def _without_wide_slices(learned: Learned) -> Learned:
-    """The curves without widths that no job can have: a job has one slice at most."""
+    """The curves without widths that no job can have. A job has at most one slice."""
     phases = [
         replace(
             phase,
@@ -96,7 +96,7 @@ def _widths(
     ran: Iterable[Sequence[int]],
     declared: Sequence[SpeedCurve],
 ) -> list[int]:
-    """The numbers of GPUs that a curve has points at: those that pools offer, that have run and that are declared."""
+    """The widths that a curve has points at: widths that pools offer, that have run, or that are declared."""
     most = max((pool.max_nodes for pool in snapshot.pools.values()), default=1)
     between = _range(asked)
     points = {gpus for widths in ran for gpus in widths}
@@ -122,9 +122,9 @@ _LABELS = {"app.kubernetes.io/managed-by": "charterer", names.LABEL_LEARNED: "tr
 class WriteIntervals:
     """Intervals in seconds.
 
-    ``poll``: between two passes over all classes; ``digest``: between two profiles made of a class that ran on no new
-    width (each takes some ten milliseconds). Between two writes of one profile: ``sources`` where the origin of a
-    number changed, ``drift`` where numbers moved, ``reports`` where only their count did; ``retry`` after a failure,
+    ``poll``: between two passes over all classes. ``digest``: between two profiles made of a class that ran on no new
+    width (each takes some ten milliseconds). Between two writes of one profile: ``sources`` if the origin of a number
+    changed, ``drift`` if numbers moved, ``reports`` if only the count of reports grew. ``retry``: after a failure,
     twice as long after each further one, up to ``last_retry``.
     """
 
@@ -138,7 +138,7 @@ class WriteIntervals:
 
 
 _LEAST_CHANGE = 0.02
-"""Ratio by which a number must have moved to be written: the best ones are known no better."""
+"""Relative change from which on a number is written. The best numbers are not known more exactly."""
 _COUNTS = frozenset({"reports"})
 """Fields that grow with every report."""
 
@@ -156,7 +156,7 @@ class _DigestedClass:
 
 
 class ProfileWriter:
-    """Writes what the collector has learned, and creates the profiles that jobs name and nobody made."""
+    """Writes what the collector has learned, and creates the profiles that jobs name and nobody created."""
 
     def __init__(
         self,
@@ -178,9 +178,9 @@ class ProfileWriter:
         self._digested: dict[ClassId, _DigestedClass] = {}
 
     async def restore(self) -> None:
-        """Take in what all profiles remember; one that cannot be read is ignored, with a log line and an Event.
+        """Read what all profiles have learned. One that cannot be read is ignored, with a log line and an Event.
 
-        Raises ApiError when the profiles cannot be listed.
+        Raises ApiError if the profiles cannot be listed.
         """
         listing = await self._client.list(_KIND.resource.all())
         for raw in listing.items:
@@ -210,7 +210,7 @@ class ProfileWriter:
         self._recorder.record(subject, "LearnedUnreadable", note, action="Recall", warning=True)
 
     async def run(self) -> None:
-        """Write what is due every ``poll`` seconds, for ever."""
+        """Write what is due every ``poll`` seconds, forever."""
         while True:
             await asyncio.sleep(self._intervals.poll)
             snapshot = self._collector.last()
@@ -243,9 +243,9 @@ class ProfileWriter:
                 self._backoff.failed(class_id, self._intervals.last_retry)
 
     def _gone(self, class_id: ClassId, named: Container[ClassId]) -> bool:
-        """Whether the profile that remembered the class was deleted; what was learned is then forgotten.
+        """Whether the class was forgotten, because the profile that stores it was deleted.
 
-        So it is where no profile remembers it yet and no job names it any more: it would take a place for ever.
+        A class without a profile is forgotten too if no job names it any more, since it would use memory for ever.
         ``named``: the classes of all jobs.
         """
         uid = self._collector.classes[class_id].uid
@@ -276,7 +276,7 @@ class ProfileWriter:
         if overwritten or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _significant_fields(status) != _significant_fields(written.status):
-            self._digested.pop(class_id, None)  # something new, but too soon after the last write
+            self._digested.pop(class_id, None)  # there is something new, but too soon after the last write
 
     def _digest_due(self, class_id: ClassId) -> bool:
         """Whether the class ran on a new width, or its last digest is old."""
@@ -287,7 +287,7 @@ class ProfileWriter:
         return True
 
     def _overwritten(self, class_id: ClassId, written: _WrittenProfile | None) -> bool:
-        """Whether somebody changed the written status so that it cannot be planned by any more."""
+        """Whether somebody changed the written status so that plans cannot use it any more."""
         key = _key(class_id)
         held = self._store.get(_KIND, key.name, key.namespace)
         if held is None or written is None:
@@ -309,7 +309,7 @@ class ProfileWriter:
         return age >= self._intervals.reports
 
     async def _write(self, class_id: ClassId, status: Mapping[str, Any]) -> None:
-        """Create the profile where there is none, then write; not into another object of the same name."""
+        """Create the profile if there is none, and write its status; not if another object has its name by now."""
         learning, key = self._collector.classes[class_id], _key(class_id)
         learning.changed = False
         try:
@@ -330,7 +330,7 @@ class ProfileWriter:
         self._written[class_id] = _WrittenProfile(status, self._clock())
 
     async def _uid(self, key: ObjectKey) -> str:
-        """The uid of the profile of that name, which is created where nobody made it."""
+        """The uid of the profile of that name. The profile is created if there is none."""
         path = _KIND.resource.one(key.name, key.namespace)
         try:
             raw = await self._client.get(path)
@@ -351,7 +351,7 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
-    """The status without its numbers: where each comes from, under which terms."""
+    """The status without its measured numbers: the source of each, and for which widths and batch sizes."""
     widths = [
         [(width["gpuType"], width["gpus"], width["source"]) for width in phase.get("widths", ())]
         for phase in status.get("phases", ())

@@ -1,4 +1,4 @@
-"""Takes in the reports of running jobs, keeps the learner, and advises each job on its batch size."""
+"""Collects the reports of running jobs, feeds them to the learner, and advises each job on its batch size."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ from charterer.gpu_types import whole_type
 from charterer.policy.options.speeds import reference_throughput
 from charterer.server.progress import ProgressReport
 
-# The GPU type of which a report tells, where jobs share GPUs, and the class of the job beside it.
+# The GPU type that a report measures if jobs share GPUs, and the class of the job on the same GPU.
 
 
 @dataclass(slots=True)
 class JobsOnNodes:
-    """The jobs on each node that share GPUs, found once a snapshot."""
+    """The jobs on each node that share GPUs, computed once a snapshot."""
 
     _of: Snapshot | None = None
     _jobs: dict[RentalId, list[Job]] = field(default_factory=dict)
 
     def measured_type(self, job: Job, offering: Offering, snapshot: Snapshot) -> str:
-        """The GPU type whose speed the job's report tells; empty where nobody knows.
+        """The GPU type whose speed the job's report measures; empty if unknown.
 
-        A job that shares GPUs and is alone on its node is as fast as on a whole GPU, and its node costs as much. Its
-        place is worth what it costs only beside others. So reports tell of places on shared GPUs only from full nodes;
-        on nodes in between nobody knows who is on the job's GPU.
+        A job that shares GPUs and is alone on its node is as fast as on a whole GPU, and its node costs as much. A
+        place on a shared GPU is worth its price only with others beside it. So only reports from full nodes measure
+        such a place. On a partly full node nobody knows which jobs share a GPU.
         """
         if job.allocation is None or not job.allocation.option.shares_gpu:
             return offering.gpu_type
@@ -48,10 +48,10 @@ class JobsOnNodes:
         return offering.gpu_type if jobs >= offering.gpus_per_node else ""
 
     def partner(self, job: Job, offering: Offering, snapshot: Snapshot) -> ClassId | None:
-        """The class of the one job that trains on the job's GPU too; None where that is not known.
+        """The class of the one other job that trains on the job's GPU; None if unknown.
 
-        Where a node has several GPUs nobody knows who is on which. A job that has not reported from its present run may
-        still be starting, and disturbs nobody then.
+        If a node has several GPUs, nobody knows which job is on which. A job without a report from its present run may
+        still be starting, and does not slow the other down.
         """
         if job.allocation is None or not job.allocation.option.shares_gpu or offering.gpus_per_node != 2:
             return None
@@ -64,7 +64,7 @@ class JobsOnNodes:
         return variant.class_id if variant is not None and trains and variant.class_id.has_profile else None
 
     def _beside(self, job: Job, snapshot: Snapshot) -> list[Job]:
-        """The other jobs on its node that share its GPUs."""
+        """The other jobs on the job's node that share its GPUs."""
         if snapshot is not self._of:
             self._of, self._jobs = snapshot, _by_node(snapshot)
         assert job.allocation is not None
@@ -73,7 +73,7 @@ class JobsOnNodes:
 
 
 def _by_node(snapshot: Snapshot) -> dict[RentalId, list[Job]]:
-    """Jobs whose pods run, by node."""
+    """The jobs that share GPUs and whose pods run, by node."""
     found: dict[RentalId, list[Job]] = {}
     for job in snapshot.jobs.values():
         if job.allocation is not None and job.allocation.option.shares_gpu and job.has_all_pods():
@@ -84,27 +84,29 @@ def _by_node(snapshot: Snapshot) -> dict[RentalId, list[Job]]:
 _log = logging.getLogger(__name__)
 
 MODEL_MISFIT = 0.1
-"""Standard deviation by which true curves lie off concave ones (``Learner``): two nodes are often slower than one."""
+"""Standard deviation of true curves from concave ones (``Learner``), since two nodes are often slower than one."""
 MOST_CLASSES = 2_000
-"""Classes learned at the same time: tenants name them, and each takes memory and a share in the others' priors."""
+"""Most classes learned at the same time. Tenants name them, and each uses memory and influences the priors of the
+others.
+"""
 _WORTH_CHANGING = 1.1
-"""Ratio from which on a job is advised to change its batch size: just below the distance of two candidates."""
+"""Ratio from which on a job is advised to change its batch size, just below the ratio of two candidates."""
 _SMOOTHING = 0.05
 _CHANGE_SMOOTHING = 0.25
 _LONGEST_RESTART_SECONDS = 3600.0
-"""A first report that comes later says more of the job's first step than of its start."""
+"""Longest restart that is learned. A later first report measures the job's first step rather than its start."""
 _ADVICE_SECONDS = 30.0
-"""Seconds for which batch sizes are kept: thousands of jobs report every ten seconds, and a fit takes a while."""
+"""Seconds for which best batch sizes are stored. Thousands of jobs report every ten seconds, and a fit is slow."""
 
 
 @dataclass(slots=True)
 class ClassLearning:
     """The state of a class beside its statistics.
 
-    ``uid``: of the SpeedupProfile that remembers it, None before there is one. ``through``: jobs that finished up to
-    then are in the sizes. ``changed``: whether something was learned since it was last written. ``best``: batch sizes
-    computed since ``best_since``, by GPU type, width and bin of progress. ``failed``: widths on which runs failed, by
-    GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
+    ``uid``: of the SpeedupProfile that stores the class, None before there is one. ``through``: the sizes include the
+    jobs that finished up to then. ``changed``: whether something was learned since the last write. ``best``: batch
+    sizes computed since ``best_since``, by GPU type, width and bin of progress. ``failed``: widths on which runs
+    failed, by GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
     """
 
     uid: str | None = None
@@ -118,7 +120,9 @@ class ClassLearning:
 
 @dataclass(slots=True)
 class _Window:
-    """The run, width, GPU type and partner's class of a job's last report: the next counts only if none changed."""
+    """Run, width, GPU type and partner's class at a job's last report. The next report counts only if all are
+    unchanged.
+    """
 
     run: int
     gpus: int
@@ -128,10 +132,10 @@ class _Window:
 
 @dataclass(slots=True)
 class ReportCollector:
-    """The ``server.http.BatchAdvisor`` over the last snapshot. For one thread.
+    """The ``server.http.BatchAdvisor`` of the last snapshot, for use in one thread.
 
-    ``last``: the last snapshot, None before the first; ``most_classes``: the number of classes learned at most.
-    ``watch``: hears every report of a present run.
+    ``last``: returns the last snapshot, None before the first. ``most_classes``: most classes that are learned.
+    ``watch``: gets every report of a present run.
     """
 
     last: Callable[[], Snapshot | None]
@@ -145,7 +149,7 @@ class ReportCollector:
     _jobs_on_nodes: JobsOnNodes = field(default_factory=JobsOnNodes)
 
     def restore(self, class_id: ClassId, uid: str, learned: LearnedStatus, statistics: ClassStatistics) -> None:
-        """Take what a SpeedupProfile remembers. ValueError naming the invalid field."""
+        """Load what a SpeedupProfile has learned. Raises ValueError, which names the invalid field."""
         self.learner.restore(learned_record.class_state(class_id, learned, statistics))
         failed = {(width.gpu_type, width.gpus): width.to_domain() for width in learned.failed}
         self.classes[class_id] = ClassLearning(
@@ -164,7 +168,7 @@ class ReportCollector:
         self.classes.pop(class_id, None)
 
     def handle_report(self, job_id: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
-        """Learn from a report; the batch size to use from now on, None where the job should keep its own."""
+        """Learn from a report. Returns the batch size to use from now on, or None if the job should keep its own."""
         snapshot = self.last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
         if snapshot is None or job is None:
@@ -186,13 +190,17 @@ class ReportCollector:
         return self._advice(job, class_id, profile, offering, report, at)
 
     def learn_models(self, snapshot: Snapshot) -> None:
-        """Take what the owners say of the learned classes' models: a class that is at rest informs others too."""
+        """Read the owners' descriptions of the learned classes' models. A class without running jobs informs others
+        too.
+        """
         for class_id in self.classes:
             if (profile := snapshot.profiles.get(class_id)) is not None:
                 self.learner.describe(class_id, profile.model)
 
     def expect_runs(self, snapshot: Snapshot) -> None:
-        """Declare the classes of unfinished jobs whose profiles say batch sizes and no curve: they have a prior."""
+        """Declare the classes of unfinished jobs whose profiles declare batch sizes and no curve, so that these have a
+        prior.
+        """
         wanted = [class_id for job in snapshot.jobs.values() if job.finish is None for class_id in job.classes]
         for class_id in wanted:
             profile = snapshot.profiles.get(class_id)
@@ -202,9 +210,9 @@ class ReportCollector:
                 self._declare(class_id, profile, profile.batch.own)
 
     def learn_sizes(self, snapshot: Snapshot) -> None:
-        """Learn the sizes of jobs that have ended since; each counts once, by when it ended.
+        """Learn the sizes of jobs that have ended since the last call. Each job counts once, by the time of its end.
 
-        Kubernetes tells that to the second, so that several may have ended at once.
+        Kubernetes reports whole seconds, so several jobs may have ended at the same time.
         """
         before = {class_id: learning.through for class_id, learning in self.classes.items()}
         for job in sorted(snapshot.jobs.values(), key=_ended):
@@ -223,9 +231,10 @@ class ReportCollector:
                 learning.changed = True
 
     def learn_failures(self, snapshot: Snapshot) -> None:
-        """Learn on which widths that were never measured runs failed; each run counts once, by when it ended.
+        """Learn on which never measured widths runs failed. Each run counts once, by the time of its end.
 
-        A width that has been measured since then works, and failures are forgotten after a month.
+        A width that has been measured since then works, so its failures are dropped. All failures are dropped after a
+        month.
         """
         oldest = after(snapshot.now, -FAILURES_KEPT_SECONDS)
         failed = [
@@ -270,7 +279,7 @@ class ReportCollector:
         _log.info("class %s: a run failed on %d GPUs of %s: %s", class_id, key[1], key[0], record.message)
 
     def retain(self, jobs: Collection[JobId], rentals: Collection[RentalId]) -> None:
-        """Forget the last report of every job that is not among ``jobs``, and nodes that are not among ``rentals``."""
+        """Drop the last report of every job other than ``jobs``, and the nodes other than ``rentals``."""
         self.watch.retain(jobs, rentals)
         kept = set(jobs)
         for of_jobs in (self._windows, self._begun):
@@ -287,7 +296,9 @@ class ReportCollector:
         report: ProgressReport,
         at: Instant,
     ) -> None:
-        """``gpu_type``: of which the report tells; empty where it tells of none. ``beside``: of its partner there."""
+        """Learn the speed. ``gpu_type``: the type that the report measures, empty if none. ``beside``: the partner's
+        class.
+        """
         allocation, seconds = job.trains_on, report.seconds_per_step
         if allocation is None or report.batch is None or seconds is None:
             return
@@ -323,7 +334,7 @@ class ReportCollector:
             learning.durations = learning.durations._replace(checkpoint=checkpoint)
 
     def _learn_changes(self, job: Job, class_id: ClassId, report: ProgressReport, at: Instant) -> None:
-        """Learn how long the run took to its first step, from its first report, and how long a change in place took."""
+        """Learn the run's time to its first report, and the time that a change in place took."""
         learning, allocation = self.classes.get(class_id), job.allocation
         if allocation is None or (report.done is None and report.step is None):
             return
@@ -343,7 +354,7 @@ class ReportCollector:
         learning.durations = durations
 
     def _declare(self, class_id: ClassId, profile: Profile | None, batch: int) -> bool:
-        """Declare the terms that a class has now; false where there are too many classes already."""
+        """Declare the present batch terms of a class. Returns False if too many classes are learned already."""
         if class_id not in self.classes and len(self.classes) >= self.most_classes:
             if not self._full:
                 _log.warning("%s classes are learned; %s and others are not", self.most_classes, class_id)
@@ -381,7 +392,7 @@ class ReportCollector:
         report: ProgressReport,
         at: Instant,
     ) -> int | None:
-        """The best batch size now, or the reported one where that is as good; None before gradients were reported."""
+        """The best batch size now, or the reported one if that is as good; None before gradients were reported."""
         if profile is None or profile.batch is None or job.allocation is None:
             return None
         terms = profile.batch
@@ -394,14 +405,16 @@ class ReportCollector:
 
 
 def _smoothed(before: float | None, reported: float | None) -> float | None:
-    """Seconds of a checkpoint: a twentieth of the way to the last report, which repeats itself until the next save."""
+    """Seconds of a checkpoint, moved a twentieth of the way to the report, because reports repeat one save until the
+    next.
+    """
     if not reported or before is None:
         return reported or before
     return before + _SMOOTHING * (reported - before)
 
 
 def _averaged(before: float | None, reported: float) -> float:
-    """Seconds of a change: each is reported once."""
+    """Seconds of a change, moved a quarter of the way to the report, because each change is reported once."""
     return reported if before is None else before + _CHANGE_SMOOTHING * (reported - before)
 
 
@@ -414,13 +427,13 @@ def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> Ba
 
 
 def _class_of_run(job: Job) -> ClassId | None:
-    """The class whose speed the present run has: of its variant; None where the spec no longer names that."""
+    """The class of the variant that the present run has; None if the spec no longer names the variant."""
     variant = None if job.allocation is None else job.variant(job.allocation.option.variant)
     return None if variant is None else variant.class_id
 
 
 def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:
-    """The nodes of the job's present run; None where another run reports or nothing is known of its pool."""
+    """The nodes of the job's present run; None if another run reports, or if the offering of its pool is unknown."""
     if job.allocation is None or job.allocation.run != run:
         return None
     pool = snapshot.pools.get(job.allocation.option.pool)
@@ -428,7 +441,7 @@ def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:
 
 
 def _of_its_width(job: Job, report: ProgressReport) -> bool:
-    """Whether the report is of a group with the width that the job's run has, as far as is known."""
+    """Whether the report is from a group with the present width of the job's run, as far as is known."""
     group, width = job.current_group, job.trains_on
     if group is None or width is None:
         return True
