@@ -1,4 +1,4 @@
-"""Each turn's output for users: status views, written only when what they show has changed, and Events.
+"""Each turn's output for users: status views and Events. A view is written only if what it shows has changed.
 
-A view is shown and never read back for planning; what planning reads is a record, which ``execute`` writes.
+A view is never read back for planning. Planning reads records, which ``execute`` writes.
 """

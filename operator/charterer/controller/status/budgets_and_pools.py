@@ -53,16 +53,16 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, did_you_mean, names
 
-# What the view of a GPUBudget says of its amount: whether there is any, and whether the period ends within it.
+# A GPUBudget's view of its amount: whether it has any, and whether the period ends within it.
 
 
 _CENT = Money(10_000)
 _LEFT_OUT_TOLD = 3
-"""Nodes that take no part, or have pods of others, that are told by name."""
+"""Most Nodes that a message names of those that take no part, and of those that have pods of others."""
 
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
-    """Whether more than the amount is spent, of a parent by all below it too."""
+    """Whether more than the amount is spent; for a parent, together with all budgets below it."""
     family = verdict.with_descendants
     if family is not None:
         return family.spent > family.amount
@@ -70,7 +70,7 @@ def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
 
 
 def why_penniless(budget: Budget) -> str:
-    """Why it has no amount, and what to do."""
+    """Why the budget has no amount, and the remedy."""
     share = budget.share
     if share is None or not share.declared.micros:
         return 'spec.amount is "0": nothing can be rented; set the dollars to spend in each period'
@@ -83,7 +83,7 @@ def why_penniless(budget: Budget) -> str:
 
 
 def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, str, str]:
-    """Whether the period can end within the amount, the reason and the message."""
+    """Whether the period can end within the amount, with the reason and the message."""
     if verdict.with_descendants is not None:
         return _together(verdict.with_descendants, budget.calendar.word)
     if verdict.forecast is None:
@@ -97,7 +97,7 @@ def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, 
 
 
 def _together(family: SpendVerdict, word: str) -> tuple[bool | None, str, str]:
-    """The same of a budget with all below it."""
+    """The same for a budget together with all budgets below it."""
     amount = family.amount
     if family.forecast is None:
         message = (
@@ -115,12 +115,12 @@ def _interval(forecast: ForecastVerdict, word: str) -> str:
 
 
 def shown_loans(loans: Sequence[Loan]) -> tuple[LoanStatus, ...]:
-    """The largest loans, without those of less than a cent."""
+    """The largest loans of a cent or more."""
     largest = sorted(loans, key=lambda loan: (-loan.amount.micros, loan.lender, loan.borrower))
     return tuple([LoanStatus.from_domain(loan) for loan in largest if loan.amount >= _CENT][:LOANS_SHOWN])
 
 
-# What a GPUBudget shows of the currency in which its owner writes amounts.
+# A GPUBudget's amounts in the currency in which its owner writes them.
 
 
 def in_currency(budget: Budget, verdict: BudgetVerdict) -> InCurrency | None:
@@ -132,7 +132,7 @@ def in_currency(budget: Budget, verdict: BudgetVerdict) -> InCurrency | None:
 
 
 def rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
-    """Whether the rate is current, the reason and the message."""
+    """Whether the rate is current, with the reason and the message."""
     days = currency.days_old(now)
     if days < -1:
         return False, "RateOfTheFuture", f"spec.currencyRate is {currency}, a day still to come: correct asOf"
@@ -146,8 +146,9 @@ def rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
 
 
 def pool_commitment(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> Iterable[Condition]:
-    """Whether all nodes of a committed pool are rented, or held that are there anyway, and who pays; nothing of other
-    pools. ``live``: its nodes."""
+    """Whether all nodes of a committed pool are rented (or held, if they are own nodes), and who pays; none for other
+    pools. ``live``: number of its nodes.
+    """
     if pool.committed is None or pool.closed_because:
         return
     holds, reason, message = _kept(pool, snapshot, plan, live)
@@ -180,7 +181,7 @@ def _kept(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> tuple[bool, 
 
 
 def nodes_take_part(pool: Pool, snapshot: Snapshot, live: Sequence[Rental]) -> Iterable[Condition]:
-    """Whether all Nodes take part that a pool of nodes selects which are there anyway, and what pods of others hold."""
+    """Whether all Nodes that a pool of own nodes selects take part, and which GPUs pods of others hold there."""
     survey = snapshot.surveys.get(pool.id)
     if pool.cloud.rents or survey is None or pool.gone:
         return
@@ -201,7 +202,7 @@ def nodes_take_part(pool: Pool, snapshot: Snapshot, live: Sequence[Rental]) -> I
 
 
 def budget_commitments(budget: Budget, verdict: BudgetVerdict | None, snapshot: Snapshot) -> Iterable[Condition]:
-    """Whether the amount and the hard limit are enough for what the budget is committed to; nothing without that."""
+    """Whether the amount and the hard limit cover the budget's commitments; none if it has no commitments."""
     if verdict is None or not snapshot.committed_to(budget):
         return
     holds, reason, message = _covered(budget, verdict)
@@ -219,7 +220,7 @@ def _covered(budget: Budget, verdict: BudgetVerdict) -> tuple[bool, str, str]:
     return True, "CommitmentsCovered", still
 
 
-# Counts over all jobs and rentals for the views of budgets and pools, made once for all of them.
+# Counts over all jobs and rentals for the views of budgets and pools, computed once for all of them.
 
 
 _WAITS_FOR_MONEY = frozenset({ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT})
@@ -227,8 +228,9 @@ _WAITS_FOR_MONEY = frozenset({ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIM
 
 @dataclass(frozen=True, slots=True)
 class _Rentals:
-    """``of_budget``, ``of_pool``: the rentals. ``hourly``: what those of each budget cost now. ``pools``: of those that
-    have not ended."""
+    """``of_budget``, ``of_pool``: all rentals. ``hourly``: the present cost of each budget's rentals. ``pools``: the
+    pools of the rentals that have not ended.
+    """
 
     of_budget: Mapping[BudgetId, Sequence[Rental]]
     of_pool: Mapping[PoolId, Sequence[Rental]]
@@ -249,8 +251,9 @@ class _Rentals:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """``hourly``: what each budget's nodes cost now. ``waiting``: jobs that wait for their budget's money.
-    ``gpus_in_use``: of allocations on rentals not ended. ``adopted``: unfinished jobs that stand for other objects.
+    """``hourly``: the present cost of each budget's nodes. ``waiting``: jobs that wait for their budget's money.
+
+    ``gpus_in_use``: of allocations on rentals that have not ended. ``adopted``: unfinished jobs with an adopted object.
     """
 
     rentals_of_budget: Mapping[BudgetId, Sequence[Rental]]
@@ -268,7 +271,7 @@ class Tally:
         verdicts: Mapping[JobId, Verdict],
         memo: Memo | None = None,
     ) -> Tally:
-        """Count what has changed: linear in jobs, placements and rentals where all is new."""
+        """Count what has changed, in time linear in jobs, placements and rentals if all is new."""
         memo = Memo() if memo is None else memo
         known = memo(_Rentals.of, rentals)
         waits = memo.stable(memo.each(_waits_for_money, verdicts), "waits")
@@ -313,16 +316,15 @@ _ERROR_STATES = {
     "CapacityTypeDiffers": PoolState.CAPACITY_TYPE_DIFFERS,
     "NoPrice": PoolState.NO_PRICE,
 }
-"""States of pools whose cloud answers, and whose spec is wrong or lacks something; by the error's code."""
+"""States of pools whose cloud answers but whose spec is wrong or incomplete, by the error's code."""
 _RENTS = (PoolState.READY, PoolState.FULL, PoolState.COOLING)
-"""States of pools that are asked for nodes, now or later, unless a person has stopped the operator."""
+"""States of pools that are asked for nodes, now or later, unless somebody has stopped the operator."""
 _FRESH_SECONDS = 900.0
-"""Age in seconds up to which a quote counts as fresh: fifteen failed questions to the cloud."""
+"""Age in seconds up to which a quote is fresh, which is fifteen failed quotes."""
 
 
 def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) -> GPUBudgetView:
-    """The view of a budget as of now, without its attribution; the transition times of its conditions are still to be
-    set (``dated``)."""
+    """The view of a budget as of now, without its attribution. ``dated`` sets its conditions' transition times."""
     verdict = plan.budgets.get(budget.id)
     budget = budget if verdict is None else replace(budget, loans=verdict.loans)
     forecast = None if verdict is None else verdict.forecast
@@ -353,13 +355,13 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
 
 
 def _adopted(budget: BudgetId, snapshot: Snapshot, tally: Tally) -> int:
-    """The objects that would stay held if nobody gave them back."""
+    """The number of objects that would stay held if nobody restored them."""
     held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
     return tally.adopted.get(budget, 0) + len([each for each in held if each.ended is None])
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
-    """The view with what the money went to, which takes longer than all the rest: linear in all runs of all jobs."""
+    """The view with the attribution of costs, which is the slowest part: linear in all runs of all jobs."""
     largest = attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
     return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
@@ -418,7 +420,7 @@ def _costs_recorded(refused: str) -> tuple[bool, str, str]:
 
 
 def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, waiting: int) -> tuple[bool, str, str]:
-    """Whether the budget is ready, the reason and the message."""
+    """Whether the budget is ready, with the reason and the message."""
     verdict = plan.budgets.get(budget.id)
     if budget.deleting:
         return False, "Draining", _waits_for_rentals(rentals)
@@ -457,7 +459,7 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
 
 
 def _may_not_spend(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | None) -> tuple[str, str] | None:
-    """The reason and the message where nothing new may be spent: by its parents, or outside its grant."""
+    """Reason and message if nothing new may be spent because of its parents or outside its grant; otherwise None."""
     if verdict is None:
         return None
     if verdict.parent_fault is not None:
@@ -467,7 +469,7 @@ def _may_not_spend(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | 
 
 
 def _waits_for_rentals(rentals: int) -> str:
-    """What an object that is being deleted waits for."""
+    """A sentence on what an object in deletion waits for."""
     return f"being deleted: waits until its {_ended(rentals)}"
 
 
@@ -476,8 +478,9 @@ def _ended(rentals: int) -> str:
 
 
 def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
-    """That not one node of the pools with a price fits under ``maxHourlyRate``, its own and those of budgets above it;
-    empty where one does."""
+    """A sentence if no node of any pool with a price fits the ``maxHourlyRate`` of the budget and of those above it;
+    otherwise empty.
+    """
     worst = {name: pool.quote.worst for name, pool in snapshot.pools_of(budget).items() if pool.quote is not None}
     known = snapshot.known_budgets
     line = (budget.id,) if budget.parent is None else budget_tree(known).with_parents(budget.id)
@@ -494,12 +497,12 @@ def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
-    """The problem that planning had with the object; None without one."""
+    """The problem that planning had with the object; None if it had none."""
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
 def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
-    """The actions that mode Enforce would take now."""
+    """A sentence on the actions that mode Enforce would take now."""
     rents = [each for each in plan.observed_commands if isinstance(each, Rent) and each.budget == budget.id]
     quotes = [quote for each in rents if (quote := snapshot.pools[each.pool].quote) is not None]
     hourly = Price(sum(quote.price.micros_per_hour for quote in quotes))
@@ -517,7 +520,7 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
 
 
 def _left_running(budget: Budget, rentals: Sequence[Rental]) -> str:
-    """Which nodes a budget that only observes has, and that nothing bounds what they cost; empty where it has none."""
+    """A sentence on the nodes of a budget in mode Observe, whose cost nothing limits; empty if there are none."""
     left = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     if budget.mode is not Mode.OBSERVE or not left:
         return ""
@@ -553,7 +556,7 @@ def pool_view(
     findings: Sequence[PreflightFinding],
     snapshot: Snapshot,
 ) -> GPUPoolView:
-    """The view of a pool as of now; the transition times of its conditions are still to be set (``dated``)."""
+    """The view of a pool as of now. ``dated`` sets the transition times of its conditions."""
     rentals = tally.rentals_of_pool.get(pool.id, ())
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     state, reason, message = _pool_state(pool, snapshot, errors.get(pool.id), len(live), len(rentals))
@@ -599,7 +602,7 @@ def pool_states(errors: Mapping[PoolId, ProviderError], snapshot: Snapshot) -> M
 
 
 def _next_end(pool: Pool, snapshot: Snapshot) -> str:
-    """When nodes end whose end is known, the next ones; empty where none is."""
+    """The next known end of nodes and the number of nodes that end then; empty if no end is known."""
     survey = snapshot.surveys.get(pool.id)
     there = (InstanceState.PENDING, InstanceState.RUNNING)
     live = [] if survey is None else [each for each in survey.instances if each.state in there]
@@ -608,12 +611,12 @@ def _next_end(pool: Pool, snapshot: Snapshot) -> str:
 
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
-    """The summary of refusals and starts; None before the first one, and where they do not count."""
+    """The summary of refusals and starts; None before the first one, or if they do not count."""
     return LaunchesStatus.from_domain(pool, now) if pool.known_launches.at is not None else None
 
 
 def _interruptions(pool: Pool) -> InterruptionsStatus | None:
-    """How often nodes are taken back, where that is expected or has been seen."""
+    """The rate at which nodes are taken back; None if no such loss is expected or was seen."""
     return None if pool.hazard is None or pool.hazard.never else InterruptionsStatus.from_domain(pool.hazard)
 
 
@@ -658,7 +661,7 @@ def _pool_state(
 
 
 def _precedes(pool: Pool, snapshot: Snapshot) -> str:
-    """Why the pool that acts for its machines does so."""
+    """A clause on why the other pool acts for the machines."""
     acting = snapshot.pools.get(acting_pool(pool.id, snapshot.pools))
     if acting is not None and acting.offering is not None and pool.offering is None:
         return "for which the cloud answered first"

@@ -1,4 +1,4 @@
-"""Conditions: the time of a condition's last transition is kept for as long as its status stays the same."""
+"""Conditions. The transition time of a condition stays until its status changes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from charterer.sentences import count
 def condition(
     kind: ConditionType, holds: bool | None, reason: str, message: str, now: Instant, generation: int
 ) -> Condition:
-    """A condition as observed now, by a spec of this generation; ``holds`` None is unknown."""
+    """A condition as observed now, for a spec of this generation. ``holds``: None means Unknown."""
     status = ConditionStatus.UNKNOWN if holds is None else ConditionStatus.TRUE if holds else ConditionStatus.FALSE
     return Condition(
         type=kind,
@@ -31,12 +31,12 @@ def condition(
 
 
 def stop_in_words(stop: Stop) -> str:
-    """What a stopped operator does."""
+    """What a stopped operator does, as a clause."""
     return "nothing is rented and all nodes are ended" if stop is Stop.DRAIN else "nothing is rented"
 
 
 def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
-    """The condition of a budget that a person has stopped the operator; none while it is not stopped."""
+    """The condition of a budget that somebody has stopped the operator; none if the operator is not stopped."""
     if snapshot.stop is None:
         return ()
     resumed = f"`charterer resume`, which takes the annotation {ANNOTATION_STOP} from the operator's Namespace"
@@ -46,7 +46,7 @@ def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
 
 
 def preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
-    """The pool's preflight; nothing until it was made."""
+    """The condition on the pool's preflight; none before the first preflight."""
     if not findings:
         return
     failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]
@@ -56,7 +56,7 @@ def preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapsh
 
 
 def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
-    """That a price is not believed, with both numbers."""
+    """The condition that a price is held, with the old and the new price."""
     confirm = f"kubectl annotate --overwrite gpupool {pool.id} {ANNOTATION_CONFIRMED_PRICE}={listed.decimal()}"
     reason = "PriceUnlikeOthers" if pool.quote is None else "PriceMoved"
     if pool.quote is None:
@@ -74,7 +74,9 @@ def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
 
 
 def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
-    """That nobody knows how fast the pool's GPUs are before a job has run there; nothing where a data sheet says it."""
+    """The condition that the speed of the pool's GPUs is a guess until a job has run there; none if there is a data
+    sheet.
+    """
     if pool.offering is None or data_sheet(pool.offering.gpu_type) is not None:
         return
     message = (
@@ -86,7 +88,7 @@ def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions; where the status is what it was ``before``, with the time of its last transition from there."""
+    """The conditions. One whose status equals that ``before`` has the transition time from there."""
     earlier = {(condition.type, condition.status): condition.last_transition_time for condition in before}
     return tuple(
         condition

@@ -1,4 +1,4 @@
-"""Kubernetes Events for users: what was decided for a job, and what happened to the nodes."""
+"""Kubernetes Events for users: the decisions about a job, and what happened to the nodes."""
 
 from __future__ import annotations
 
@@ -46,27 +46,26 @@ from charterer.lifecycle.adopted import not_adopted_because
 from charterer.policy.budgets.solution import of_first_period
 from charterer.sentences import count
 
-# The objects on which Events about one of Charterer's are recorded.
+# The objects on which Events about one of Charterer's objects are recorded.
 
 
 Subjects = Sequence[EventSubject]
 
 
 def subjects(kind: str, name: str, uid: str, namespace: str = "", target: TargetRef | None = None) -> Subjects:
-    """The object, and of a TrainingJob its ``target``: that is the one at which its owner looks."""
+    """The object itself, and for a TrainingJob also its ``target``, at which the job's owner looks."""
     own = EventSubject(API_VERSION, kind, namespace, name, uid)
     return (own,) if target is None else (own, target_subject(target, namespace))
 
 
 def target_subject(ref: TargetRef, namespace: str) -> EventSubject:
-    """An object that is adopted, or is to be."""
+    """The subject of an object that is adopted or is to be adopted."""
     return EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
 
 
-# Events of what changed in a view: waiting, refused and failing states, each told once, when it begins.
-#
-# A transition is seen between the status that was read before a view is written and the view. So a new process
-# tells nothing twice, and what was never shown is never told.
+# Events on changes in a view. An object that begins to wait, to be refused or to fail gets one Event at the beginning.
+# A transition is a difference between the status that was read before the write of a view and the view. So a new
+# process repeats no Event, and a state that was never shown has no Event.
 
 
 _Status = Mapping[str, Any]
@@ -90,18 +89,20 @@ _WAITING: Final = frozenset(
         ReasonCode.NO_OPTION,
     }
 )
-"""Why a job may be Queued."""
+"""Reasons why a job may be Queued."""
 _TOLD_OTHERWISE: Final = frozenset({BudgetState.DELETING, PoolState.DELETING, PoolState.COOLING, PoolState.UNKNOWN})
-"""States whose beginning has an Event of its own, or is no news."""
+"""States whose beginning has an Event of its own, or needs none."""
 _PAUSE_SECONDS: Final = 600.0
-"""Seconds in which one reason is told of one object at most once: what goes back and forth must not fill the list."""
+"""Seconds in which an object gets at most one Event with the same reason, so that a state that flips does not fill the
+list.
+"""
 _REMEMBERED: Final = 10_000
-"""Reasons of objects that are remembered for that."""
+"""Most pairs of an object and a reason that are stored for this."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The beginning of something: a CamelCase word, a sentence, and whether a person must act."""
+    """The beginning of a state: a CamelCase reason, a sentence, and whether a person must act."""
 
     reason: str
     note: str
@@ -109,8 +110,8 @@ class Transition:
 
 
 def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
-    """The beginnings that the status ``after`` shows, of an object of any of Charterer's kinds."""
-    if _condition(after, ConditionType.ADMITTED):  # a job's: that it is not Ready says only that it waits or has failed
+    """The transitions from one status to the next, of an object of any of Charterer's kinds."""
+    if _condition(after, ConditionType.ADMITTED):  # a job that is not Ready only waits or has failed
         yield from _refused(ConditionType.ADMITTED, before, after)
     else:
         yield from _refused(ConditionType.READY, before, after)
@@ -144,10 +145,10 @@ def transitions(before: _Status, after: _Status) -> Iterator[Transition]:
 
 
 def _limits(before: _Status, after: _Status) -> Iterator[Transition]:
-    """A limit of the job's own can no longer be kept, or can again."""
+    """Transitions of a job's own limits, which can no longer be met or can be met again."""
     for kind in (ConditionType.ON_TARGET, ConditionType.WITHIN_MAX_COST):
         now, then = _condition(after, kind), _condition(before, kind)
-        waits = after.get("state") == JobState.QUEUED and after.get("why") == now.get("reason")  # told as such
+        waits = after.get("state") == JobState.QUEUED and after.get("why") == now.get("reason")  # has its own Event
         if _fails(now) and not _fails(then) and not waits:
             yield Transition(now["reason"], now["message"], warning=True)
         if _fails(then) and now.get("status") == "True":
@@ -155,7 +156,7 @@ def _limits(before: _Status, after: _Status) -> Iterator[Transition]:
 
 
 def _held_up(before: _Status, after: _Status) -> Iterator[Transition]:
-    """Something begins to hold the job's run up."""
+    """Transitions to a bottleneck of the job's run."""
     for kind in sorted(BOTTLENECKS):
         now = _condition(after, kind)
         if now and not _condition(before, kind):
@@ -163,7 +164,7 @@ def _held_up(before: _Status, after: _Status) -> Iterator[Transition]:
 
 
 def _refused(kind: ConditionType, before: _Status, after: _Status) -> Iterator[Transition]:
-    """The object cannot be used, and could before, or for another reason."""
+    """The transition to an object that cannot be used, if it could be used before or the reason is another one."""
     now, then = _condition(after, kind), _condition(before, kind)
     if not _fails(now) or after.get("state") in _TOLD_OTHERWISE:
         return
@@ -181,7 +182,7 @@ def _fails(condition: Mapping[str, str]) -> bool:
 
 
 def _failing(before: _Status, after: _Status) -> Iterator[Transition]:
-    """Conditions that hold no more, and say with their reason what began."""
+    """Transitions of conditions that became False and whose reason names the cause."""
     for kind in (ConditionType.COSTS_RECORDED, ConditionType.CURRENCY_RATE_CURRENT, ConditionType.TEMPLATE_CURRENT):
         now = _condition(after, kind)
         if _fails(now) and not _fails(_condition(before, kind)):
@@ -189,9 +190,9 @@ def _failing(before: _Status, after: _Status) -> Iterator[Transition]:
 
 
 class TransitionEvents:
-    """Records an Event for each transition, unless what was done has been told by the same word just before.
+    """Records an Event for each transition, unless an action has just recorded one with the same reason.
 
-    ``clock``: steady, in seconds.
+    ``clock``: monotonic, in seconds.
     """
 
     def __init__(self, recorder: Recorder, clock: Callable[[], float] = time.monotonic) -> None:
@@ -200,7 +201,7 @@ class TransitionEvents:
         self._told: OrderedDict[tuple[str, str], float] = OrderedDict()
 
     def shown(self, kind: str, before: _Status, written: RawObject) -> None:
-        """The object, whose status was ``before``, has been written."""
+        """Record the transitions from the status ``before`` to that of the written object."""
         told = _subjects_of_raw(kind, written)
         for began in transitions(before, written["status"]):
             if self._is_news(written["metadata"]["uid"], began.reason):
@@ -228,7 +229,7 @@ def _subjects_of_raw(kind: str, raw: RawObject) -> Subjects:
 
 
 _BAD = frozenset({RunOutcome.FAILED, RunOutcome.INTERRUPTED, RunOutcome.NOT_STARTED, RunOutcome.STALLED})
-"""Outcomes of runs that are told as Warnings."""
+"""Outcomes of runs that are recorded as Warnings."""
 _FOR_A_PERSON = frozenset(
     {
         ReasonCode.NOT_STARTING,
@@ -243,27 +244,27 @@ _FOR_A_PERSON = frozenset(
         ReasonCode.NOT_RECORDED,
     }
 )
-"""Reasons for taking GPUs or nodes away that a person has brought about or must act on."""
+"""Reasons for the loss of GPUs or nodes that a person caused or must act on."""
 _LET_ADOPT = (
     "Let the operator make TrainingJobs in this namespace (the chart's value namespaces), or take the label "
     "charterer.dev/adopt off and set spec.suspend to false"
 )
-"""What to do about an object for which no TrainingJob can be made."""
+"""The remedy for an object for which no TrainingJob can be created."""
 _POOL_OF_SET = {CreatePool: "PoolCreated", EditPool: "PoolChanged", DeletePool: "PoolRemoved"}
 """The reasons of Events on a GPUPoolSet about one of its GPUPools."""
 
 
 class Events:
-    """Records an Event for what was done, on the object that a user would look at."""
+    """Records an Event for each action, on the object at which a user would look."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._deleted: dict[BudgetId, tuple[Instant, Money]] = {}
-        """Budgets that this process let go, when, and what they had spent in their period."""
+        """Budgets that this process let be deleted: when, and what they had spent in their period."""
         self._told: dict[TargetRef, tuple[str, str]] = {}
 
     def done(self, action: Command | Step, snapshot: Snapshot) -> None:
-        """A command or step took effect."""
+        """Record an Event for a command or step that took effect."""
         match action:
             case Allocate():
                 self._allocated(action, snapshot)
@@ -304,9 +305,9 @@ class Events:
                 return
 
     def not_adopted(self, snapshot: Snapshot) -> None:
-        """Labelled objects for which no TrainingJob is made, and those whose annotations cannot be granted: once each.
+        """Record one Event for each labelled object that gets no TrainingJob, or whose annotations cannot be granted.
 
-        Where nobody spends money nothing is written, and no Event either.
+        If the object's budget spends no money, nothing is written, and so no Event is recorded.
         """
         said = {}
         for each in snapshot.candidates:
@@ -322,19 +323,21 @@ class Events:
         self._told = said
 
     def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
-        """Others keep a step from being carried out."""
+        """Record an Event for a step that something of others prevents."""
         reason = "NotAdopted" if isinstance(action, AdoptTarget) else "Held"
         self._say(_subjects(action, snapshot), reason, message, type(action).__name__, warning=True)
 
     def failed(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
-        """A command or step failed; it will be tried again."""
+        """Record an Event for a command or step that failed and will be tried again."""
         reason, note = "Failing", f"{type(action).__name__}: {message}"
         if isinstance(action, AdoptTarget):
             reason, note = "NotAdopted", f"its TrainingJob cannot be made, so it waits: {message}. {_LET_ADOPT}"
         self._say(_subjects(action, snapshot), reason, note, type(action).__name__, warning=True)
 
     def _budget_came_or_went(self, action: SetFinalizer | OpenPeriod, snapshot: Snapshot) -> None:
-        """A budget that is deleted and created again starts from zero, which nobody expects of a hard limit."""
+        """Record that a budget that is deleted and created again starts from zero, which nobody expects of a hard
+        limit.
+        """
         if isinstance(action, SetFinalizer):
             budget = snapshot.budgets.get(BudgetId(action.name))
             if action.kind == "GPUBudget" and not action.present and budget is not None:
@@ -361,7 +364,7 @@ class Events:
             self._say(_budget(action.budget, snapshot), "SpentBefore", note, "OpenPeriod", warning=True)
 
     def _priced(self, action: RecordOffer, snapshot: Snapshot) -> None:
-        """A price that a person changed; the cloud's own come and go without an Event."""
+        """Record a price that a person changed. The cloud's own changes have no Event."""
         quote, before = action.quote, action.replaces
         pool = snapshot.pools.get(action.pool)
         if quote is None or before is None or pool is None or quote.price == before.price:
@@ -390,7 +393,7 @@ class Events:
 
 
 def _subjects(action: Command | Step, snapshot: Snapshot) -> Subjects:
-    """The objects that a command or step is about, the most specific ones where there are several."""
+    """The objects that a command or step concerns, the most specific ones if there are several."""
     if isinstance(action, AdoptTarget | LetGo):
         return (target_subject(action.target.ref, action.target.namespace),)
     finders = ("job", _job), ("rental", _rental), ("pool_set", _pool_set), ("pool", _pool), ("budget", _budget)

@@ -42,20 +42,20 @@ from charterer.policy.nodes.limits import stop_cost, within_max_cost
 from charterer.policy.solve.phase_dp import key_of
 from charterer.sentences import count, is_or_are
 
-# The conditions of what holds a job's run up: what it costs an hour, and what to do.
+# Conditions on the bottlenecks of a job's run, with their cost an hour and the remedy.
 
 
 NO_STEP = "NoStep"
 
 
 def lost_rate(job: Job, found: Bottleneck) -> Price:
-    """Dollars an hour of the job's GPUs that a bottleneck takes."""
+    """Dollars an hour of the job's GPUs that a bottleneck wastes."""
     hourly = 0 if job.allocation is None else job.allocation.option.price.micros_per_hour
     return Price(round(found.lost * hourly))
 
 
 def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
-    """A condition for each bottleneck of the present run; none where nothing holds it up."""
+    """A condition for each bottleneck of the present run, and one if the run does not advance."""
     if job.finish is not None or job.allocation is None:
         return
     for found in job.bottlenecks:
@@ -67,7 +67,7 @@ def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
 
 
 def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
-    """Reason and message."""
+    """Reason and message of a bottleneck's condition."""
     assert job.allocation is not None
     cost = f"that is {found.lost:.0%} of its time, {format_money(lost_rate(job, found).dollars_per_hour)} an hour"
     where = "" if found.pod is None else f"pod {found.pod} of run {found.run}"
@@ -98,7 +98,7 @@ def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
 
 
 def _remedy(job: Job, found: Bottleneck) -> str:
-    """What becomes of a slow worker."""
+    """What happens to a slow worker, as a sentence."""
     if job.nodes_replaced:
         return "It got another node before: so it is rather what this rank has to do"
     if job.resize is ResizePolicy.NEVER:
@@ -116,7 +116,7 @@ def _stalled(job: Job, since: Instant) -> str:
     )
 
 
-# Whether a job can keep to its own limits: its targetCompletionTime and its maxCost.
+# Conditions on a job's own limits: its targetCompletionTime and its maxCost.
 
 
 IN_TIME = "InTime"
@@ -126,7 +126,7 @@ _NOT_LIMITED = "NotLimited"
 
 
 def own_limits(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> tuple[Condition, ...]:
-    """The conditions of the limits that the job has, and of its quote; ``cost`` is what it has cost so far."""
+    """The conditions on the job's limits and on its quote. ``cost``: the job's cost so far."""
     limits = on_target(job, verdict, now), max_cost_condition(job, verdict, cost, now), within_quote(job, cost, now)
     return tuple(limit for limit in limits if limit is not None)
 
@@ -136,7 +136,7 @@ _Shown = tuple[bool | None, str, str]
 
 
 def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
-    """Whether the job ends by its targetCompletionTime; None where it has none."""
+    """Whether the job ends by its targetCompletionTime; None if it has none."""
     target = job.target_completion
     if target is None:
         return None
@@ -154,14 +154,14 @@ def _ended_on_target(finish: Finish, target: Instant) -> _Shown:
 
 
 def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant) -> _Shown:
-    """The same of a job that has not ended, by what the plan expects of it."""
+    """The same for a job that has not ended, by the plan's expectation."""
     wanted = f"target {format_minute(target)}"
     outlook = None if verdict is None else verdict.target
     seconds = None if verdict is None else verdict.remaining_seconds
     if outlook is not None and not outlook.counts:
         return False, TARGET_MISSED, _out_of_reach(wanted, target, outlook, seconds, now)
     if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
-        seconds = outlook.seconds  # of the path that the target needs; the job's own may end before that
+        seconds = outlook.seconds  # for the path that the target needs; the job's own path may end earlier
     starts_in = 0.0 if verdict is None else verdict.starts_in
     ends = None if seconds is None else after(now, starts_in + seconds)
     starts = "" if job.allocation is not None or starts_in else " if it starts now"
@@ -187,7 +187,7 @@ def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant)
 
 
 def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds: float | None, now: Instant) -> str:
-    """The sentence on a target that counts as none; ``seconds``: to the expected end without it."""
+    """The sentence on a target that is ignored. ``seconds``: until the expected end without the target."""
     fastest = after(now, outlook.fastest_seconds)
     late = f"the fastest path ends {format_minute(fastest)}, {_later(target, fastest)} it"
     ends = "" if seconds is None else f", and is expected to end {format_minute(after(now, seconds))}"
@@ -195,9 +195,9 @@ def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds:
 
 
 def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
-    """Whether the job, which has cost ``cost`` so far, ends before it has to be stopped for its maxCost.
+    """Whether the job ends before its maxCost requires a stop; None if it has no maxCost, or has ended.
 
-    None where it has no maxCost, or has ended.
+    ``cost``: the job's cost so far.
     """
     if job.max_cost is None or job.finish is not None:
         return None
@@ -229,9 +229,9 @@ QUOTE_MISSED = "QuoteMissed"
 
 
 def within_quote(job: Job, cost: Money, now: Instant) -> Condition | None:
-    """Whether a complete job cost as much, and ended when, its quote had said; None without a quote, and for any other.
+    """Whether a complete job met its quoted cost and end; None without a quote, or if the job is not complete.
 
-    A job that failed says nothing of quotes, which are of jobs that complete.
+    A job that failed proves nothing about quotes, which are for jobs that complete.
     """
     quote, finish = job.quote, job.finish
     if quote is None or finish is None or not finish.done:
@@ -252,7 +252,7 @@ def _later(target: Instant, ends: Instant) -> str:
     return f"{format_duration(seconds_between(target, ends))} after"
 
 
-# The options of jobs for their status: what ``charterer explain`` compares, for those who may read only the job.
+# The options of jobs in their status: the comparison of ``charterer explain``, for people who may read only the job.
 
 
 _log = logging.getLogger(__name__)
@@ -260,15 +260,17 @@ _log = logging.getLogger(__name__)
 RULED_OUT = "ruled out"
 """The verdict on an option that the job may not have."""
 _FRESH_SECONDS = 30.0
-"""Seconds for which options are shown again while the decision is the same: as often as numbers are written."""
+"""Seconds for which compared options are shown while the decision is unchanged, as often as numbers are written."""
 _COMPARED_A_SECOND = 1_000
-"""Options compared a second at most, over all jobs: 20 to 60 ms of the thread, the less the more options a job has."""
+"""Most options compared in a second, over all jobs. That takes 20 to 60 ms of the thread, less if jobs have many
+options.
+"""
 
 _ROWS: TypeAdapter[tuple[ComparedOption, ...]] = TypeAdapter(tuple[ComparedOption, ...])
 
 
 class ShownOptions(NamedTuple):
-    """Options, and when they were compared; None where nothing was."""
+    """The options, and when they were compared; None if they were not."""
 
     rows: tuple[ComparedOption, ...] = ()
     as_of: Instant | None = None
@@ -279,7 +281,7 @@ NO_OPTIONS = ShownOptions()
 
 @dataclass(frozen=True, slots=True)
 class _Kept:
-    """The options of a job, for as long as ``decision`` stays the same. ``rows`` is JSON text, as in ``ViewWriter``."""
+    """The options of a job, valid while ``decision`` is unchanged. ``rows``: JSON text, as in ``ViewWriter``."""
 
     decision: tuple[object, ...]
     rows: bytes
@@ -287,7 +289,7 @@ class _Kept:
 
 
 class JobOptions:
-    """Compares the options of jobs in the last plan, at most so many a second, and remembers them for a while."""
+    """Compares the options of jobs in the last plan, at most so many a second, and stores them for a while."""
 
     def __init__(self) -> None:
         self._solutions: dict[BudgetId, BudgetSolution] = {}
@@ -297,14 +299,14 @@ class JobOptions:
         self._looked: Instant | None = None
 
     def planned(self, snapshot: Snapshot, solutions: Iterable[BudgetSolution]) -> None:
-        """A plan of this snapshot was made from these solutions: none where no plan could be made."""
+        """Take the snapshot of a plan and the ``solutions`` that it was made from (none if it failed)."""
         self._solutions = {solution.budget.id: solution for solution in solutions}
         self._budgets = {}
         for gone in self._kept.keys() - snapshot.jobs.keys():
             del self._kept[gone]
 
     def of(self, job: Job, verdict: Verdict | None, now: Instant) -> ShownOptions:
-        """The options of a job of the last plan's snapshot; none while it is not its turn."""
+        """The options of a job in the last plan's snapshot; none until they are compared."""
         solution = None if job.budget is None else self._solutions.get(job.budget)
         if solution is None or verdict is None or not job.wants_to_run:
             self._kept.pop(job.id, None)
@@ -393,9 +395,11 @@ def _money(dollars: float) -> Money:
 
 
 _AS_ASKED = (JobState.RUNNING, JobState.RESIZING, JobState.SUSPENDED, JobState.IDLE, JobState.COMPLETE)
-"""States in which a job is as its spec asks: as for a Job of Kubernetes, one that has begun is, and a suspended one."""
+"""States in which a job is as its spec asks. As for a Kubernetes Job, these include a job that has begun or is
+suspended.
+"""
 _GIVEN_UP = (JobState.FAILED, JobState.CANNOT_START)
-"""States that no change of the spec ends. A refused template is none: what it lacks may come."""
+"""States that no change of the spec ends. A refused template is not among them, because it may be accepted later."""
 _CHOSEN = (ReasonCode.BUDGET_OPTIMAL, ReasonCode.RIGID, ReasonCode.NO_CURVE, ReasonCode.CHEAPEST_OVER_BUDGET)
 _LIMITED = (
     ReasonCode.WAITING_FOR_BUDGET,
@@ -413,7 +417,7 @@ def job_view(
     snapshot: Snapshot,
     options: ShownOptions = NO_OPTIONS,
 ) -> TrainingJobView:
-    """The view of a job as of now; the transition times of its conditions are still to be set (``dated``)."""
+    """The view of a job as of now. ``dated`` sets the transition times of its conditions."""
     state = job_state(job)
     cost = job_cost(job, snapshot.rentals, snapshot.now)
     running = state is JobState.RUNNING and verdict is not None and verdict.remaining_seconds is not None
@@ -439,7 +443,7 @@ def job_view(
 
 
 def job_state(job: Job) -> JobState:
-    """The word of the State column."""
+    """The state in column State."""
     if job.finish is not None:
         if job.finish.reason == CANNOT_START:
             return JobState.CANNOT_START
@@ -476,19 +480,22 @@ def _progress_percent(job: Job) -> int | None:
 
 
 def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> str:
-    """The word of the Why column."""
+    """The reason in column Why."""
     if job.finish is not None:
         return job.finish.reason
     if verdict is None:
         return problems[0].reason if problems else ""
     code = verdict.reason.code
     if code is ReasonCode.NO_CURVE and (of_profile := [each.reason for each in problems if each.field == PROFILE_NAME]):
-        return of_profile[0]  # why there is no curve says more
+        return of_profile[0]  # the reason for the missing curve is more specific
     return _word(job, code)
 
 
 def _word(job: Job, code: ReasonCode) -> str:
-    """How an option was chosen says nothing of a job that has none yet: it would look like a reason to wait."""
+    """The code; for a job without an allocation, Placing instead of the reason for the choice of its option.
+
+    The reason for the choice would look like a reason to wait.
+    """
     return (ReasonCode.PLACING if code in _CHOSEN and job.allocation is None else code).value
 
 
@@ -540,9 +547,10 @@ def _conditions(
 
 
 def _readiness(job: Job, state: JobState, admitted: Condition, waits: str, now: Instant) -> Iterator[Condition]:
-    """Whether the job is as its spec asks, and that it never will be: the conditions that kstatus reads of any kind.
+    """The conditions Ready and Stalled, which kstatus reads from any kind: the job is as its spec asks, or never will
+    be.
 
-    ``waits``: the sentence of its verdict.
+    ``waits``: the sentence of the job's verdict.
     """
     if job.finish is not None:
         message = job.finish.message
@@ -558,12 +566,12 @@ def _readiness(job: Job, state: JobState, admitted: Condition, waits: str, now: 
 
 
 def _resizing_message(job: Job, why: str) -> str:
-    """How far a change in place is, and why it is made."""
+    """The progress of a change in place, and its reason."""
     return "; ".join(part for part in (regrouping(job), why) if part)
 
 
 def regrouping(job: Job) -> str:
-    """How far a change in place is: how many pods train, get ready, are to leave. Empty where there is none."""
+    """The numbers of pods that train, get ready and leave during a change in place; empty if there is none."""
     run = job.current_run
     if run is None or not job.regroups:
         return ""
@@ -577,7 +585,7 @@ def regrouping(job: Job) -> str:
 
 
 def training_pods(job: Job) -> Sequence[int]:
-    """The indexes of the pods that train while its run is resized in place, as far as its leader has said."""
+    """The indexes of the pods that train while their run is resized in place, by their leader's last report."""
     group = job.current_group
     if group is None:
         return ()

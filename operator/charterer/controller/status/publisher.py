@@ -1,4 +1,4 @@
-"""Publishing each turn: metrics, views and Events."""
+"""Publish each turn as metrics, views and Events."""
 
 from __future__ import annotations
 
@@ -41,24 +41,24 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, is_or_are
 
-# Views of GPUPoolSets: whether all GPUPools are as the set declares them, and which are not and why.
+# Views of GPUPoolSets: whether all GPUPools are as the set declares them, and which are not, with the cause.
 
 
 FAILING = "Failing"
-"""The reason where a step on a pool fails: the word of the Event."""
+"""The reason if a step on a pool fails, as in the Event."""
 _NAMED = 3
-"""Pools that are named in a message; of more, the number is said."""
+"""Most pools that a message names. Of further ones the number is given."""
 _READY = (PoolState.READY, PoolState.FULL)
 
 
 class FailedPoolSteps:
-    """Why the last step on a pool of a set failed or was held, by the pool, until one succeeds."""
+    """The error or the obstacle of the last step on each pool of a set, until a step succeeds."""
 
     def __init__(self) -> None:
         self._messages: dict[PoolId, str] = {}
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
-        """A command or step came to an end."""
+        """Store the outcome of a step on a pool of a set."""
         if not isinstance(action, CreatePool | EditPool | DeletePool):
             return
         if outcome in (ActionOutcome.FAILED, ActionOutcome.HELD):
@@ -71,7 +71,7 @@ class FailedPoolSteps:
         return {pool: message for pool, message in self._messages.items() if pool in pools}
 
     def retain(self, snapshot: Snapshot) -> None:
-        """Forget the pools that no set declares or has."""
+        """Drop the pools that no set declares and that do not exist."""
         sets = snapshot.pool_sets.values()
         for pool in [each for each in self._messages if each not in snapshot.declared_pools]:
             if not any(pool in pool_set.pools for pool_set in sets):
@@ -81,10 +81,7 @@ class FailedPoolSteps:
 def pool_set_view(
     pool_set: PoolSet, failed: FailedPoolSteps, states: Mapping[PoolId, PoolState], snapshot: Snapshot
 ) -> GPUPoolSetStatus:
-    """The view of a set as of now; the transition times of its conditions are still to be set (``dated``).
-
-    ``states``: of the pools.
-    """
+    """The view of a set as of now. ``dated`` sets the transition times of its conditions. ``states``: of the pools."""
     own = {name for name, pool in snapshot.declared_pools.items() if pool.set_uid == pool_set.uid}
     state, ready = _state(pool_set, failed, snapshot)
     return GPUPoolSetStatus(
@@ -122,7 +119,7 @@ def _state(pool_set: PoolSet, failed: FailedPoolSteps, snapshot: Snapshot) -> tu
 def _obstacles(
     pool_set: PoolSet, differences: Mapping[PoolId, Difference], failed: FailedPoolSteps, snapshot: Snapshot
 ) -> Iterator[tuple[PoolId, tuple[str, str]]]:
-    """The pools about which a person has to do something: reason and message of each."""
+    """The pools that need a person, with reason and message of each."""
     messages = failed.among(differences.keys())
     for pool, difference in differences.items():
         if isinstance(difference, Obstacle):
@@ -149,7 +146,7 @@ def _in_words(pool: PoolId, obstacle: Obstacle, pool_set: PoolSet, snapshot: Sna
 
 
 def _changed(pool: PoolId, pool_set: PoolSet, snapshot: Snapshot) -> str:
-    """The first field that cannot be changed and differs, with both values."""
+    """The first immutable field that differs, with both values, as a clause."""
     there, declared = snapshot.declared_pools[pool], pool_set.pools[pool]
     before = {**cloud_fields(there.cloud), "capacityType": there.capacity_type.value}
     after = {**cloud_fields(declared.cloud), "capacityType": declared.capacity_type.value}
@@ -171,16 +168,16 @@ def _value(value: object) -> str:
 
 
 _CHECKED_SOON_SECONDS = 30.0
-"""Age in seconds up to which a job whose template is being tried shows nothing."""
+"""Age in seconds up to which a job whose dry run goes on has no view."""
 _ALL_COUNTED = 0.99
-"""Fraction of a declared load from which on it counts as all of it."""
+"""Fraction of a declared load from which on it counts as the whole load."""
 
 _ObjectName = tuple[str, str, str]
 """Kind, namespace and name of an object."""
 
 
 class StatusPublisher:
-    """``loop.TurnObserver`` of production."""
+    """The ``loop.TurnObserver`` of production."""
 
     def __init__(
         self,
@@ -204,7 +201,7 @@ class StatusPublisher:
         self._failed_pool_steps = FailedPoolSteps()
 
     def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
-        """A plan was made: its numbers, and what each object looks like now."""
+        """Publish the numbers of a plan, and pass the present view of each object to the writer."""
         self._metrics.plan_took(seconds)
         self._events.not_adopted(snapshot)
         self._metrics.observe(snapshot, decided, job_state)
@@ -215,7 +212,7 @@ class StatusPublisher:
         self._writer.show([*shown, *sets, *invalid_objects(self._store)], snapshot)
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
-        """A command or step came to an end."""
+        """Publish the outcome of a command or step."""
         self._metrics.step_done(action, outcome.value)
         self._failed_pool_steps.done(action, outcome, message)
         if outcome is ActionOutcome.DONE:
@@ -226,7 +223,7 @@ class StatusPublisher:
             self._events.failed(action, message, self._last())
 
     def turned(self, *, failed: bool) -> None:
-        """A turn of the loop ended."""
+        """Count a turn of the loop."""
         self._metrics.turned("failed" if failed else "done")
 
 
@@ -238,7 +235,7 @@ def viewed_objects(
     preflights: Mapping[PoolId, Sequence[PreflightFinding]] | None = None,
     options: JobOptions | None = None,
 ) -> Iterator[ViewedObject]:
-    """The snapshot's objects. With a memo, a job about which nothing changed is the same object as in its last turn.
+    """The snapshot's objects. With a memo, a job with unchanged inputs is the same object as in its last turn.
 
     Without ``options``, jobs show none.
     """
@@ -296,9 +293,9 @@ def _problems_of_jobs(
 
 
 def _just_tried(job: Job, now: Instant) -> bool:
-    """Whether nothing is shown yet of a new job whose template is being tried.
+    """Whether a new job has no view yet, because its dry run goes on.
 
-    That takes a moment, and of thousands of jobs it would double the writes.
+    The dry run takes a moment. A view before it would double the writes for thousands of jobs.
     """
     return job.checking and seconds_between(job.created, now) < _CHECKED_SOON_SECONDS
 
@@ -306,10 +303,10 @@ def _just_tried(job: Job, now: Instant) -> bool:
 def _viewed_job(
     job: Job, verdict: Verdict | None, problems: tuple[Problem, ...] | None, options: JobOptions | None
 ) -> ViewedObject:
-    """The words of a job's view follow from the job, its problems, and the option and kind of reason of its verdict.
+    """The viewed job. Its texts depend on the job, its problems, and the option and kind of reason of its verdict.
 
-    The verdict's sentence and remaining time are numbers. The cost drifts while the job holds GPUs, its options while
-    it wants to run, and a target may pass at any time.
+    The verdict's sentence and remaining time count as numbers. The cost changes while the job holds GPUs, its options
+    change while it wants to run, and a target may pass at any time.
     """
     holds_gpus = job.allocation is not None or bool(job.replaced)
     words = None
@@ -348,7 +345,7 @@ def _job_view(
 
 
 def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[ViewedObject]:
-    """All but the attribution is made at once, and the words of that are the words of the view."""
+    """The viewed budgets. All of a view but the attribution is made here. Its state and conditions are its facts."""
     for budget in snapshot.budgets.values():
         view = budget_view(budget, snapshot, decided, tally)
         words = (view.state, *((shown.type, shown.status, shown.reason) for shown in view.conditions))
@@ -368,7 +365,7 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
 def viewed_pool_sets(
     snapshot: Snapshot, cloud_errors: Mapping[PoolId, ProviderError], failed: FailedPoolSteps
 ) -> Iterator[ViewedObject]:
-    """The GPUPoolSets, whose views are made anew each time: they count what their pools show."""
+    """The GPUPoolSets. Their views are made in each turn, because they count what their pools show."""
     if not snapshot.pool_sets:
         return
     states = pool_states(cloud_errors, snapshot)
@@ -387,7 +384,7 @@ def viewed_pool_sets(
 
 
 def invalid_objects(store: Store) -> Iterator[ViewedObject]:
-    """Objects that cannot be decoded: nothing is done with them, and their status says why."""
+    """Objects that cannot be decoded. Nothing is done with them, and their status has the cause."""
     shown: tuple[kinds.AnyKind, ...] = (
         kinds.TRAINING_JOBS,
         kinds.SPEEDUP_PROFILES,
@@ -414,7 +411,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
 
 
 def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:
-    """Whether the whole declared load counts; None where none is declared, or nobody pays for it."""
+    """Whether the whole declared load counts; None if none is declared, or if no budget pays for it."""
     if profile.arrivals_per_hour is None or profile.budget is None:
         return None
     return counted.get(profile.id, 0.0) >= _ALL_COUNTED * profile.arrivals_per_hour
@@ -438,7 +435,7 @@ def _profile_view(
 
 
 def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
-    """How far the declared load counts in the plan of its budget."""
+    """The condition on how much of the declared load counts in the plan of its budget."""
     shown = partial(condition, ConditionType.DECLARED_LOAD_CONFIRMED, counts, now=now, generation=profile.generation)
     if counts:
         return shown("Counted", f"the declared {profile.arrivals_per_hour:g} jobs an hour count")
@@ -450,7 +447,7 @@ def _borne_out(profile: Profile, counts: bool, now: Instant) -> Condition:
 
 
 def _readable(profile: Profile, now: Instant) -> Condition:
-    """The curves by which jobs of the class are planned."""
+    """The condition on the curves with which jobs of the class are planned."""
     ready = partial(condition, ConditionType.READY, True, now=now, generation=profile.generation)
     if profile.unreadable:
         message = f"what was learned is not used, because it cannot be read: {profile.unreadable}"
@@ -462,7 +459,10 @@ def _readable(profile: Profile, now: Instant) -> Condition:
 
 
 def _invalid_view(is_job: bool, problem: Problem, generation: int, snapshot: Snapshot) -> InvalidObjectView:
-    """``generation``: of the object; its conditions have none, because they say nothing of what its spec asks."""
+    """The view of an object that cannot be decoded. ``generation``: the object's.
+
+    Its conditions have no generation, because they are not about what the spec asks for.
+    """
     shown = {ConditionType.READY: False, ConditionType.STALLED: True}
     if is_job:
         shown[ConditionType.ADMITTED] = False

@@ -1,8 +1,8 @@
-"""Writing views: at once when a word changes, seldom when only numbers do, never when nothing does.
+"""Write views: at once if a text changes, rarely if only numbers change, and never if nothing changes.
 
-A view is made anew only when something that it shows may have changed. It is no record: a write that fails or comes too
-late is made up for by the next. Where many are due, the first are money and what needs a person, then whatever shows no
-word yet, then the words of what runs or has run, then those of what waits, and then numbers.
+A view is made anew only if something that it shows may have changed. It is no record, so the next write makes up for
+one that fails or comes late. If many views are due, jobs that need a person and all other kinds come first. Other jobs
+without a state follow, then the texts of jobs that run or have run, then those of jobs that wait, and then numbers.
 """
 
 from __future__ import annotations
@@ -66,55 +66,57 @@ _NUMBERS = _DOLLARS | frozenset(
         "secondsLeft",
     }
 )
-"""Fields that drift while nothing happens; written when the time has come, and by more than the least change."""
+"""Fields that change while nothing happens. They are written after a pause, and only if the change is large enough."""
 _NOTHING = ("0.00", 0)
-"""Dollars and percents of nothing: what follows is written at once, so that what has begun does not look broken."""
+"""Dollars and percents of zero. A change from zero is written at once, so that a job that has begun does not look
+broken.
+"""
 _COUNTS = frozenset({"gpusInUse", "interruptions", "launches", "nodes", "readyNodes"})
-"""Fields at the top of a status that change with each node: a write for each would be as many as there are nodes."""
+"""Top-level fields of a status that change with each node. They are written after a pause, and not once a node."""
 _DATES = frozenset({"asOf", "lastTransitionTime", "optionsAsOf"})
 """Fields whose change alone is no reason to write."""
 _LEAST_CHANGE = 0.01
-"""Ratio by which a number must have moved to be written: what a person reads as another number."""
+"""Relative change from which on a number is written, because a person sees it."""
 _WRITES_AT_ONCE = 8
-"""Requests in flight: as many as keep an API server busy without standing in the way of the loop's own."""
+"""Requests in flight. So many use an API server well and do not delay the loop's own requests."""
 _WRITES_AT_A_TIME = 64
-"""Writes after which it is looked again what is most urgent: less than a second's worth."""
+"""Writes after which the order of urgency is computed again, in less than a second."""
 _BATCH = 100
-"""Views made before other tasks get the thread: some ten milliseconds' worth."""
+"""Views made before other tasks get the thread, in about ten milliseconds."""
 _FIRST_RETRY_SECONDS = 1.0
-"""Seconds until a failed write is tried again; twice as many after each further failure."""
+"""Seconds until a failed write is tried again. Each further failure doubles them."""
 _LAST_RETRY_SECONDS = 30.0
 """Most seconds until a failed write is tried again."""
 _LAST_REFUSED_SECONDS = 300.0
-"""The same for a write that was refused as wrong: it will be again, until the object is another."""
+"""The same for a write that was refused as invalid, because it will be refused until the object changes."""
 _SOON_SECONDS = 1.0
-"""Seconds until the view of a job is looked at again whose GPUs have cost nothing yet."""
+"""Seconds until the next check of the view of a job whose GPUs have cost nothing yet."""
 _COUNTS_SECONDS = 5.0
 """Seconds between two writes of an object of which only counts change."""
 _SELDOM_SECONDS = 30.0
-"""Seconds between two writes of an object of which only numbers change: twice a minute is enough for a person."""
+"""Seconds between two writes of an object of which only numbers change. Twice a minute is enough for a person."""
 _NUMBERS_A_SECOND = 20
-"""Objects of which only numbers change that are written a second at most: of thousands each is written more seldom."""
+"""Most objects written in a second of which only numbers change. With many objects, each is written less often."""
 
 
 class Urgency(IntEnum):
-    """Whose words are written first."""
+    """The order in which changed texts are written."""
 
     FIRST = 0
-    """Money, and what needs a person."""
+    """All kinds other than jobs, and jobs that need a person."""
     RUNS = 1
-    """What runs or has run."""
+    """Jobs that run or have run."""
     WAITS = 2
 
 
 class ViewedObject(NamedTuple):
-    """An object whose view is to be shown, and what its view is made of.
+    """An object whose view is shown, and the inputs of the view.
 
-    ``uid``: the view is of the object with this uid, and never written to another of the same name; None where the
-    name alone decides what the view says. ``step_key``: the object's key in the loop, None where the loop never changes
-    it. ``facts``: values from which all words of the view follow: while they are equal, only its numbers can differ;
-    None makes the view anew in each turn. ``estimate``: the object that numbers and messages come from. ``drifts``:
-    whether numbers change with time even if that object stays the same. ``make`` makes the view as of a snapshot.
+    ``uid``: the view is for the object with this uid, and is never written to another one of the same name. None if the
+    view depends on the name alone. ``step_key``: the object's key in the loop; None if the loop never changes it.
+    ``facts``: values on which all texts of the view depend. While they are equal, only its numbers can differ. With
+    None, the view is made in each turn. ``estimate``: the object that numbers and messages come from. ``drifts``:
+    whether numbers change with time even if ``estimate`` stays the same. ``make`` makes the view as of a snapshot.
     """
 
     kind: AnyKind
@@ -130,10 +132,11 @@ class ViewedObject(NamedTuple):
 
 @dataclass(slots=True)
 class _WrittenView:
-    """The view written of an object ``at`` (clock), and its sources; not looked at again until ``check_at``.
+    """The view written of an object ``at`` a time of the clock, with its inputs. It is not checked again until
+    ``check_at``.
 
-    ``status`` is JSON text: ten thousand of them as objects would take ten times the memory, and be walked through by
-    every search for garbage.
+    ``status`` is JSON text. As objects, ten thousand of them would take ten times the memory and slow the garbage
+    collector.
     """
 
     uid: str
@@ -145,13 +148,14 @@ class _WrittenView:
 
 
 class ViewWriter:
-    """Keeps the views of all objects written, except of those of which the loop has a mutation in flight.
+    """Keeps the views of all objects written, except those of objects that have a mutation of the loop in flight.
 
-    An object that shows no word yet is shown its first one also then: a job of which one step follows another would
-    show none until it runs. Where the step writes the same object, one of the two writes is refused and made anew.
+    An object without a state gets its first one even then, because a job with one step after another would show none
+    until it runs. If the step writes the same object, the API server refuses one of the two writes, and it is made
+    again.
 
-    ``told`` is called after each write with the kind, the status before and the whole object as written. For the
-    running event loop's thread only, whose clock it uses.
+    ``told`` is called after each write with the kind, the status before and the whole object as written. Use it only in
+    the running event loop's thread, whose clock it uses.
     """
 
     def __init__(
@@ -177,10 +181,10 @@ class ViewWriter:
         self._backoff: Backoff[tuple[str, ObjectKey]] = Backoff(self._clock, _FIRST_RETRY_SECONDS)
         self._made = 0
         self._looked: dict[tuple[str, ObjectKey], ViewedObject] = {}
-        """Objects without facts, as they were shown when nothing was left to be written of them."""
+        """Objects without facts, as they were shown when nothing was left to write of them."""
 
     def show(self, objects: Iterable[ViewedObject], snapshot: Snapshot) -> None:
-        """These are all objects there are now; their views are made as of this snapshot."""
+        """Replace the objects to show. Their views are made as of this snapshot."""
         self._snapshot = snapshot
         self._looked.clear()
         self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
@@ -198,15 +202,15 @@ class ViewWriter:
                 asyncio.get_running_loop().call_at(max(soonest, self._clock() + _FIRST_RETRY_SECONDS), self._news.set)
 
     async def write_due(self) -> None:
-        """Write every view that is due, the most urgent first. Lets other tasks run in between.
+        """Write every view that is due, the most urgent first. Other tasks run in between.
 
-        A view that could not be made or written is left alone for a while that grows with each failure in a row.
+        An object whose view could not be made or written gets a pause, which grows with each failure in a row.
         """
         while await self._write_some():
             pass
 
     async def _write_some(self) -> bool:
-        """Write views that are due, the most urgent first, until there is news. Returns whether some may be left."""
+        """Write views that are due, the most urgent first, until ``show`` is called. Returns whether some are left."""
         self._news.clear()
         writing: list[asyncio.Task[None]] = []
         for key in self._by_urgency():
@@ -228,8 +232,9 @@ class ViewWriter:
         return False
 
     def _by_urgency(self) -> list[tuple[str, ObjectKey]]:
-        """Objects whose words may have changed, in the order of the module's head; then those of which numbers are to
-        be looked at, those first that have waited for longest."""
+        """Objects whose texts may have changed, in the order of the module's docstring. Then objects whose numbers are
+        to be checked, the longest waiting first.
+        """
         bare: list[tuple[str, ObjectKey]] = []
         words: dict[Urgency, list[tuple[str, ObjectKey]]] = {urgency: [] for urgency in Urgency}
         numbers: list[tuple[str, ObjectKey]] = []
@@ -247,16 +252,16 @@ class ViewWriter:
         return [*words[Urgency.FIRST], *bare, *words[Urgency.RUNS], *words[Urgency.WAITS], *numbers]
 
     def _held_back(self, shown: ViewedObject) -> bool:
-        """Whether the loop changes the object right now, which shows a word already."""
+        """Whether the loop is changing the object now, which has a state already."""
         return shown.step_key in self._in_flight and not self._is_bare(shown)
 
     def _is_bare(self, shown: ViewedObject) -> bool:
-        """Whether the object is there and shows no word yet."""
+        """Whether the object exists and has no state yet."""
         stored = self._store.stored_version(shown.kind, shown.key)
         return stored is not None and not stored.shows_state
 
     def _may_differ(self, key: tuple[str, ObjectKey], shown: ViewedObject, written: _WrittenView | None) -> bool:
-        """Whether the words of the view may be others than those written, as far as is known without making it."""
+        """Whether the texts of the view may differ from those written, as far as is known before it is made."""
         if written is None or written.uid != self._store.uid(shown.kind, shown.key):
             return True
         return self._looked.get(key) is not shown if shown.facts is None else shown.facts != written.facts
@@ -265,7 +270,7 @@ class ViewWriter:
         return shown.drifts or shown.estimate is not written.estimate
 
     def _made_if_due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
-        """The view, if it is to be written now; one that cannot be made stops no other."""
+        """The view, if it is due. If one view cannot be made, the others are still written."""
         try:
             return self._due(key, shown, snapshot)
         except Exception:
@@ -274,7 +279,7 @@ class ViewWriter:
             return None
 
     def _due(self, key: tuple[str, ObjectKey], shown: ViewedObject, snapshot: Snapshot) -> AnyView | None:
-        """The view, if it is to be written now."""
+        """The view, if it is due."""
         written, now = self._written.get(key), self._clock()
         if not self._may_differ(key, shown, written) and (written is None or now < written.check_at):
             return None
@@ -317,13 +322,13 @@ class ViewWriter:
     async def _apply(self, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView) -> None:
         known = self._known(key, shown)
         if known is not None:
-            with suppress(Conflict):  # it has changed since the store saw it
+            with suppress(Conflict):  # the object has changed since the store saw it
                 return await self._apply_over(known, key, shown, view)
         path = shown.kind.resource.one(shown.key.name, shown.key.namespace or None)
         await self._apply_over(await self._client.get(path), key, shown, view)
 
     def _known(self, key: tuple[str, ObjectKey], shown: ViewedObject) -> RawObject | None:
-        """The object's metadata and what it shows, where that is known without asking the API server."""
+        """The object's metadata and status, if they are known without a request to the API server."""
         stored, written = self._store.stored_version(shown.kind, shown.key), self._written.get(key)
         if stored is None:
             return None
@@ -339,7 +344,7 @@ class ViewWriter:
     async def _apply_over(
         self, before: RawObject, key: tuple[str, ObjectKey], shown: ViewedObject, view: AnyView
     ) -> None:
-        """Write the view, if the object is still as ``before``. Raises Conflict if it is not."""
+        """Write the view, if the object is still as ``before``. Raises Conflict otherwise."""
         metadata = before["metadata"]
         status_path = shown.kind.resource.status(shown.key.name, shown.key.namespace or None)
         if shown.uid is not None and metadata["uid"] != shown.uid:
@@ -363,7 +368,7 @@ class ViewWriter:
         return max(self._seldom, len(self._shown) / _NUMBERS_A_SECOND)
 
     def _next_look(self, status: Mapping[str, Any]) -> float:
-        """When (clock) numbers that were looked at now are looked at again: soon while GPUs have cost nothing yet."""
+        """When, by the clock, numbers are checked again. That is soon if GPUs have cost nothing yet."""
         begins = status.get("gpus") and status.get("cost") in _NOTHING
         return self._clock() + (_SOON_SECONDS if begins else self._pause())
 
@@ -381,7 +386,7 @@ def _words(status: Mapping[str, Any]) -> Any:
 
 
 def _without_numbers(status: Any) -> Any:
-    """The status without what drifts: of a number only that it is there, and whether it is more than nothing."""
+    """The status without dates and numbers. Of a number it has whether it exists and is not zero."""
     if isinstance(status, Mapping):
         shown = {key: value for key, value in status.items() if key not in _DATES}
         return {
