@@ -1,4 +1,4 @@
-"""The loop and its packages: snapshots in, single mutations, status and learned profiles out.
+"""The controller: it makes snapshots, carries out single mutations, and writes status and learned profiles.
 
-Decisions are made in ``policy`` and ``lifecycle``; here is only observing, ordering, carrying out and showing.
+``policy`` and ``lifecycle`` make the decisions. This package observes, orders, carries out and publishes.
 """

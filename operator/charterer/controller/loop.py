@@ -1,7 +1,7 @@
-"""The loop: observe, plan, write the intents, take the next steps, publish. Level-triggered, without a memory.
+"""The loop: observe, plan, write the intents, take the next steps, publish. It is level-triggered and has no memory.
 
-What it keeps between two turns concerns only its own attempts: which mutations are in flight, how long to leave an
-object alone whose mutation failed, and what makes the next plan faster. Losing that in a crash costs nothing.
+Between two turns it stores only facts about its own attempts: the mutations in flight, the pauses of objects whose
+mutation failed, and memos that make the next plan faster. A crash that loses them costs nothing.
 """
 
 from __future__ import annotations
@@ -27,21 +27,20 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
 from charterer.providers.errors import ProviderError, Throttled
 
-# Renting waits until demand has rested for a moment, so that jobs that come together are planned together.
-#
-# The first of three jobs would otherwise rent nodes for itself alone, and the plan for all three would give them
-# back half a second later, at the price of their billing minimum. What is idle is given back by the same rule,
-# since the next job of a batch may use it. Karpenter batches in the same way.
+# Rents wait until the demand for nodes has not changed for a moment, so that jobs that come together are planned
+# together. Otherwise the first of three jobs would rent nodes for itself alone. The plan for all three would release
+# them half a second later, at the cost of their billing minimum. Idle nodes are released by the same rule, since the
+# next job of a batch may use them. Karpenter batches in the same way.
 
 
 _BATCHED_RELEASES: Final = frozenset({ReasonCode.IDLE, ReasonCode.NOT_NEEDED, ReasonCode.INCOMPLETE_GANG})
 
 _Demand = Counter[tuple[str, str]]
-"""Nodes to rent by pool and budget, and rentals to give back by name."""
+"""Nodes to rent by pool and budget, and rentals to release by name."""
 
 
 class RentBatch:
-    """Holds commands back while the demand for nodes changes. Times are seconds of one steady clock."""
+    """Holds commands back while the demand for nodes changes. Times are seconds of one monotonic clock."""
 
     def __init__(self, idle_seconds: float, longest_seconds: float) -> None:
         self._idle = idle_seconds
@@ -52,9 +51,9 @@ class RentBatch:
         self._let_through: _Demand = Counter()
 
     def ready(self, commands: Iterable[Command], now: float) -> tuple[Sequence[Command], float | None]:
-        """The commands to carry out now, and in how many seconds those held back are; None if none is held back.
+        """The commands to carry out now, and the seconds until those held back are due; None if none is held back.
 
-        What was let through once is not held back again while it is still being asked for, as after a failure.
+        A command that was let through is not held back while plans still contain it, for example after a failure.
         """
         wanted = list(commands)
         demand = Counter(key for command in wanted if (key := _key(command)) is not None)
@@ -84,23 +83,26 @@ def _key(command: Command) -> tuple[str, str] | None:
 _log = logging.getLogger(__name__)
 
 _COOLDOWN_FACTOR = 1.0
-"""Multiple of the last planning time to wait before the next plan: at most half of the thread's time goes into plans,
-and the other half is left for mutations, reports and status writes."""
+"""Multiple of the last planning time to wait before the next plan. So at most half of the thread's time is spent on
+plans, and the other half is left for mutations, reports and status writes.
+"""
 _SHORTEST_WAIT_SECONDS = 0.05
-"""Seconds to wait at least for an instant that a plan named: one that has just passed must not make the loop spin."""
+"""Least seconds to wait for an instant that a plan named, so that an instant that has just passed does not make the
+loop spin.
+"""
 _FAILED_TURN_SECONDS = 5.0
-"""Seconds after a turn that failed until the next. If all fail, ``seconds_since_turn`` says so."""
+"""Seconds from a failed turn to the next one. If all turns fail, ``seconds_since_turn`` shows it."""
 _FORGET_RETRY_SECONDS = 60.0
-"""Seconds after the end of a pause at which its length is forgotten: the next failure begins with the first pause."""
+"""Seconds after the end of a pause at which its length is forgotten. The next failure begins with the first pause."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoopTiming:
     """Seconds between the loop's actions.
 
-    ``debounce_seconds``: to gather events before planning. ``idle_seconds``: between two plans when nothing happens.
-    ``first_retry_seconds``: the pause after a first failure; it doubles with each further one, up to
-    ``last_retry_seconds``, or up to ``last_stale_seconds`` where the decision was only out of date. Nodes are rented
+    ``debounce_seconds``: to gather events before planning. ``idle_seconds``: between two plans if nothing happens.
+    ``first_retry_seconds``: the pause after a first failure. Each further failure doubles it, up to
+    ``last_retry_seconds``, or up to ``last_stale_seconds`` if only the decision was out of date. Nodes are rented
     ``batch_idle_seconds`` after the demand for them last changed, or ``batch_longest_seconds`` after it arose.
     """
 
@@ -114,23 +116,23 @@ class LoopTiming:
 
 
 class TurnObserver(Protocol):
-    """Receives what each turn decides and does, to publish it: metrics, status views, Events."""
+    """Receives the decisions and results of each turn to publish them as metrics, status views and Events."""
 
     def planned(self, snapshot: Snapshot, decided: Plan, solutions: Sequence[BudgetSolution], seconds: float) -> None:
-        """A plan was made from these solutions (none: it failed); it took that many seconds."""
+        """A plan was made from these ``solutions`` (none if it failed) in ``seconds``."""
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
-        """A command or step was carried out, was found stale, or failed with ``message``."""
+        """A command or step ended with this ``outcome``. ``message``: the error, or what holds it; empty otherwise."""
 
     def turned(self, *, failed: bool) -> None:
-        """A turn ended. ``failed``: no plan could be made, or something else raised that is no action's failure."""
+        """A turn ended. ``failed``: no plan could be made, or something other than an action raised."""
 
 
 class Loop:
-    """One planning loop. ``observe`` makes the snapshot of now; ``executor`` carries out one mutation at a time.
+    """One planning loop. ``observe`` makes a snapshot of now. ``executor`` carries out one mutation at a time.
 
-    The loop turns soon after ``awake`` was set. It keeps in ``in_flight`` the keys of the steps that it has begun and
-    that have not ended. For the running event loop's thread only, whose clock it uses.
+    The loop takes a turn soon after ``awake`` is set. ``in_flight`` has the keys of the steps that it has begun and
+    that have not ended. Use it only in the running event loop's thread, whose clock it uses.
     """
 
     def __init__(
@@ -164,11 +166,11 @@ class Loop:
         self._failed = False
 
     def seconds_since_turn(self) -> float:
-        """Seconds since the last turn ended (before the first one: since ``run`` began, and 0 before that)."""
+        """Seconds since the last turn ended, or before the first turn since ``run`` began; 0 before that."""
         return 0.0 if self._turned is None else self._clock() - self._turned
 
     async def run(self) -> None:
-        """Turn whenever something happened or an instant that the plan named has come, until cancelled."""
+        """Take a turn after each event and at each instant that the last turn named, until cancelled."""
         again_at: Instant | None = None
         self._turned = self._clock()
         try:
@@ -188,7 +190,7 @@ class Loop:
                 task.cancel()
 
     async def turn(self) -> Instant | None:
-        """Observe, plan, write the intents and wait for them, start the next steps. Returns when to turn again."""
+        """Observe, plan, write the intents and wait for them, start the next steps. Returns the next turn's time."""
         began = self._clock()
         snapshot = self._observe()
         decided = self._plan(snapshot)
@@ -222,7 +224,7 @@ class Loop:
         return made.plan
 
     def _log_faults(self, made: PlanAroundFaults) -> None:
-        """Log each object that was set aside now, and a plan that failed for no single object."""
+        """Log each object that was newly set aside, and a plan that failed for no single object."""
         for at, fault in made.faults.items():
             if at not in self._faults:
                 _log.error("%s %s is set aside: %s", at.kind, at.id, fault.problem.message, exc_info=fault.error)
@@ -230,7 +232,7 @@ class Loop:
             self._log_once("planning", made.error)
 
     def _log_waits(self, waits: Mapping[StepKey, Wait]) -> None:
-        """Log the errors among the waits, and at level DEBUG what each object newly waits for."""
+        """Log the errors among the waits, and at level DEBUG each new wait."""
         for key, wait in waits.items():
             if wait.error is not None:
                 self._log_once(f"the next step of {key}", wait.error)
@@ -241,7 +243,7 @@ class Loop:
             self._awaited = {key: wait.reason for key, wait in waits.items()}
 
     def _log_once(self, what: str, error: Exception) -> None:
-        """Log an error with its traceback, unless it is the last one of its kind again."""
+        """Log an error with its traceback, unless it is equal to the last one of its kind."""
         if self._failures.get(what) != repr(error):
             self._failures[what] = repr(error)
             _log.error("%s fails; please report it", what, exc_info=error)
@@ -259,10 +261,10 @@ class Loop:
         self._awake.clear()
 
     async def _write_intents(self, commands: Iterable[Command]) -> None:
-        """Carry out the commands and wait for them: no plan is made while an intent is being written.
+        """Carry out the commands and wait for them, so that no plan is made while an intent is being written.
 
-        The commands of one plan do not rely on each other, so those that must wait (their object has a mutation in
-        flight, or is left alone after a failure) hold no others up.
+        The commands of one plan do not depend on each other. So a command whose object has a mutation in flight, or a
+        pause after a failure, does not delay the others.
         """
         free = [(key, command) for command in commands if self._free(key := command_key(command))]
         outcomes = await asyncio.gather(*(self._attempt(key, command) for key, command in free))
@@ -286,7 +288,7 @@ class Loop:
         task.add_done_callback(self._tasks.discard)
 
     async def _attempt(self, key: StepKey, action: Command | Step) -> ActionOutcome:
-        """Carry out one mutation. After a failure the key is left alone for a pause that grows with each failure."""
+        """Carry out one mutation. After a failure its key gets a pause that grows with each failure."""
         least = 0.0
         try:
             outcome = await self._executor.execute(action)
@@ -308,7 +310,7 @@ class Loop:
         return outcome
 
     def _pause(self, key: StepKey, outcome: ActionOutcome, least: float) -> None:
-        """``least``: seconds for which the server asked to be left alone; it is not let wait for ever."""
+        """Begin a pause. ``least``: seconds that the server asked for; the longest pause limits them."""
         timing = self._timing
         longest = timing.last_stale_seconds if outcome is ActionOutcome.STALE else timing.last_retry_seconds
         seconds = self._backoff.failed(key, longest, least)
@@ -333,5 +335,5 @@ def _reason(action: Command | Step) -> str:
 
 
 def _unexpected(error: Exception) -> bool:
-    """Whether neither a cluster nor a cloud raises such an error, so that the log needs a traceback."""
+    """Whether the error comes neither from a cluster nor from a cloud, so that the log needs a traceback."""
     return not isinstance(error, ApiError | ProviderError)

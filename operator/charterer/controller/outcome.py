@@ -10,9 +10,10 @@ from charterer.domain.steps import Step
 
 
 class ActionOutcome(StrEnum):
-    """DONE: it took effect, now or before. STALE: what it was decided on has changed. FAILED: an error was raised.
+    """DONE: it took effect, now or before. STALE: its inputs have changed since the decision. FAILED: an error was
+    raised.
 
-    HELD: others keep it from being carried out for now. WITHHELD: a dry run has logged it and not made it.
+    HELD: something of others prevents it for now. WITHHELD: a dry run has logged it and not sent it.
     """
 
     DONE = "done"
@@ -23,7 +24,7 @@ class ActionOutcome(StrEnum):
 
 
 class Held(Exception):
-    """Others keep a step from being carried out for now; the message says who, and until when."""
+    """Something of others prevents a step for now. The message names it, and until when it may do so."""
 
 
 class Executor(Protocol):
@@ -33,4 +34,4 @@ class Executor(Protocol):
     """
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry one out. Returns DONE, STALE or WITHHELD, or raises ApiError, ProviderError or Held."""
+        """Carry one out. Returns DONE, STALE or WITHHELD. Raises ApiError, ProviderError or Held."""

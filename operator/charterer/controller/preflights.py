@@ -1,4 +1,6 @@
-"""Preflights of pools, which find what would fail: when a pool is new or changed, and every hour."""
+"""Preflights of pools, which find what would fail once nodes are rented. They run if a pool is new or changed, and
+every hour.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +25,19 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, names
 
-# Findings on the Nodes that came before: whether their GPUs are offered, and whether training pods may come.
+# Findings on the pool's own Nodes: whether their GPUs are offered, and whether training pods can be scheduled there.
 
 
 _PLUGIN_SECONDS: Final = 120.0
-"""Seconds after a node is ready until which its device plugin may still be starting."""
+"""Seconds after a node is ready in which its device plugin may still be starting."""
 _UNTOLERATED: Final = "untolerated taint"
-"""Words of the scheduler (kube-scheduler, plugin TaintToleration) about a pod that does not tolerate one."""
+"""The scheduler's text (kube-scheduler, plugin TaintToleration) about a pod that does not tolerate a taint."""
 
 
 def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFinding]]:
-    """About device plugin and taints of pools with Nodes that are ready and stay, and about labels that came."""
+    """Findings on device plugin and taints of pools with Nodes that are ready and stay, and on the labels of earlier
+    Nodes.
+    """
     index = NodeIndex.of(snapshot.nodes, rivals_of(snapshot.rentals))
     came: dict[PoolId, dict[RentalId, Node]] = defaultdict(dict)
     settled: dict[PoolId, list[Node]] = defaultdict(list)
@@ -55,7 +59,7 @@ def node_findings(snapshot: Snapshot) -> Mapping[PoolId, Sequence[PreflightFindi
 
 
 def _settled(rental: Rental, snapshot: Snapshot) -> bool:
-    """Whether the device plugin has had time since its Node was ready, or should have been."""
+    """Whether the device plugin has had its time to start, counted from when the Node was ready or should have been."""
     pool = snapshot.pools.get(rental.pool)
     if rental.ready is not None or rental.launched is None or pool is None:
         return rental.ready is not None and seconds_between(rental.ready, snapshot.now) >= _PLUGIN_SECONDS
@@ -89,9 +93,11 @@ def _advice(pool: Pool) -> str:
 
 
 def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> PreflightFinding:
-    """The taints that a template has to tolerate; wrong where a pod waits because its template does not."""
+    """The taints that a job's template has to tolerate. The finding is bad if a pod waits because its template does
+    not.
+    """
     found: dict[NodeTaint, list[NodeName]] = {}
-    tolerated = (pool.device, "NoSchedule")  # as every pod of a run does (``workloads.workload``)
+    tolerated = (pool.device, "NoSchedule")  # every pod of a run tolerates it (``workloads.workload``)
     for node in came.values():
         for taint in node.taints:
             if (taint.key, taint.effect) != tolerated and not passes(taint):
@@ -109,7 +115,7 @@ def _taints(pool: Pool, came: Mapping[RentalId, Node], jobs: Iterable[Job]) -> P
 
 
 def _labels(pool: Pool) -> Iterable[PreflightFinding]:
-    """Whether the nodes that came had the labels that the pool declares: jobs choose it by them."""
+    """Whether the pool's Nodes had the labels that the pool declares, since jobs choose the pool by these."""
     if pool.offering is None or not pool.offering.traits_seen or not pool.node_labels:
         return
     seen = dict(pool.offering.traits.labels)
@@ -124,7 +130,7 @@ def _labels(pool: Pool) -> Iterable[PreflightFinding]:
 
 
 def _kept_off(job: Job, came: Mapping[RentalId, Node]) -> bool:
-    """Whether a pod of the job is to run on one of these Nodes, and the scheduler says that a taint keeps it off."""
+    """Whether the job is placed on one of these Nodes, and the scheduler says that a taint repels one of its pods."""
     if job.allocation is None or job.current_run is None:
         return False
     here = any(place.rental in came for place in job.allocation.placements)
@@ -137,7 +143,7 @@ def _nodes(nodes: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class PreflightPace:
-    """Seconds between two looks for a pool that was due, and until a pool is looked at again that was well, or not."""
+    """Seconds between two checks for due pools, and from a good or a failed preflight to the pool's next one."""
 
     look_seconds: float = 5.0
     well_seconds: float = 3600.0
@@ -146,17 +152,18 @@ class PreflightPace:
 
 @dataclass(frozen=True, slots=True)
 class _Checked:
-    """Which pool was looked at, by its uid and generation, and when the next look is due."""
+    """The uid and generation of a checked pool, and when its next preflight is due, in seconds of the clock."""
 
     pool: tuple[str, int]
     due: float
 
 
 class Preflights:
-    """Keeps ``latest`` current until ``run`` is cancelled; ``changed`` is called when a pool's findings do.
+    """Keeps ``latest`` current until ``run`` is cancelled. ``changed`` is called when a pool's findings change.
 
-    For the running event loop's thread only, whose clock it uses. ``pools`` gives the pools there are, ``snapshot`` the
-    last one, in which their Nodes are. What Nodes showed is kept when they are gone: the next ones are likely alike.
+    Use it only in the running event loop's thread, whose clock it uses. ``pools`` returns the existing pools, and
+    ``snapshot`` the last snapshot, which has their Nodes. The findings on Nodes stay after the Nodes have gone, because
+    later Nodes are likely to be alike.
     """
 
     def __init__(
@@ -179,7 +186,7 @@ class Preflights:
         self.latest: dict[PoolId, Sequence[PreflightFinding]] = {}
 
     async def run(self) -> None:
-        """Look at whatever is due, forever. Pools are looked at together; a slow cloud delays the next look only."""
+        """Check whatever is due, forever. All due pools are checked together, so a slow cloud delays the next check."""
         while True:
             pools = {name: pool for name, pool in self._pools().items() if not pool.gone and not pool.deleting}
             for name in self.latest.keys() - pools.keys():
@@ -216,7 +223,7 @@ class Preflights:
 
 
 async def findings_of(accounts: Accounts, pool: Pool) -> Sequence[PreflightFinding]:
-    """The findings of the pool's cloud; a cloud that cannot be asked is a finding too."""
+    """The findings of the pool's cloud. If the cloud cannot be reached, that is a finding too."""
     try:
         return tuple(await accounts.account_of(pool).preflight(pool))
     except ProviderError as error:

@@ -1,4 +1,4 @@
-"""Progress reports written into status, rarely, so that a job's last report survives a restart of the operator."""
+"""Progress reports, written into status rarely, so that a job's last report survives a restart of the operator."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from charterer.lifecycle.run import group_of
 from charterer.server.progress import CurrentRun, Members, ProgressBoard, SessionOfRun
 from charterer.workloads.workload import pod_address
 
-# The progress endpoint's view of jobs: the run of each whose pods may report, from the last snapshot.
+# The progress endpoint's view of jobs: the run of each job whose pods may report, from the last snapshot.
 
 
 class SnapshotJobDirectory:
-    """``server.progress.JobDirectory`` over the last snapshot.
+    """``server.progress.JobDirectory`` of the last snapshot.
 
-    ``secret``: of which the keys of runs are made, the same in each process of the operator.
+    ``secret``: the keys of runs are derived from it. It is the same in each process of the operator.
     """
 
     def __init__(self, last: Callable[[], Snapshot | None], secret: bytes) -> None:
@@ -35,7 +35,7 @@ class SnapshotJobDirectory:
         self._secret = secret
 
     def find(self, job_id: JobId) -> CurrentRun | None:
-        """The oldest run with live pods; None for a job that is not there or has no such run."""
+        """The oldest run with live pods; None if the job does not exist or has no such run."""
         snapshot = self._last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
         run = None if job is None else _oldest_run(job)
@@ -53,7 +53,7 @@ class SnapshotJobDirectory:
         )
 
     def generation(self, job_id: JobId) -> int | None:
-        """That of the group which the job's current run should form; None where it is to stop, or there is none."""
+        """The generation that the job's oldest run with live pods should form; None without a run that goes on."""
         snapshot = self._last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
         run = None if job is None else _oldest_run(job)
@@ -63,7 +63,7 @@ class SnapshotJobDirectory:
         return group_of(job, run).generation
 
     def _members(self, job: Job, run: Run) -> Members | None:
-        """The pods that should train together; None in a run that is not resized in place."""
+        """The pods that should train together; None if the job's runs are not resized in place."""
         if job.resize is not ResizePolicy.IN_PLACE:
             return None
         group = group_of(job, run)
@@ -92,7 +92,7 @@ def _allocation(job: Job, run: Run) -> dict[str, int]:
 
 
 def _session(job: Job, run: Run) -> SessionOfRun | None:
-    """None of a run that is to end: its worker is told so, and its session is over."""
+    """The session of an interactive job's run; None if the run is to end, because its worker then ends the session."""
     if job.interactive is None or job.allocation is None or job.allocation.run != run.number:
         return None
     return SessionOfRun(job.interactive.asks, job.allocation.since)
@@ -107,13 +107,13 @@ def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:
 
 
 def _hazard(job: Job, snapshot: Snapshot) -> Hazard | None:
-    """At which rate the nodes of the job's allocation are taken back; None where none is expected."""
+    """The rate at which the nodes of the job's allocation are taken back; None if no such loss is expected."""
     pool = None if job.allocation is None else snapshot.pools.get(job.allocation.option.pool)
     return None if pool is None or pool.hazard is None or pool.hazard.never else pool.hazard
 
 
 def _ages(job: Job, snapshot: Snapshot) -> tuple[float, ...]:
-    """The ages of its nodes, in hours."""
+    """The ages in hours of the job's nodes."""
     places = () if job.allocation is None else job.allocation.placements
     rentals = [snapshot.rentals.get(place.rental) for place in places]
     return tuple(
@@ -126,14 +126,14 @@ def _ages(job: Job, snapshot: Snapshot) -> tuple[float, ...]:
 _log = logging.getLogger(__name__)
 
 _CHECK_SECONDS = 5.0
-"""Seconds between two looks at what is due: a report waits for its write a minute at most (``ProgressBoard``)."""
+"""Seconds between two checks for due reports. A report waits at most a minute for its write (``ProgressBoard``)."""
 
 _LONGEST_PAUSE_SECONDS = 300.0
-"""Seconds for which a job is left alone at most whose progress could not be written."""
+"""Longest pause, in seconds, of a job whose progress could not be written."""
 
 
 class ProgressWriter:
-    """Writes what the board says is due, except to jobs of which the loop has a mutation in flight."""
+    """Writes the reports that are due on the board, except those of jobs that have a mutation of the loop in flight."""
 
     def __init__(self, board: ProgressBoard, context: ExecutionContext, in_flight: Collection[StepKey]) -> None:
         self._board = board
@@ -142,7 +142,7 @@ class ProgressWriter:
         self._backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _CHECK_SECONDS)
 
     async def run(self) -> None:
-        """Write what is due, until cancelled."""
+        """Write the reports that are due, until cancelled."""
         while True:
             await asyncio.sleep(_CHECK_SECONDS)
             jobs = self._context.decided.snapshot().jobs.keys()

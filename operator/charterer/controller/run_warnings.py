@@ -1,4 +1,6 @@
-"""Events about runs that start late: only they tell that a Job may not make pods, or that a volume is missing."""
+"""Warning Events about runs that start late. Only these show that a Job may not create pods, or that a volume is
+missing.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +21,24 @@ from charterer.domain.time import Instant, seconds_between
 _log = logging.getLogger(__name__)
 
 _LOOK_SECONDS: Final = 10.0
-"""Seconds between two looks at the runs that are late."""
+"""Seconds between two checks of the late runs."""
 _LATE_SECONDS: Final = 10.0
-"""Seconds after its start at which a run counts as late: most pods that lack nothing are running by then."""
+"""Seconds after its start at which a run counts as late. Most pods without a problem are running by then."""
 _ASKED_AT_ONCE: Final = 20
-"""Late runs asked about in one look; the others follow in the next."""
+"""Late runs whose Events are read in one check. The others follow in the next."""
 
 
 class RunWarnings:
-    """Asks for the last Warning Event of each late run. ``changed``: called when the answers have changed."""
+    """Reads the last Warning Event of each late run. ``changed`` is called when ``latest`` has changed."""
 
     def __init__(self, client: Client, changed: Callable[[], None]) -> None:
         self._client = client
         self._changed = changed
         self.latest: Mapping[str, str] = {}
-        """By the uid of the run's object: reason and message of its last warning. Replaced, never changed."""
+        """Reason and message of the last warning, by the uid of the run's object. Replaced, never changed."""
 
     async def run(self, last: Callable[[], Snapshot | None]) -> None:
-        """Look again and again at the snapshot that ``last`` gives, until cancelled."""
+        """Check the snapshot that ``last`` returns at regular intervals, until cancelled."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             snapshot = last()
@@ -44,7 +46,7 @@ class RunWarnings:
                 await self.look(snapshot)
 
     async def look(self, snapshot: Snapshot) -> None:
-        """Ask about the runs that are late now, those first of which nothing is known."""
+        """Read the Events of the runs that are late now. Runs without a known warning are first."""
         late = {run: subjects for job in snapshot.jobs.values() for run, subjects in _late(job, snapshot.now)}
         known = {run: text for run, text in self.latest.items() if run in late}
         for run in sorted(late, key=lambda uid: uid in known)[:_ASKED_AT_ONCE]:
@@ -69,8 +71,9 @@ class RunWarnings:
 
 
 def _late(job: Job, now: Instant) -> list[tuple[str, tuple[str, Sequence[str]]]]:
-    """The job's run if it has long been started and not all its pods run, with what Events may be about: the object,
-    and its first pod of which nothing else is known."""
+    """The job's run if it was started long ago and not all its pods run, with the subjects of its Events: the object,
+    and the first pending pod without a known problem.
+    """
     run = job.current_run
     if run is None or run.suspended or run.started is None or run.ended is not None:
         return []

@@ -1,8 +1,8 @@
-"""Asking the clouds: the last good survey and quote of each pool, and the error where there is none.
+"""Calls to the clouds: the last good survey and quote of each pool, and the error of a failed call.
 
-A pool in motion (a rental is being asked for, started or ended) is asked often, a quiet one rarely. When a call fails,
-the last good answer stays: the plan goes on with it, and the pool's condition says since when the cloud is unreachable.
-Accounts are asked separately, so that a cloud that answers slowly, or never, holds up no other.
+A pool in motion has a rental that is being asked for, started or ended. Such a pool is surveyed often, and a quiet one
+rarely. After a failed call the last good answer stays valid for plans, and the pool's condition says since when the
+cloud is unreachable. Accounts are surveyed separately, so that a slow cloud does not delay the others.
 """
 
 from __future__ import annotations
@@ -27,18 +27,16 @@ from charterer.providers.errors import CloudCallWithheld, NotLeading, ProviderEr
 from charterer.providers.guarded import Guarded
 from charterer.providers.provider import KnownMachines
 
-# The time to plan and account by: the operator's own clock, for as long as other clocks agree with it.
-#
-# A clock that jumps over the end of a period would open the next one and forget what was spent; one that is behind
-# would not see what runs cost. So the own clock counts only while it is near the median of all clocks: the own one,
-# the API server's, and each cloud's. Between two answers the others are carried on by the monotonic clock, which
-# nobody sets.
+# The time for plans and accounts: the operator's own clock as long as other clocks agree with it. A clock that jumps
+# past the end of a period would open the next one too early and forget what was spent. A clock that is behind would
+# miss what runs cost. So the own clock counts only while it is near the median of all clocks: the own one, the API
+# server's and each cloud's. Between two answers, the monotonic clock advances the readings of the others.
 
 
 _log = logging.getLogger(__name__)
 
 TOLERATED_SECONDS = 30.0
-"""Difference of the own clock from the median that is left alone: answers come late, and show whole seconds."""
+"""Seconds by which the own clock may differ from the median. Answers come late, and show whole seconds."""
 
 
 class Reading(NamedTuple):
@@ -49,8 +47,9 @@ class Reading(NamedTuple):
 
 
 class TrustedClock:
-    """Gives the time. ``own`` is the operator's clock, ``monotonic`` its seconds since any start; ``others`` gives the
-    last reading of each other clock."""
+    """Returns the present time. ``own``: the operator's clock. ``monotonic``: seconds since any start. ``others``:
+    returns the last reading of each other clock.
+    """
 
     def __init__(
         self,
@@ -64,7 +63,9 @@ class TrustedClock:
         self._wrong = False
 
     def now(self) -> Instant:
-        """The own clock's time, or the median of all clocks (of an even number the earlier) where it is far from it."""
+        """The own clock's time, or the median of all clocks if the two are far apart; of two middle clocks, the
+        earlier.
+        """
         own, seconds = self._own(), self._monotonic()
         times = sorted([own, *(after(read.time, seconds - read.seconds) for read in self._others())])
         median = times[(len(times) - 1) // 2]
@@ -76,7 +77,7 @@ class TrustedClock:
         return median if wrong else own
 
 
-# Pauses after failures, for each object on its own: twice as long after each further failure in a row.
+# Pauses of an object after its failures. Each further failure in a row doubles the pause.
 
 
 Key = TypeVar("Key", bound=Hashable)
@@ -84,14 +85,14 @@ Key = TypeVar("Key", bound=Hashable)
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Nothing is tried before the clock shows ``until``; it is ``seconds`` long."""
+    """A pause of ``seconds``. Nothing is tried before the clock shows ``until``."""
 
     until: float
     seconds: float
 
 
 class Backoff(Generic[Key]):
-    """The pauses of objects, ``first`` seconds long after a first failure. ``clock``: in seconds."""
+    """The pauses of objects. ``clock``: returns seconds. ``first``: seconds of the pause after a first failure."""
 
     def __init__(self, clock: Callable[[], float], first: float) -> None:
         self._clock = clock
@@ -99,53 +100,51 @@ class Backoff(Generic[Key]):
         self._pauses: dict[Key, Pause] = {}
 
     def pausing(self, key: Key) -> bool:
-        """Whether the object is to be left alone now."""
+        """Whether the object's pause goes on."""
         pause = self._pauses.get(key)
         return pause is not None and self._clock() < pause.until
 
     def failed(self, key: Key, longest: float, least: float = 0.0) -> float:
-        """Leave the object alone for a while, from ``least`` to ``longest`` seconds; returns for how many."""
+        """Begin a pause of the object, from ``least`` to ``longest`` seconds; returns its seconds."""
         last = self._pauses.get(key)
         seconds = min(max(self._first if last is None else 2 * last.seconds, least), longest)
         self._pauses[key] = Pause(self._clock() + seconds, seconds)
         return seconds
 
     def succeeded(self, key: Key) -> None:
-        """The next failure of the object is a first one."""
+        """Reset the object, so that its next failure is a first one."""
         self._pauses.pop(key, None)
 
     def retain(self, keys: Collection[Key]) -> None:
-        """Forget all other objects."""
+        """Drop the pauses of all objects other than ``keys``."""
         for gone in [key for key in self._pauses if key not in keys]:
             del self._pauses[gone]
 
     def forget_ended(self, seconds: float) -> None:
-        """Forget the pauses that ended that many seconds ago or earlier: the next failures are first ones."""
+        """Drop the pauses that ended that many seconds ago or earlier, so that the next failures are first ones."""
         oldest = self._clock() - seconds
         self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until > oldest}
 
     def soonest(self) -> float | None:
-        """When the first pause ends; None without any."""
+        """When the first pause ends; None if there are none."""
         return min((pause.until for pause in self._pauses.values()), default=None)
 
 
-# The pools to act for: those that are declared, those of which only rentals are left, and which of them is first.
-#
-# Two GPUPools may mean the same machines. They would take each other's machines for ones that nobody asked for, and
-# set one target against each other; so only one acts, the first by ``precedence``. What tells them apart is what
-# the cloud says (its identifier of the group, and the machines it lists), and how the group is written only where
-# it has said nothing.
+# The pools to act for: declared pools, pools of which only rentals are left, and which of several pools acts. Two
+# GPUPools may mean the same machines. Each would take the other's machines for orphans, and both would set one target.
+# So only one acts, the first by ``precedence``. Two pools mean the same machines in three cases: their specs have the
+# same ``identity`` (unless each machine names its pool), the cloud has one identifier of the group for both, or it
+# lists a machine for both.
 
 
 def known_pools(
     declared: Mapping[ObjectKey, Pool], rentals: Mapping[ObjectKey, Rental], unread: Container[str] = ()
 ) -> Mapping[PoolId, Pool]:
-    """The declared pools by name, and for rentals whose pool is gone what is left of that pool.
+    """The declared pools by name, and what is left of each pool that is gone and has rentals.
 
-    ``unread``: names of pools that are there and cannot be read; nothing is done about their rentals.
-
-    A pool that was torn out and made again for another group stays out of sight until the former group's rentals are
-    gone: names of rentals and records of the one must not be taken for the other's.
+    ``unread``: names of pools that exist but cannot be read; nothing is done about their rentals. If a pool was deleted
+    and created again for another group, the new pool is left out until the rentals of the former group are gone.
+    Otherwise the names and records of one group's rentals could be taken for the other's.
     """
     pools = {pool.id: pool for pool in declared.values()}
     for rental in rentals.values():
@@ -162,7 +161,7 @@ def machines_of(instances: Sequence[Instance]) -> frozenset[str]:
 
 
 def with_known_instances(survey: Survey, before: Survey | None) -> Survey:
-    """The survey with the objects of the one before where instances are the same, and its tuple where all are."""
+    """The survey with the objects of the one before for equal instances, and with its tuple if all are equal."""
     if before is None:
         return survey
     known = {instance: instance for instance in before.instances}
@@ -172,7 +171,7 @@ def with_known_instances(survey: Survey, before: Survey | None) -> Survey:
 
 
 def listed_twice(machines: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, frozenset[str]]:
-    """The machines of each pool that another one has, too; ``machines``: of all pools."""
+    """The machines of each pool that another pool lists too. ``machines``: of all pools."""
     everything = frozenset[str]().union(*machines.values())
     if len(everything) == sum(map(len, machines.values())):
         return {}
@@ -181,9 +180,9 @@ def listed_twice(machines: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, f
 
 
 def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[str]]) -> Mapping[PoolId, Pool]:
-    """The pools with their offers, those marked ``taken_by`` that have the same machines as one before them.
+    """The pools with their offers. A pool with the same machines as an earlier one has ``taken_by``.
 
-    ``shared``: the machines that several have (``listed_twice``).
+    ``shared``: the machines that several pools list (``listed_twice``).
     """
     holders: dict[Hashable, PoolId] = {}
     found: dict[PoolId, Pool] = {}
@@ -197,15 +196,15 @@ def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[s
 
 
 def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
-    """By age, and by name among pools created in the same second; but first those for which a cloud has ever answered.
+    """The sort key of pools: those whose cloud has ever answered first, then by age, then by name.
 
-    A pool with a wrong capacity type, group or host must not keep another one from the machines that it cannot use.
+    A pool with a wrong capacity type, group or host must not keep another one from machines that it cannot use itself.
     """
     return pool.gone, pool.offering is None, pool.created, pool.id
 
 
 def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
-    """All by which the pool's machines may be told to be another's."""
+    """All keys by which two pools are found to mean the same machines."""
     if not pool.cloud.marks_machines:
         yield pool.cloud.identity
     if pool.offering is not None and pool.offering.group_id:
@@ -214,12 +213,12 @@ def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
 
 
 def _are_different(one: Cloud, other: Cloud) -> bool:
-    """Whether they are different groups; nearly all are written alike, and to find out otherwise takes a while."""
+    """Whether the two are different groups. Nearly all are written alike, and a full comparison is slow."""
     return one is not other and one != other and one.identity != other.identity
 
 
 def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
-    """A rental's pool without its object: enough is known to look at its group and to end what is there."""
+    """The pool of a rental without its object, with enough to survey its group and end its machines."""
     return Pool(
         id=rental.pool,
         uid="" if namesake is None else namesake.uid,
@@ -240,21 +239,21 @@ def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
     )
 
 
-# The operator's heartbeat: machines that would end themselves without it are told again and again that it lives.
+# The operator's heartbeat, renewed regularly for machines that end themselves without it.
 
 
 def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
-    """The pools there are, and those that are gone or cannot be read, as their rentals remember them.
+    """The existing pools, and those that are gone or cannot be read as their rentals record them.
 
-    What cannot be read is no reason to let machines go that jobs run on.
+    A pool that cannot be read is no reason to let machines end on which jobs run.
     """
     return known_pools(store.view(kinds.GPU_POOLS).objects, store.view(kinds.GPU_RENTALS).objects)
 
 
 class Renewals:
-    """Renews until ``run`` is cancelled. ``pools`` gives those that have machines (``pools_to_renew``).
+    """Renews the heartbeat until ``run`` is cancelled. ``pools`` returns those that have machines (``pools_to_renew``).
 
-    ``every_seconds``: as often as quiet pools are surveyed, because adapters go by what their last list showed.
+    ``every_seconds``: as often as quiet pools are surveyed, because adapters use their last list.
     """
 
     def __init__(self, accounts: Accounts, pools: Callable[[], Mapping[PoolId, Pool]], every_seconds: float) -> None:
@@ -263,7 +262,7 @@ class Renewals:
         self._every = every_seconds
 
     async def run(self) -> None:
-        """Renew forever, each account for itself."""
+        """Renew forever, each account separately."""
         while True:
             accounts = self._accounts.by_account(self._pools().values())
             await asyncio.gather(*(_renew(account, pools) for account, pools in accounts.items()))
@@ -280,17 +279,17 @@ async def _renew(account: Guarded, pools: Sequence[Pool]) -> None:
 
 
 _REFUSAL_SECONDS = 600.0
-"""Seconds for which an order's refusal is remembered: it is on record in the pool's status long before."""
+"""Seconds for which an order's refusal is kept in memory. It is in the pool's status long before they end."""
 _MOVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.DRAINING})
 _EARLY = 0.5
-"""Fraction of a pool's interval that must have passed for it to be asked about together with others of its account."""
+"""Fraction of a pool's interval after which the pool may be surveyed early, together with others of its account."""
 _NO_TIME = Instant(0)
 _NEVER = float("-inf")
-"""Seconds of the clock at which a pool that was never asked counts as asked."""
+"""Clock seconds of the last survey of a pool that was never surveyed."""
 
 
 def pools_in(store: Store) -> Mapping[PoolId, Pool]:
-    """The pools there are, and those of which only rentals are left."""
+    """The existing pools, and those of which only rentals are left."""
     pools = store.view(kinds.GPU_POOLS)
     unread = {key.name for key in pools.problems}
     return known_pools(pools.objects, store.view(kinds.GPU_RENTALS).objects, unread)
@@ -311,7 +310,7 @@ def machines_on_record(store: Store) -> KnownMachines:
 
 
 def in_motion(rental: Rental) -> bool:
-    """Whether it is being asked for, started or drained. A machine that has ended only leaves the cloud's list."""
+    """Whether the rental is being asked for, started or drained. An ended machine only leaves the cloud's list."""
     return rental.phase in _MOVING or (rental.deleting and rental.phase is RentalPhase.READY)
 
 
@@ -319,8 +318,8 @@ def in_motion(rental: Rental) -> bool:
 class SurveyPace:
     """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool.
 
-    ``lag_fraction``: a pool in motion whose cloud's lists may lag is asked about once in this fraction of the lag: its
-    nodes come by watch, and a list that may be a minute old tells hardly more each second than every five.
+    ``lag_fraction``: a pool in motion is surveyed at most once in this fraction of the lag of its cloud's lists. Its
+    nodes come by watch, and a list that may be a minute old shows little more every second than every five.
     """
 
     quiet_seconds: float = 15.0
@@ -331,7 +330,7 @@ class SurveyPace:
 
 @dataclass(slots=True)
 class _UnlistedAnswers:
-    """A cloud's answers that its lists may not show yet: to orders, and to being told to end instances.
+    """A cloud's answers that its lists may not show yet: replies to orders, and to requests to end instances.
 
     Times are seconds of the event loop's clock.
     """
@@ -341,7 +340,7 @@ class _UnlistedAnswers:
     ending: dict[InstanceId, float] = field(default_factory=dict)
 
     def added_to(self, survey: Survey, now: float) -> Survey:
-        """The survey with what its lists may not show yet, or never do."""
+        """The survey with the answers that its lists do not show yet, or never show."""
         lag = survey.traits.lag_seconds
         self.accepted = {order: since for order, since in self.accepted.items() if now - since < lag}
         self.refused = {order: said for order, said in self.refused.items() if now - said[0] < _REFUSAL_SECONDS}
@@ -351,7 +350,7 @@ class _UnlistedAnswers:
         return replace(survey, ordered=ordered, refusals=refusals, instances=tuple(map(self._seen, survey.instances)))
 
     def _seen(self, instance: Instance) -> Instance:
-        """The instance; one that the cloud was told to end is listed as alive only because lists lag."""
+        """The instance, as Stopping if the cloud was told to end it and lists it as alive only because of the lag."""
         if instance.id in self.ending and instance.state in (InstanceState.PENDING, InstanceState.RUNNING):
             return replace(instance, state=InstanceState.STOPPING)
         return instance
@@ -360,10 +359,10 @@ class _UnlistedAnswers:
 class Surveys:
     """Keeps ``latest``, ``quotes`` and ``errors`` current until ``run`` is cancelled.
 
-    For the running event loop's thread only, whose clock it uses. ``pools``, ``moving`` and ``known`` give the pools
-    there are, those in motion, and the machines on record. ``changed`` is called after an answer that differs from the
-    one before in more than its time, and after every answer about a pool in motion (its next step may depend on time
-    alone).
+    Use it only in the running event loop's thread. ``pools``, ``moving`` and ``known`` return the existing pools, those
+    in motion, and the machines on record. ``changed`` is called after an answer that differs from the one before in
+    more than its time. It is also called after every answer about a pool in motion, whose next step may depend on time
+    alone.
     """
 
     def __init__(
@@ -384,13 +383,13 @@ class Surveys:
         self._pace = pace
         self._asked: dict[PoolId, float] = {}
         self._answered: dict[PoolId, float] = {}
-        """When the question of the survey in ``latest`` was asked."""
+        """When the request for the survey in ``latest`` was sent."""
         self._quoted: dict[PoolId, float] = {}
         self._in_flight: set[PoolId] = set()
         self._clouds: dict[PoolId, Cloud] = {}
         self._unlisted: dict[PoolId, _UnlistedAnswers] = {}
         self._warned: dict[PoolId, str] = {}
-        """The error of each failing pool that was logged last: the same one is not logged again."""
+        """The last logged error of each failing pool. The same error is not logged again."""
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -399,11 +398,11 @@ class Surveys:
         """The time that each cloud's clock showed in its last answer."""
 
     def look_again(self) -> None:
-        """The pools, or which of them are in motion, may have changed."""
+        """Compute anew which pools are due, because the pools, or those in motion, may have changed."""
         self._nudge.set()
 
     def note_reply(self, pool: Pool, ask: Ask, reply: Reply) -> None:
-        """Remember what the cloud said at once, and which orders it accepted, until its lists must show them."""
+        """Store a reply's refusals for ``_REFUSAL_SECONDS``, and accepted orders until the lists must show them."""
         unlisted = self._unlisted.setdefault(pool.id, _UnlistedAnswers())
         now = self._clock()
         for order in ask.orders:
@@ -413,24 +412,24 @@ class Surveys:
                 unlisted.accepted[order.token] = now
 
     def note_withdrawal(self, pool: Pool, orders: Iterable[OrderToken]) -> None:
-        """Forget that the cloud accepted these orders."""
+        """Drop these orders from those that the cloud accepted."""
         unlisted = self._unlisted.setdefault(pool.id, _UnlistedAnswers())
         for order in orders:
             unlisted.accepted.pop(order, None)
 
     def note_end(self, pool: Pool, instance: InstanceId) -> None:
-        """Remember that the cloud was told to end this instance, until its lists must show it."""
+        """Store that the cloud was told to end this instance, until its lists must show that."""
         self._unlisted.setdefault(pool.id, _UnlistedAnswers()).ending[instance] = self._clock()
 
     async def refresh(self, pool_id: PoolId) -> None:
-        """Ask about this pool now and wait for the answer, so that no decision rests on an answer before a change."""
+        """Survey this pool now and wait for the answer, so that no decision uses an answer from before a change."""
         pool = self._pools().get(pool_id)
         if pool is not None:
             self._asked[pool_id] = self._clock()
             await self._ask(self._accounts.account_of(pool), [pool])
 
     async def run(self) -> None:
-        """Ask whatever is due, forever."""
+        """Survey and quote whatever is due, forever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._nudge.clear()
@@ -461,7 +460,7 @@ class Surveys:
         return max(min(waits, default=self._pace.quiet_seconds), 0.0)
 
     def _due(self) -> Mapping[Guarded, Sequence[Pool]]:
-        """The pools that are due, and with them those of their accounts that soon are: one list may tell of all."""
+        """The pools that are due, with those of their accounts that soon are, because one list may show all."""
         pools, moving = self._pools(), self._moving()
         self.keep(pools)
         waits = {name: self._due_in(name, moving) for name in pools if name not in self._in_flight}
@@ -487,7 +486,7 @@ class Surveys:
             self._changed()
 
     def keep(self, pools: Mapping[PoolId, Pool]) -> None:
-        """Drop what was said of other pools, also of former ones whose name another group's pool has now."""
+        """Drop the answers about other pools, and about a former pool whose name now belongs to another group."""
         self._accounts.keep(pools)
         for name, cloud in list(self._clouds.items()):
             if name not in pools or pools[name].cloud != cloud:
@@ -518,7 +517,9 @@ class Surveys:
                     self.errors[pool.id] = error
 
     def _keep(self, survey: Survey, began: float) -> None:
-        """Keep the survey unless that of a later question is there: two may cross. Clouds' clocks may be wrong."""
+        """Store the survey unless a later request was answered first. Clouds' clocks may be wrong, so times of requests
+        decide.
+        """
         if began >= self._answered.get(survey.pool, _NEVER):
             self._answered[survey.pool] = began
             unlisted, before = self._unlisted.get(survey.pool), self.latest.get(survey.pool)

@@ -1,4 +1,4 @@
-"""Trying the templates of all jobs by dry runs before money is spent on them (docs/development/adr/0024)."""
+"""Dry runs of all jobs' templates, before money is spent on the jobs (docs/development/adr/0024)."""
 
 from __future__ import annotations
 
@@ -24,33 +24,32 @@ from charterer.domain.time import Instant
 from charterer.workloads import NotATemplate, RunEnvironment, Workload
 from charterer.workloads.adopted.noted import QUEUE_LABEL
 
-# One dry run of a job's run, by which the operator and the command line learn what the API server says of a
-# template.
-#
-# The pod template is opaque to the TrainingJob's schema; only the Job API knows whether it is right. Its pods are
-# not tried, but some of what they need is looked up: docs/development/adr/0024 says what, and why.
+# One dry run of a job's run. The operator and the command line learn from it what the API server says of a template.
+# The schema of the TrainingJob does not describe the pod template. Only the Job API can validate it. The pods
+# themselves are not tried, but some objects that they need are looked up; docs/development/adr/0024 says which, and
+# why.
 
 
 TRIALS_AT_ONCE: Final = 8
-"""Dry runs in flight: a queue of jobs that arrives at once must not crowd out other requests."""
+"""Dry runs in flight, so that a long queue of jobs that arrives at once does not crowd out other requests."""
 
 _PLACE_BYTES = 92
-"""Most bytes of one place in a record: the name of a rental is that of its pool and a number."""
+"""Most bytes of one placement in a record. A rental's name is its pool's name and a number."""
 _VIEW_BYTES = 65_536
-"""More bytes than everything else in a job's status takes."""
+"""More bytes than all other fields of a job's status take."""
 
 
 class Unmet(Exception):
-    """The template is right, but runs of it need something that is not so now, and may come to be."""
+    """The template is valid, but its runs need something that is missing now and may come."""
 
 
 def may_run_again(job: Job) -> bool:
-    """Whether a run of the job may be made at some time, of a template that nobody has refused."""
+    """Whether a run of the job may be created at some time, from a template that nobody has refused."""
     return job.finish is None and not job.deleting and not job.invalid
 
 
 def needs_trial(job: Job) -> bool:
-    """Whether the next run of the job is yet to be made, of a template that nobody has refused.
+    """Whether the next run of the job still has to be created, from a template that nobody has refused.
 
     The template of an adopted object is in the object already.
     """
@@ -60,11 +59,10 @@ def needs_trial(job: Job) -> bool:
 async def template_refusal(
     client: Client, workload: Workload, job: Job, raw: Mapping[str, Any], environment: RunEnvironment
 ) -> str:
-    """Why no run can be made of the job, whose object is ``raw``; empty where the API server accepts one.
+    """Why no run of the job, whose object is ``raw``, can be created; empty if the API server accepts one.
 
-    Raises Unmet where no run could start for another cause than the template. Raises ApiError where that is not known:
-    Forbidden where the client may not create runs (``lacks_right``), or where something else forbids it for now, as a
-    quota does.
+    Raises Unmet if no run could start for a cause outside the template. Raises ApiError if the answer is not known:
+    Forbidden if the client may not create runs (``lacks_right``), or if something else such as a quota forbids it now.
     """
     if too_large := _too_large(job, raw):
         return refusal(too_large)
@@ -74,7 +72,7 @@ async def template_refusal(
             run = workload.manifest(job, raw, _example(job), environment)
         except NotATemplate as error:
             await client.post(runs, workload.unmodified(job, raw), dry_run=True, strict=True)
-            return refusal(str(error))  # the API server says it better, where it has something to say
+            return refusal(str(error))  # the post before this raises the API server's own error, if there is one
         stored = await client.post(runs, run, dry_run=True, strict=True)
         if (queue := _queue_of(stored)) and not _queue_of(run):
             raise Unmet(
@@ -84,7 +82,7 @@ async def template_refusal(
             )
     except AlreadyExists:
         if await _holder(client, workload.kind.resource, "Job", run_name(job.name, job.last_run + 1), job) != job.id:
-            raise  # left by an earlier job of this name, and about to be collected
+            raise  # an earlier job of this name left it, and it is about to be collected
     except NamespaceTerminating:
         return f"namespace {job.namespace} is being deleted"
     except BadRequest as error:
@@ -97,14 +95,14 @@ async def template_refusal(
 
 
 def _queue_of(run: Mapping[str, Any]) -> str:
-    """The queue of Kueue in which the run waits; empty where in none."""
+    """The queue of Kueue in which the run waits; empty if it waits in none."""
     return str((run["metadata"].get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
 async def _holder(client: Client, resource: Resource, kind: str, name: str, job: Job) -> str:
-    """The uid of the TrainingJob of the job's name that the object of this name belongs to; empty where none is known.
+    """The uid of the job's namesake TrainingJob that controls the object of this name; empty if unknown.
 
-    Raises Unmet where the object is somebody else's.
+    Raises Unmet if the object is somebody else's.
     """
     found = await _look(client, resource, name, job)
     if not found:
@@ -128,9 +126,9 @@ class _Need(NamedTuple):
 
 
 def _needs(raw: Mapping[str, Any]) -> Iterator[_Need]:
-    """What the template's pods cannot start without. Of a template that the Job API has accepted.
+    """The objects without which the pods of a template cannot start. The Job API must have accepted the template.
 
-    Secrets and ConfigMaps are not looked up: the right to see whether one exists is the right to read it.
+    Secrets and ConfigMaps are not looked up, because the right to see whether one exists is the right to read it.
     """
     spec = raw["spec"]["template"]["spec"]
     if account := spec.get("serviceAccountName"):
@@ -142,14 +140,14 @@ def _needs(raw: Mapping[str, Any]) -> Iterator[_Need]:
 
 
 async def _unless_missing(client: Client, need: _Need, job: Job) -> None:
-    """Raises Unmet where the object does not exist."""
+    """Raises Unmet if the object does not exist."""
     if await _look(client, need.resource, need.name, job) is None:
         named = f"{need.kind} {job.namespace}/{need.name} does not exist, and spec.template.spec.{need.field} names it"
         raise Unmet(f"{named}: create it, or correct the template")
 
 
 async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapping[str, Any] | None:
-    """The object; None where there is none, something empty where the client may not see it."""
+    """The object; None if it does not exist; an empty mapping if the client may not read it."""
     try:
         return await client.get(resource.one(name, job.namespace))
     except NotFound:
@@ -159,23 +157,23 @@ async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapp
 
 
 def lacks_right(error: Forbidden) -> bool:
-    """Whether whoever asked may not create runs in the namespace, or not such as belong to a TrainingJob.
+    """Whether the client may not create runs in the namespace, or not those that a TrainingJob owns.
 
-    Source of the second: the admission plugin OwnerReferencesPermissionEnforcement.
+    The admission plugin OwnerReferencesPermissionEnforcement causes the second.
     """
     return "cannot create resource" in error.message or "cannot set blockOwnerDeletion" in error.message
 
 
 def refusal(why: str) -> str:
-    """The message to the user whose template no run can be made from."""
+    """The message to a user from whose template no run can be created."""
     return f"spec.template: {why}; correct the template"
 
 
 def _too_large(job: Job, raw: Mapping[str, Any]) -> str:
-    """Why the job's record may come to be more than can be stored; empty where it cannot.
+    """Why the job's record may grow to more than can be stored; empty if it cannot.
 
-    A node is never rented for a job whose allocation cannot be written. The record has the places of two runs at most
-    while one replaces the other.
+    A node is never rented for a job whose allocation cannot be written. The record has the placements of at most two
+    runs, while one replaces the other.
     """
     places = 2 * min(job.widths.max, MOST_PODS) * _PLACE_BYTES
     size, record = stored_bytes(raw), places + RUNS_BYTES + _VIEW_BYTES
@@ -188,7 +186,7 @@ def _too_large(job: Job, raw: Mapping[str, Any]) -> str:
 
 
 def _example(job: Job) -> Allocation:
-    """An allocation of the job's preferred width: what is tried is the template, not the nodes."""
+    """An allocation of the job's preferred width. The dry run tries the template, and not the nodes."""
     gpus = max(job.widths.preferred, 1)
     option = Option(PoolId("dry-run"), gpus, 1.0, Price(0))
     return Allocation(job.last_run + 1, option, (Placement(RentalId("dry-run"), gpus),), Instant(0))
@@ -198,20 +196,22 @@ _log = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
-"""Pauses of a job whose dry run had no answer."""
+"""Seconds of the pauses of a job whose dry run got no answer."""
 _UNMET_SECONDS = 10.0
-"""Pause after which a job is tried again that lacked something outside of its template."""
+"""Seconds until a job is tried again that lacked something outside its template."""
 _FIRST_UNWRITTEN_SECONDS = 300.0
 _LONGEST_UNWRITTEN_SECONDS = 3600.0
-"""Pauses of a job whose record is refused, as by an admission policy. Each attempt may rent nodes for it."""
+"""Seconds of the pauses of a job whose record is refused, for example by an admission policy. Each try may rent nodes
+for it.
+"""
 
 
 class Templates:
-    """Dry runs of jobs' templates: one for each generation of a job's spec, and more while it lacks something else.
+    """Dry runs of jobs' templates: one for each generation of a job's spec, and repeated ones while something else is
+    missing.
 
-    One more after each run that never started: what holds it up may have come after the first.
-
-    ``changed``: called after each.
+    Each run that never started causes one more, since its obstacle may have come after the first dry run. ``changed``
+    is called after each.
     """
 
     def __init__(
@@ -230,9 +230,9 @@ class Templates:
         self._slots = asyncio.Semaphore(TRIALS_AT_ONCE)
 
     def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str | None]:
-        """The jobs that cannot be planned for: why their template was refused, None while it is being tried.
+        """The jobs that cannot be planned: why their template was refused, or None while a dry run goes on.
 
-        Begins a dry run for every job that needs one.
+        A call starts a dry run for every job that needs one.
         """
         refused: dict[JobId, str | None] = {}
         current: set[JobId] = set()
@@ -261,7 +261,7 @@ class Templates:
         return refused
 
     def unwritten(self, job: JobId, why: str) -> None:
-        """The API server refuses the job's record: the job is left alone for a while, so that no nodes wait for it."""
+        """Pause a job whose record the API server refuses, so that no nodes are rented for it meanwhile."""
         self._unwritten[job] = f"its record cannot be written: {why}"
         self._unwritten_backoff.failed(job, _LONGEST_UNWRITTEN_SECONDS)
 
@@ -288,7 +288,7 @@ class Templates:
             raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
             return await template_refusal(self._client, self._workload, job, raw, self._environment)
         except Forbidden as error:
-            if not lacks_right(error):  # a quota, for instance, may let it pass later
+            if not lacks_right(error):  # for instance a quota, which may allow it later
                 raise
             return (
                 f"the operator may not create Jobs in namespace {job.namespace}: an administrator can add it to the "
@@ -299,5 +299,7 @@ class Templates:
 
 
 def _version(job: Job) -> tuple[int, int]:
-    """The generation of the job's spec and the number of its runs that never started: an answer holds for these."""
+    """The generation of the job's spec and the number of its runs that never started. An answer is valid for these
+    only.
+    """
     return job.generation, job.start_failures

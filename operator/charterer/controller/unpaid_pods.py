@@ -1,8 +1,8 @@
-"""Pods with GPUs that are in a budget's namespaces, belong to no TrainingJob, and get no node: their owners are told.
+"""Pods with GPUs in a budget's namespaces that belong to no TrainingJob and get no node. Their owners get an Event.
 
-Nobody else would say it: the budget pays for TrainingJobs only, and the scheduler says that there is no node. Nothing
-is said of a pod that may get a node without Charterer: one of another scheduler, one for which an autoscaler makes a
-node, or one that fits on a node that Charterer has not rented.
+No other component explains this to the owner: the budget pays only for TrainingJobs, and the scheduler only reports
+that there is no node. A pod that may get a node without Charterer gets no Event: it has another scheduler, or an
+autoscaler creates a node for it, or it fits onto a node that Charterer has not rented.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ _log = logging.getLogger(__name__)
 NOT_A_TRAINING_JOB: Final = "NotATrainingJob"
 """The Event's reason."""
 _LOOK_SECONDS: Final = 60.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 _PATIENCE_SECONDS: Final = 60.0
-"""Seconds for which a pod must have had no node: autoscalers announce theirs within a few."""
+"""Seconds for which a pod must have had no node. Autoscalers announce their nodes within a few seconds."""
 _TOLD_AT_ONCE: Final = 20
-"""Owners told in one look; the others follow in the next."""
+"""Most owners that get an Event in one check. The others follow in the next."""
 _REMEMBERED: Final = 1_000
-"""Owners that are not told again by this process."""
+"""Owners that get no second Event from this process."""
 _SERVED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
-"""Reasons of the Events by which the Cluster Autoscaler and Karpenter say that they make a node for a pod."""
+"""The Event reasons by which the Cluster Autoscaler and Karpenter announce that they create a node for a pod."""
 
 
 class UnpaidPods:
-    """Tells each owner once, by an Event, until ``run`` is cancelled. ``now``: the trusted clock."""
+    """Sends one Event to each owner, until ``run`` is cancelled. ``now``: the trusted clock."""
 
     def __init__(self, client: Client, store: Store, recorder: Recorder, now: Callable[[], Instant]) -> None:
         self._client = client
@@ -54,10 +54,10 @@ class UnpaidPods:
         self._recorder = recorder
         self._now = now
         self._told: OrderedDict[str, None] = OrderedDict()
-        """Owners, by uid."""
+        """Uids of owners."""
 
     async def run(self) -> None:
-        """Look again and again."""
+        """Check at regular intervals, forever."""
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
             try:
@@ -66,7 +66,7 @@ class UnpaidPods:
                 _log.info("pods without a node not read, again soon: %s", error)
 
     async def look(self) -> None:
-        """Tell owners of pods that are homeless now. Raises ApiError."""
+        """Send Events to the owners of pods that have no node now. Raises ApiError."""
         paid = self._paid()
         if not paid:
             return
@@ -87,18 +87,18 @@ class UnpaidPods:
                 self._tell(pod, paid[pod.namespace])
 
     def _paid(self) -> Mapping[str, Budget]:
-        """The namespaces for whose TrainingJobs nodes are rented, and the budgets that pay."""
+        """The namespaces for whose TrainingJobs nodes are rented, with the budgets that pay."""
         budgets = self._store.view(kinds.GPU_BUDGETS).objects
         payers = payers_of(budgets, self._store.view(kinds.NAMESPACES).objects)
         return {name: budget for name, budget in payers.items() if budget.mode is Mode.ENFORCE and not budget.deleting}
 
     def _others_nodes(self) -> Iterator[int]:
-        """The GPUs of each node that Charterer has not rented: a pod may wait for one of these."""
+        """The GPUs of each node that Charterer has not rented. A pod may be waiting for one of these nodes."""
         rented = {rental.node for rental in self._store.view(kinds.GPU_RENTALS).objects.values()}
         return (node.gpus for node in self._store.view(kinds.NODES).objects.values() if node.name not in rented)
 
     async def _served(self, pod: HomelessPod) -> bool:
-        """Whether an autoscaler has said that it makes a node for the pod."""
+        """Whether an autoscaler has announced a node for the pod."""
         listing = await self._client.list(EVENTS.all(pod.namespace), fields=f"regarding.uid={pod.uid}")
         return any(raw.get("reason") in _SERVED for raw in listing.items)
 
