@@ -1,7 +1,8 @@
-"""The loop: observe, plan, write the intents, take the next steps, publish. It is level-triggered and has no memory.
+"""The loop observes, plans, writes the intents, takes the next steps and publishes. The loop is level-triggered and has
+no memory.
 
-Between two turns it stores only facts about its own attempts: the mutations in flight, the pauses of objects whose
-mutation failed, and memos that make the next plan faster. A crash that loses them costs nothing.
+Between two turns, the loop stores only facts about its own attempts: the mutations in flight, the pauses of objects
+whose mutation failed, and memos that make the next plan faster. A crash that loses them costs nothing.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class RentBatch:
         self._let_through: _Demand = Counter()
 
     def ready(self, commands: Iterable[Command], now: float) -> tuple[Sequence[Command], float | None]:
-        """The commands to carry out now, and the seconds until those held back are due; None if none is held back.
+        """The commands to carry out now, and the seconds until those held back are due, or None if none is held back.
 
         A command that was let through is not held back while plans still contain it, for example after a failure.
         """
@@ -91,7 +92,7 @@ _SHORTEST_WAIT_SECONDS = 0.05
 loop spin.
 """
 _FAILED_TURN_SECONDS = 5.0
-"""Seconds from a failed turn to the next one. If all turns fail, ``seconds_since_turn`` shows it."""
+"""Seconds from a failed turn to the next one. If all turns fail, ``seconds_since_turn`` grows."""
 _FORGET_RETRY_SECONDS = 60.0
 """Seconds after the end of a pause at which its length is forgotten. The next failure begins with the first pause."""
 
@@ -122,14 +123,14 @@ class TurnObserver(Protocol):
         """A plan was made from these ``solutions`` (none if it failed) in ``seconds``."""
 
     def done(self, action: Command | Step, outcome: ActionOutcome, message: str) -> None:
-        """A command or step ended with this ``outcome``. ``message``: the error, or what holds it; empty otherwise."""
+        """A command or step ended with this ``outcome``. ``message``: the error or the obstacle, otherwise empty."""
 
     def turned(self, *, failed: bool) -> None:
         """A turn ended. ``failed``: no plan could be made, or something other than an action raised."""
 
 
 class Loop:
-    """One planning loop. ``observe`` makes a snapshot of now. ``executor`` carries out one mutation at a time.
+    """One planning loop. ``observe`` makes a snapshot of the present. ``executor`` carries out one mutation at a time.
 
     The loop takes a turn soon after ``awake`` is set. ``in_flight`` has the keys of the steps that it has begun and
     that have not ended. Use it only in the running event loop's thread, whose clock it uses.
@@ -166,7 +167,9 @@ class Loop:
         self._failed = False
 
     def seconds_since_turn(self) -> float:
-        """Seconds since the last turn ended, or before the first turn since ``run`` began; 0 before that."""
+        """Seconds since the end of the last turn. Before the first turn, seconds since ``run`` began, or 0 if it has
+        not begun.
+        """
         return 0.0 if self._turned is None else self._clock() - self._turned
 
     async def run(self) -> None:
@@ -310,7 +313,7 @@ class Loop:
         return outcome
 
     def _pause(self, key: StepKey, outcome: ActionOutcome, least: float) -> None:
-        """Begin a pause. ``least``: seconds that the server asked for; the longest pause limits them."""
+        """Begin a pause. ``least``: seconds that the server asked for, up to the longest pause."""
         timing = self._timing
         longest = timing.last_stale_seconds if outcome is ActionOutcome.STALE else timing.last_retry_seconds
         seconds = self._backoff.failed(key, longest, least)

@@ -10,10 +10,10 @@ from charterer.domain.steps import Step
 
 
 class ActionOutcome(StrEnum):
-    """DONE: it took effect, now or before. STALE: its inputs have changed since the decision. FAILED: an error was
-    raised.
+    """DONE: the mutation took effect, now or before. STALE: its inputs have changed since the decision. FAILED: an
+    error was raised.
 
-    HELD: something of others prevents it for now. WITHHELD: a dry run has logged it and not sent it.
+    HELD: something outside Charterer prevents it for now. WITHHELD: a dry run has logged the mutation and not sent it.
     """
 
     DONE = "done"
@@ -24,14 +24,14 @@ class ActionOutcome(StrEnum):
 
 
 class Held(Exception):
-    """Something of others prevents a step for now. The message names it, and until when it may do so."""
+    """Something outside Charterer prevents a step for now. The message names the obstacle, and its latest end."""
 
 
 class Executor(Protocol):
     """Carries out commands and steps, each as one mutation.
 
-    A test's wrapper kills the process just before or just after one.
+    A test's wrapper kills the process just before or just after a mutation.
     """
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry one out. Returns DONE, STALE or WITHHELD. Raises ApiError, ProviderError or Held."""
+        """Carry out one command or step. Returns DONE, STALE or WITHHELD. Raises ApiError, ProviderError or Held."""

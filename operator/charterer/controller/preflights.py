@@ -1,5 +1,5 @@
-"""Preflights of pools, which find what would fail once nodes are rented. They run if a pool is new or changed, and
-every hour.
+"""Preflights of pools find failures before nodes are rented. Each pool has one when it is new or changed, and every
+hour.
 """
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ class Preflights:
     """Keeps ``latest`` current until ``run`` is cancelled. ``changed`` is called when a pool's findings change.
 
     Use it only in the running event loop's thread, whose clock it uses. ``pools`` returns the existing pools, and
-    ``snapshot`` the last snapshot, which has their Nodes. The findings on Nodes stay after the Nodes have gone, because
-    later Nodes are likely to be alike.
+    ``snapshot`` the last snapshot, which has their Nodes. The findings on Nodes stay after the Nodes have ended,
+    because later Nodes are likely to be equal.
     """
 
     def __init__(
@@ -186,7 +186,9 @@ class Preflights:
         self.latest: dict[PoolId, Sequence[PreflightFinding]] = {}
 
     async def run(self) -> None:
-        """Check whatever is due, forever. All due pools are checked together, so a slow cloud delays the next check."""
+        """Check the pools that are due, forever. All due pools are checked together, so a slow cloud delays the next
+        check.
+        """
         while True:
             pools = {name: pool for name, pool in self._pools().items() if not pool.gone and not pool.deleting}
             for name in self.latest.keys() - pools.keys():

@@ -27,7 +27,7 @@ from charterer.workloads.workload import pod_address
 class SnapshotJobDirectory:
     """``server.progress.JobDirectory`` of the last snapshot.
 
-    ``secret``: the keys of runs are derived from it. It is the same in each process of the operator.
+    ``secret``: the keys of runs are derived from this secret, which is the same in each process of the operator.
     """
 
     def __init__(self, last: Callable[[], Snapshot | None], secret: bytes) -> None:
@@ -35,7 +35,7 @@ class SnapshotJobDirectory:
         self._secret = secret
 
     def find(self, job_id: JobId) -> CurrentRun | None:
-        """The oldest run with live pods; None if the job does not exist or has no such run."""
+        """The oldest run with live pods, or None if the job does not exist or has no such run."""
         snapshot = self._last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
         run = None if job is None else _oldest_run(job)
@@ -53,7 +53,7 @@ class SnapshotJobDirectory:
         )
 
     def generation(self, job_id: JobId) -> int | None:
-        """The generation that the job's oldest run with live pods should form; None without a run that goes on."""
+        """The generation that the job's oldest run with live pods should form, or None without a run that goes on."""
         snapshot = self._last()
         job = None if snapshot is None else snapshot.jobs.get(job_id)
         run = None if job is None else _oldest_run(job)
@@ -63,7 +63,7 @@ class SnapshotJobDirectory:
         return group_of(job, run).generation
 
     def _members(self, job: Job, run: Run) -> Members | None:
-        """The pods that should train together; None if the job's runs are not resized in place."""
+        """The pods that should train together, or None if the job's runs are not resized in place."""
         if job.resize is not ResizePolicy.IN_PLACE:
             return None
         group = group_of(job, run)
@@ -92,7 +92,7 @@ def _allocation(job: Job, run: Run) -> dict[str, int]:
 
 
 def _session(job: Job, run: Run) -> SessionOfRun | None:
-    """The session of an interactive job's run; None if the run is to end, because its worker then ends the session."""
+    """The session of an interactive job's run, or None if the run, and with it the session, is to end."""
     if job.interactive is None or job.allocation is None or job.allocation.run != run.number:
         return None
     return SessionOfRun(job.interactive.asks, job.allocation.since)
@@ -107,7 +107,7 @@ def _stopping(job: Job, run: Run, snapshot: Snapshot) -> bool:
 
 
 def _hazard(job: Job, snapshot: Snapshot) -> Hazard | None:
-    """The rate at which the nodes of the job's allocation are taken back; None if no such loss is expected."""
+    """The rate at which the nodes of the job's allocation are taken back, or None if no such loss is expected."""
     pool = None if job.allocation is None else snapshot.pools.get(job.allocation.option.pool)
     return None if pool is None or pool.hazard is None or pool.hazard.never else pool.hazard
 

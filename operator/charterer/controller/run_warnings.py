@@ -1,4 +1,4 @@
-"""Warning Events about runs that start late. Only these show that a Job may not create pods, or that a volume is
+"""Warning Events about runs that start late. Only these Events show that a Job may not create pods, or that a volume is
 missing.
 """
 
@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 10.0
 _LATE_SECONDS: Final = 10.0
 """Seconds after its start at which a run counts as late. Most pods without a problem are running by then."""
 _ASKED_AT_ONCE: Final = 20
-"""Late runs whose Events are read in one check. The others follow in the next."""
+"""Most late runs whose Events are read in one check. The others follow in the next."""
 
 
 class RunWarnings:
@@ -35,7 +35,9 @@ class RunWarnings:
         self._client = client
         self._changed = changed
         self.latest: Mapping[str, str] = {}
-        """Reason and message of the last warning, by the uid of the run's object. Replaced, never changed."""
+        """Reason and message of the last warning, by the uid of the run's object. The mapping is replaced and never
+        changed.
+        """
 
     async def run(self, last: Callable[[], Snapshot | None]) -> None:
         """Check the snapshot that ``last`` returns at regular intervals, until cancelled."""

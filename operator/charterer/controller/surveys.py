@@ -1,8 +1,8 @@
-"""Calls to the clouds: the last good survey and quote of each pool, and the error of a failed call.
+"""The last valid survey and quote of each pool, and the error of a failed call to its cloud.
 
-A pool in motion has a rental that is being asked for, started or ended. Such a pool is surveyed often, and a quiet one
-rarely. After a failed call the last good answer stays valid for plans, and the pool's condition says since when the
-cloud is unreachable. Accounts are surveyed separately, so that a slow cloud does not delay the others.
+A pool in motion has a rental that is being requested, started or ended. Such a pool is surveyed often, and a quiet pool
+rarely. After a failed call the last answer stays valid for plans, and the pool's condition says since when the cloud is
+unreachable. Accounts are surveyed separately, so that a slow cloud does not delay the others.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from charterer.providers.errors import CloudCallWithheld, NotLeading, ProviderEr
 from charterer.providers.guarded import Guarded
 from charterer.providers.provider import KnownMachines
 
-# The time for plans and accounts: the operator's own clock as long as other clocks agree with it. A clock that jumps
-# past the end of a period would open the next one too early and forget what was spent. A clock that is behind would
-# miss what runs cost. So the own clock counts only while it is near the median of all clocks: the own one, the API
-# server's and each cloud's. Between two answers, the monotonic clock advances the readings of the others.
+# The time for plans and accounts is that of the operator's own clock as long as other clocks agree with it. A clock
+# that jumps past the end of a period would open the next one too early and lose its spending. A clock that is behind
+# would miss the cost of runs. So the own clock counts only while it is near the median of all clocks: the own one, the
+# API server's and each cloud's. Between two answers, the monotonic clock advances the readings of the others.
 
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
 
 class TrustedClock:
-    """Returns the present time. ``own``: the operator's clock. ``monotonic``: seconds since any start. ``others``:
+    """Returns the present time. ``own``: the operator's clock. ``monotonic``: seconds of a monotonic clock. ``others``:
     returns the last reading of each other clock.
     """
 
@@ -63,8 +63,9 @@ class TrustedClock:
         self._wrong = False
 
     def now(self) -> Instant:
-        """The own clock's time, or the median of all clocks if the two are far apart; of two middle clocks, the
-        earlier.
+        """The time of the operator's own clock, or the median of all clocks if the two are far apart.
+
+        Of an even number of clocks, the earlier of the two middle ones is the median.
         """
         own, seconds = self._own(), self._monotonic()
         times = sorted([own, *(after(read.time, seconds - read.seconds) for read in self._others())])
@@ -105,7 +106,7 @@ class Backoff(Generic[Key]):
         return pause is not None and self._clock() < pause.until
 
     def failed(self, key: Key, longest: float, least: float = 0.0) -> float:
-        """Begin a pause of the object, from ``least`` to ``longest`` seconds; returns its seconds."""
+        """Begin a pause of the object, from ``least`` to ``longest`` seconds. Returns its seconds."""
         last = self._pauses.get(key)
         seconds = min(max(self._first if last is None else 2 * last.seconds, least), longest)
         self._pauses[key] = Pause(self._clock() + seconds, seconds)
@@ -126,23 +127,22 @@ class Backoff(Generic[Key]):
         self._pauses = {key: pause for key, pause in self._pauses.items() if pause.until > oldest}
 
     def soonest(self) -> float | None:
-        """When the first pause ends; None if there are none."""
+        """The end of the first pause by the clock, or None if there are no pauses."""
         return min((pause.until for pause in self._pauses.values()), default=None)
 
 
-# The pools to act for: declared pools, pools of which only rentals are left, and which of several pools acts. Two
-# GPUPools may mean the same machines. Each would take the other's machines for orphans, and both would set one target.
-# So only one acts, the first by ``precedence``. Two pools mean the same machines in three cases: their specs have the
-# same ``identity`` (unless each machine names its pool), the cloud has one identifier of the group for both, or it
-# lists a machine for both.
+# The pools to act for are declared pools, and pools of which only rentals are left. Two GPUPools may mean the same
+# machines. Each would take the other's machines for orphans, and both would set one target. So only one acts, the first
+# by ``precedence``. Two pools mean the same machines in three cases: their specs have the same ``identity`` (unless
+# each machine names its pool), the cloud has one identifier of the group for both, or it lists a machine for both.
 
 
 def known_pools(
     declared: Mapping[ObjectKey, Pool], rentals: Mapping[ObjectKey, Rental], unread: Container[str] = ()
 ) -> Mapping[PoolId, Pool]:
-    """The declared pools by name, and what is left of each pool that is gone and has rentals.
+    """The declared pools by name, and a substitute for each pool that has rentals but does not exist any more.
 
-    ``unread``: names of pools that exist but cannot be read; nothing is done about their rentals. If a pool was deleted
+    ``unread``: names of pools that exist but cannot be read. Nothing is done about their rentals. If a pool was deleted
     and created again for another group, the new pool is left out until the rentals of the former group are gone.
     Otherwise the names and records of one group's rentals could be taken for the other's.
     """
@@ -196,7 +196,7 @@ def first_come(pools: Mapping[PoolId, Pool], shared: Mapping[PoolId, frozenset[s
 
 
 def precedence(pool: Pool) -> tuple[bool, bool, Instant, PoolId]:
-    """The sort key of pools: those whose cloud has ever answered first, then by age, then by name.
+    """The sort key of pools. A pool whose cloud has ever answered is first, then the oldest, then the first by name.
 
     A pool with a wrong capacity type, group or host must not keep another one from machines that it cannot use itself.
     """
@@ -213,7 +213,9 @@ def _identities(pool: Pool, shared: frozenset[str]) -> Iterable[Hashable]:
 
 
 def _are_different(one: Cloud, other: Cloud) -> bool:
-    """Whether the two are different groups. Nearly all are written alike, and a full comparison is slow."""
+    """Whether the two are different groups. Equal values are compared first, because a comparison of ``identity`` is
+    slow.
+    """
     return one is not other and one != other and one.identity != other.identity
 
 
@@ -243,7 +245,7 @@ def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
 
 
 def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
-    """The existing pools, and those that are gone or cannot be read as their rentals record them.
+    """The existing pools, and for those that do not exist or cannot be read, the pools that their rentals record.
 
     A pool that cannot be read is no reason to let machines end on which jobs run.
     """
@@ -279,13 +281,13 @@ async def _renew(account: Guarded, pools: Sequence[Pool]) -> None:
 
 
 _REFUSAL_SECONDS = 600.0
-"""Seconds for which an order's refusal is kept in memory. It is in the pool's status long before they end."""
+"""Seconds for which an order's refusal stays in memory. The pool's status has the refusal long before."""
 _MOVING = frozenset({RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.DRAINING})
 _EARLY = 0.5
 """Fraction of a pool's interval after which the pool may be surveyed early, together with others of its account."""
 _NO_TIME = Instant(0)
 _NEVER = float("-inf")
-"""Clock seconds of the last survey of a pool that was never surveyed."""
+"""The clock reading that stands for the last survey of a pool that was never surveyed."""
 
 
 def pools_in(store: Store) -> Mapping[PoolId, Pool]:
@@ -310,7 +312,7 @@ def machines_on_record(store: Store) -> KnownMachines:
 
 
 def in_motion(rental: Rental) -> bool:
-    """Whether the rental is being asked for, started or drained. An ended machine only leaves the cloud's list."""
+    """Whether the rental is being requested, started or drained. An ended machine only leaves the cloud's list."""
     return rental.phase in _MOVING or (rental.deleting and rental.phase is RentalPhase.READY)
 
 
@@ -318,8 +320,8 @@ def in_motion(rental: Rental) -> bool:
 class SurveyPace:
     """Seconds between two surveys of a quiet pool, two surveys of a pool in motion, and two quotes of a pool.
 
-    ``lag_fraction``: a pool in motion is surveyed at most once in this fraction of the lag of its cloud's lists. Its
-    nodes come by watch, and a list that may be a minute old shows little more every second than every five.
+    ``lag_fraction``: a pool in motion is surveyed at most once in this fraction of the lag of its cloud's lists. The
+    watch reports its nodes, and a list that may be a minute old shows little more every second than every five.
     """
 
     quiet_seconds: float = 15.0
@@ -330,7 +332,7 @@ class SurveyPace:
 
 @dataclass(slots=True)
 class _UnlistedAnswers:
-    """A cloud's answers that its lists may not show yet: replies to orders, and to requests to end instances.
+    """A cloud's replies to orders and to requests to end instances, which its lists may not show yet.
 
     Times are seconds of the event loop's clock.
     """
@@ -361,8 +363,8 @@ class Surveys:
 
     Use it only in the running event loop's thread. ``pools``, ``moving`` and ``known`` return the existing pools, those
     in motion, and the machines on record. ``changed`` is called after an answer that differs from the one before in
-    more than its time. It is also called after every answer about a pool in motion, whose next step may depend on time
-    alone.
+    more than its time. ``changed`` is also called after every answer about a pool in motion, whose next step may depend
+    on time alone.
     """
 
     def __init__(
@@ -389,7 +391,7 @@ class Surveys:
         self._clouds: dict[PoolId, Cloud] = {}
         self._unlisted: dict[PoolId, _UnlistedAnswers] = {}
         self._warned: dict[PoolId, str] = {}
-        """The last logged error of each failing pool. The same error is not logged again."""
+        """The last logged error of each failing pool, which is not logged again."""
         self._nudge = asyncio.Event()
         self.latest: dict[PoolId, Survey] = {}
         self.quotes: dict[PoolId, Quote] = {}
@@ -429,7 +431,7 @@ class Surveys:
             await self._ask(self._accounts.account_of(pool), [pool])
 
     async def run(self) -> None:
-        """Survey and quote whatever is due, forever."""
+        """Survey and quote the pools that are due, forever."""
         async with asyncio.TaskGroup() as tasks:
             while True:
                 self._nudge.clear()

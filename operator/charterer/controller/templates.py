@@ -24,10 +24,10 @@ from charterer.domain.time import Instant
 from charterer.workloads import NotATemplate, RunEnvironment, Workload
 from charterer.workloads.adopted.noted import QUEUE_LABEL
 
-# One dry run of a job's run. The operator and the command line learn from it what the API server says of a template.
-# The schema of the TrainingJob does not describe the pod template. Only the Job API can validate it. The pods
-# themselves are not tried, but some objects that they need are looked up; docs/development/adr/0024 says which, and
-# why.
+# The dry run of a job's run, by which the operator and the command line learn whether the API server accepts a
+# template. The schema of the TrainingJob does not describe the pod template. Only the Job API can validate the
+# template. The pods themselves are not tried, but some objects that they need are looked up
+# (docs/development/adr/0024).
 
 
 TRIALS_AT_ONCE: Final = 8
@@ -59,7 +59,7 @@ def needs_trial(job: Job) -> bool:
 async def template_refusal(
     client: Client, workload: Workload, job: Job, raw: Mapping[str, Any], environment: RunEnvironment
 ) -> str:
-    """Why no run of the job, whose object is ``raw``, can be created; empty if the API server accepts one.
+    """The reason why no run of the job can be created, or "" if the API server accepts one. ``raw``: the job's object.
 
     Raises Unmet if no run could start for a cause outside the template. Raises ApiError if the answer is not known:
     Forbidden if the client may not create runs (``lacks_right``), or if something else such as a quota forbids it now.
@@ -72,7 +72,7 @@ async def template_refusal(
             run = workload.manifest(job, raw, _example(job), environment)
         except NotATemplate as error:
             await client.post(runs, workload.unmodified(job, raw), dry_run=True, strict=True)
-            return refusal(str(error))  # the post before this raises the API server's own error, if there is one
+            return refusal(str(error))  # the API server's own error, if there is one, was raised above
         stored = await client.post(runs, run, dry_run=True, strict=True)
         if (queue := _queue_of(stored)) and not _queue_of(run):
             raise Unmet(
@@ -95,12 +95,12 @@ async def template_refusal(
 
 
 def _queue_of(run: Mapping[str, Any]) -> str:
-    """The queue of Kueue in which the run waits; empty if it waits in none."""
+    """The queue of Kueue in which the run waits, or "" if it waits in none."""
     return str((run["metadata"].get("labels") or {}).get(QUEUE_LABEL, ""))
 
 
 async def _holder(client: Client, resource: Resource, kind: str, name: str, job: Job) -> str:
-    """The uid of the job's namesake TrainingJob that controls the object of this name; empty if unknown.
+    """The uid of the TrainingJob with the job's name that controls the object of this name, or "" if unknown.
 
     Raises Unmet if the object is somebody else's.
     """
@@ -128,7 +128,7 @@ class _Need(NamedTuple):
 def _needs(raw: Mapping[str, Any]) -> Iterator[_Need]:
     """The objects without which the pods of a template cannot start. The Job API must have accepted the template.
 
-    Secrets and ConfigMaps are not looked up, because the right to see whether one exists is the right to read it.
+    Secrets and ConfigMaps are not looked up, because a right to see that an object exists is a right to read it.
     """
     spec = raw["spec"]["template"]["spec"]
     if account := spec.get("serviceAccountName"):
@@ -147,7 +147,7 @@ async def _unless_missing(client: Client, need: _Need, job: Job) -> None:
 
 
 async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapping[str, Any] | None:
-    """The object; None if it does not exist; an empty mapping if the client may not read it."""
+    """The object, None if it does not exist, or an empty mapping if the client may not read it."""
     try:
         return await client.get(resource.one(name, job.namespace))
     except NotFound:
@@ -159,7 +159,7 @@ async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapp
 def lacks_right(error: Forbidden) -> bool:
     """Whether the client may not create runs in the namespace, or not those that a TrainingJob owns.
 
-    The admission plugin OwnerReferencesPermissionEnforcement causes the second.
+    The admission plugin OwnerReferencesPermissionEnforcement refuses the latter.
     """
     return "cannot create resource" in error.message or "cannot set blockOwnerDeletion" in error.message
 
@@ -170,7 +170,7 @@ def refusal(why: str) -> str:
 
 
 def _too_large(job: Job, raw: Mapping[str, Any]) -> str:
-    """Why the job's record may grow to more than can be stored; empty if it cannot.
+    """The reason why the job's record may grow to more than can be stored, or "" if it cannot.
 
     A node is never rented for a job whose allocation cannot be written. The record has the placements of at most two
     runs, while one replaces the other.
@@ -207,8 +207,8 @@ for it.
 
 
 class Templates:
-    """Dry runs of jobs' templates: one for each generation of a job's spec, and repeated ones while something else is
-    missing.
+    """Makes dry runs of jobs' templates. Each generation of a job's spec has one, and more follow while something else
+    is missing.
 
     Each run that never started causes one more, since its obstacle may have come after the first dry run. ``changed``
     is called after each.
@@ -230,7 +230,7 @@ class Templates:
         self._slots = asyncio.Semaphore(TRIALS_AT_ONCE)
 
     def refusals(self, jobs: Iterable[Job]) -> Mapping[JobId, str | None]:
-        """The jobs that cannot be planned: why their template was refused, or None while a dry run goes on.
+        """The jobs that cannot be planned, with the refusal of their template, or None while a dry run goes on.
 
         A call starts a dry run for every job that needs one.
         """

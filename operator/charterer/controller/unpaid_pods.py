@@ -1,8 +1,8 @@
-"""Pods with GPUs in a budget's namespaces that belong to no TrainingJob and get no node. Their owners get an Event.
+"""The owner of a pod with GPUs gets an Event if the pod is in a budget's namespace without a TrainingJob or a node.
 
-No other component explains this to the owner: the budget pays only for TrainingJobs, and the scheduler only reports
-that there is no node. A pod that may get a node without Charterer gets no Event: it has another scheduler, or an
-autoscaler creates a node for it, or it fits onto a node that Charterer has not rented.
+No other component explains to the owner that the budget pays only for TrainingJobs. A pod that may get a node without
+Charterer gets no Event. Such a pod has another scheduler, is about to get a node from an autoscaler, or fits onto a
+node that Charterer has not rented.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _PATIENCE_SECONDS: Final = 60.0
 _TOLD_AT_ONCE: Final = 20
 """Most owners that get an Event in one check. The others follow in the next."""
 _REMEMBERED: Final = 1_000
-"""Owners that get no second Event from this process."""
+"""Most owners that are stored so that they get no second Event."""
 _SERVED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
 """The Event reasons by which the Cluster Autoscaler and Karpenter announce that they create a node for a pod."""
 

@@ -1,4 +1,4 @@
-"""Adopted objects: when a TrainingJob is created for a team's own object, and when the object is restored."""
+"""Steps of adopted objects. A TrainingJob is created for a team's own object, and the object is restored at the end."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from charterer.domain.time import after
 from charterer.lifecycle.verdict import judge, to_stop
 from charterer.lifecycle.view import LifecycleView, draining, left_alone, takes_pods
 
-# Machines to be ended: their Nodes are cordoned before an object is restored, so that its pods are not scheduled there.
+# Nodes of machines to be ended are cordoned before an object is restored, so that its pods are not scheduled there.
 
 
 _PATIENCE_SECONDS = 60.0
-"""Seconds after which an object is restored even if a Node still accepts pods, so that no object is held for ever."""
+"""Seconds after which an object is restored even if a Node still accepts pods, so that the wait is finite."""
 
 
 def steps_to_close(job: Job, view: LifecycleView) -> tuple[MarkDraining | Cordon, ...]:
@@ -71,9 +71,10 @@ def _closed(rental: Rental, view: LifecycleView) -> Sequence[MarkDraining | Cord
 
 
 def wait_for_drain(view: LifecycleView) -> Wait | None:
-    """The wait, while the operator drains, of an object that is to be restored: until no Node accepts pods any more.
+    """While the operator drains, an object that is to be restored waits until no Node accepts pods any more.
 
-    None if the operator does not drain, or ``_PATIENCE_SECONDS`` have passed since the last rental was marked.
+    Returns None if the operator does not drain, or if ``_PATIENCE_SECONDS`` have passed since the last rental was
+    marked.
     """
     if view.snapshot.stop is not Stop.DRAIN or view.open_rental is None:
         return None
@@ -84,9 +85,8 @@ def wait_for_drain(view: LifecycleView) -> Wait | None:
     return Wait(f"the Node of GPURental {view.open_rental.id} to take no more pods", until=until)
 
 
-# Adopted objects: when a TrainingJob is created for an object, and when the object is restored. An adopted object
-# carries one run at a time. Charterer suspends the object in the cases in which it would delete its own Job
-# (docs/development/adr/0017-adopted-objects.md).
+# An adopted object gets a TrainingJob and carries one run at a time. Charterer suspends the object in the cases in
+# which it would delete its own Job (docs/development/adr/0017-adopted-objects.md).
 
 
 def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget | LetGo | Wait | None:
@@ -105,7 +105,7 @@ def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget
 
 
 def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
-    """Why no TrainingJob is created for the object; empty if one is."""
+    """The reason why no TrainingJob is created for the object, or "" if one is."""
     target = candidate.target
     if target.deleting or target.ended is not None:
         return "it has ended"
@@ -119,7 +119,7 @@ def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str
 
 
 def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
-    """Why no money is spent on the objects of this budget's namespaces; empty if money may be spent."""
+    """The reason why no money is spent on the objects of this budget's namespaces, or "" if money may be spent."""
     if snapshot.stop is Stop.DRAIN:
         return "all that is rented is being ended (charterer stop --drain)"
     if budget is None:
@@ -130,7 +130,7 @@ def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
 
 
 def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
-    """The adopted object's step or wait that comes before the stages of its runs; None if the stages decide."""
+    """The adopted object's step or wait that comes before the stages of its runs, or None if the stages decide."""
     target, why = job.adopted, _given_back_because(job, view)
     if why:
         return _give_back(job, why, view)
@@ -173,7 +173,7 @@ def _asked(job: Job) -> Asked:
 
 
 def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
-    """The end of a job whose adopted object reports that it is complete or has failed."""
+    """The end of a job after its adopted object has reported Complete or Failed."""
     if complete:
         return Finish(FinishKind.COMPLETE, view.snapshot.now, "Completed", "its object is complete")
     reason = message.partition(":")[0]
@@ -181,7 +181,7 @@ def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
 
 
 def not_placeable_because(target: Target) -> str:
-    """What the object's next run waits for before it can be placed or started; empty if for nothing."""
+    """The condition that the object's next run waits for before it can be placed or started, or "" if none."""
     if target.problem:
         return f"its author: {target.problem}"
     if target.queued:
@@ -190,7 +190,7 @@ def not_placeable_because(target: Target) -> str:
 
 
 def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -> str:
-    """Why the allocation of a queued object is over although Charterer did not stop it; empty if it is not over."""
+    """The reason why a queued object's allocation is over that Charterer did not stop, or "" if it is not over."""
     if not target.queued or not (job.stopped_in_queue(allocation) or not allocation.begun):
         return ""
     if not allocation.begun and not target.withheld:
@@ -204,7 +204,7 @@ def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -
 
 
 def _given_back_because(job: Job, view: LifecycleView) -> str:
-    """Why the object is restored; empty if the job keeps it."""
+    """The reason why the object is restored, or "" if the job keeps it."""
     if job.adopted is None:
         return f"{job.target} is gone, or has not the label any more"
     if job.adopted.deleting:

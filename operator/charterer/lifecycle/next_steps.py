@@ -49,21 +49,19 @@ from charterer.lifecycle.verdict import to_stop
 from charterer.lifecycle.view import LifecycleView, must_show
 from charterer.sentences import count, names
 
-# Guards: a finalizer keeps a GPUBudget or GPUPool as long as it has rentals that are alive or not yet paid for.
+# A finalizer (the guard) keeps a GPUBudget or GPUPool as long as it has rentals that are alive or not yet paid for.
 
 
 _SURVEY_WAIT_SECONDS = 600
-"""Seconds that a deleted pool waits for its cloud's answer, so that a cloud that is gone for good does not keep the
-pool.
-"""
+"""Seconds that a deleted pool waits for its cloud's answer, so that a cloud without an answer does not keep it."""
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
     """Add the finalizer to a budget that a rental names, or remove it from a deleted budget that no rental needs any
     more.
 
-    A deleted rental does not need the budget any more once its cost is folded and on record: it waits only until the
-    cloud's list no longer shows its instance.
+    A deleted rental does not need the budget any more once its cost is folded and on record. Such a rental waits only
+    until the cloud's list no longer shows its instance.
     """
     budget = view.snapshot.budgets[budget_id]
     if _is_kept(budget):
@@ -78,7 +76,7 @@ def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wai
 
 
 def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | None:
-    """Add the finalizer to a pool that has a rental, or remove it from a deleted pool whose group is empty."""
+    """Add the finalizer to a pool that has a rental, or remove it from a deleted pool with an empty group."""
     pool = view.snapshot.pools[pool_id]
     if _is_kept(pool):
         return None
@@ -86,11 +84,10 @@ def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | No
 
 
 def _unlisted(pool: Pool, view: LifecycleView) -> str:
-    """A text about machines that the cloud may not list yet; empty if its list is recent enough to show all of them.
+    """A text about machines that the cloud may not list yet, or "" if its list is recent enough to show all of them.
 
-    A call whose answer was lost may have launched a machine, and nobody would find it after the pool is gone. A list
-    that was asked for later than the deletion by twice the lag also shows what a call in flight at the deletion
-    launched.
+    A call whose answer was lost may have launched a machine, which nobody would find without the pool. A list that was
+    requested at least twice the lag after the deletion also shows machines from a call in flight at the deletion.
     """
     survey, deleted = view.snapshot.surveys.get(pool.id), pool.deleted
     if survey is None or pool.taken_by is not None or deleted is None or not survey.traits.lag_seconds:
@@ -106,8 +103,8 @@ def _is_kept(guarded: Budget | Pool) -> bool:
 
 
 def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait | None:
-    """The step that adds or removes the finalizer, or the wait before its removal. ``left``: what still needs the
-    object.
+    """The step that adds or removes the finalizer, or the wait before its removal. ``left``: a text about the rentals
+    or machines that still need the object.
 
     The API server refuses a new finalizer on an object in deletion. A finalizer is removed only from an object in
     deletion.
@@ -119,11 +116,11 @@ def _guard(kind: str, guarded: Budget | Pool, left: str) -> SetFinalizer | Wait 
     return None
 
 
-# Loans in a period that is over: a budget spent more than its aim, and others spent less than theirs (ADR 5).
+# In a past period, a budget that spent more than its aim borrows from budgets that spent less than theirs (ADR 5).
 
 
 def borrowed_by(budget: Budget, start: Instant, end: Instant, view: LifecycleView) -> Mapping[BudgetId, Money]:
-    """The loans of the budget in the period from ``start`` to ``end``, by lender; at most the ``LENDERS_KEPT`` largest.
+    """The ``LENDERS_KEPT`` largest loans of the budget in the period from ``start`` to ``end``, by lender.
 
     Only the borrower records a loan. So no two records can differ, whichever budget closes the period first.
     """
@@ -140,7 +137,7 @@ def borrowed_by(budget: Budget, start: Instant, end: Instant, view: LifecycleVie
 
 
 def _need(budget: Budget, start: Instant, end: Instant, made: Sequence[Loan], view: LifecycleView) -> Need | None:
-    """The budget's spending in the period, which it may have closed already; None if the budget had no such period."""
+    """The budget's spending in the period, which may be closed already, or None if the budget had no such period."""
     balance, lent = budget.balance, net_loan(budget.id, made)
     if balance is None:
         return None
@@ -153,8 +150,8 @@ def _need(budget: Budget, start: Instant, end: Instant, made: Sequence[Loan], vi
     return Need(budget.id, past.aim + lent, past.spent, high=past.spent, short=False)
 
 
-# Budgets: open each period when it begins, count finished jobs, record the cause of each cost, and keep the list of
-# folded rentals short.
+# Steps of budgets open each period when it begins, count finished jobs, record the cause of each cost, and keep the
+# list of folded rentals short.
 
 
 SURVEY_WAIT_SECONDS = 600
@@ -167,7 +164,7 @@ _COSTS_SECONDS = 60
 
 
 def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait | None:
-    """The budget's next step or wait; None if nothing is due."""
+    """The budget's next step or wait, or None if nothing is due."""
     budget = view.snapshot.budgets[budget_id]
     now = view.snapshot.now
     if budget.balance is None:
@@ -180,10 +177,10 @@ def budget_step(budget_id: BudgetId, view: LifecycleView) -> BudgetStep | Wait |
 
 
 def _due_entries(budget: Budget, balance: Balance, view: LifecycleView) -> tuple[BookEntry, ...]:
-    """All entries that are due in the balance: ended rentals and finished jobs at once, costs once a minute.
+    """All entries that are due in the balance. Ended rentals and finished jobs are due at once, costs once a minute.
 
-    Uids of rentals that are gone are dropped together with another entry, or alone if no costs have been added
-    recently.
+    Uids of rentals that do not exist any more are dropped together with another entry, or alone if no costs have been
+    added recently.
     """
     entries: list[BookEntry] = list(_folds(budget, balance, view))
     if jobs := view.uncounted.get(budget.id):
@@ -196,7 +193,7 @@ def _due_entries(budget: Budget, balance: Balance, view: LifecycleView) -> tuple
 
 
 def _pruned(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[PruneFolded]:
-    """The entry that drops the uids of rentals that are gone; empty if none are."""
+    """The entry that drops the uids of rentals that do not exist any more, if there are any."""
     gone = balance.folded - {rental.uid for rental in view.rentals_of_budget.get(budget.id, ())}
     return [PruneFolded(budget.id, tuple(sorted(gone)))] if gone else []
 
@@ -213,7 +210,7 @@ def _folds(budget: Budget, balance: Balance, view: LifecycleView) -> Sequence[Fo
 
 
 def _next_period(budget: Budget, balance: Balance, end: Instant, view: LifecycleView) -> BudgetStep | Wait:
-    """Close the period that is over. If several have passed, each step closes one.
+    """Close the period that is over. If several periods have passed, each step closes one of them.
 
     Rentals that ended before the boundary must be in the balance first. The cost of a rental that runs across the
     boundary is split there. A rental that ended after the boundary is folded in the next period (see
@@ -241,7 +238,7 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
 
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:
-    """The spending since the last addition: once a minute, and at once after a rental was folded."""
+    """The spending since the last addition, once a minute, and at once after a rental was folded."""
     if _costs_are_recent(balance, view.snapshot.now) and balance.costs.lifetime == balance.lifetime:
         return None
     return next_costs(budget, balance, view.rentals_of_budget.get(budget.id, ()), view.snapshot)
@@ -284,20 +281,19 @@ def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bo
     return cloud_update(rental, view) is None and rental.missing_since is None
 
 
-# The record of costs: the costs of a rental are written to it a day at a time, before the rental is forgotten. The
-# status of the rental says how much of its cost is on record, and the next part is made from that status
-# (docs/development/adr/0003). If the place of the record refuses a file, rentals that have ended stay, and all else
-# goes on.
+# The record of costs. The costs of a rental are written to it a day at a time, before the rental is forgotten. The
+# status of the rental has the recorded part of its cost, from which the next part is made (docs/development/adr/0003).
+# If the place of the record refuses a file, rentals that have ended stay, and all else goes on.
 
 
 _PARTS: Final = 250
-"""Most rentals in one file. Their rows take about a millisecond each; further rentals are in the next file."""
+"""Most rentals in one file. The rows of one rental take about a millisecond. Further rentals are in the next file."""
 _USES_WAIT_SECONDS: Final = 600.0
 """Seconds after a machine's end for which the record of its costs waits for the ends of its runs."""
 
 
 def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | Wait | None:
-    """The next file of the budget's costs, with one part that is over of each rental; None if no rental has one."""
+    """The next file of the budget's costs, with one finished part of each rental, or None if no rental has one."""
     snapshot, budget = view.snapshot, view.snapshot.budgets[budget_id]
     recording, rentals = snapshot.cost_recording, view.rentals_of_budget.get(budget_id, ())
     if not recording.place:
@@ -324,7 +320,7 @@ def cost_record_step(budget_id: BudgetId, view: LifecycleView) -> RecordCosts | 
 
 
 def _due(rental: Rental, budget: Budget, today: Instant, view: LifecycleView) -> Part | None:
-    """The rental's next part, if the part is over and all its inputs are known. ``today``: when the day began."""
+    """The rental's next part, if the part is finished and all its inputs are known. ``today``: when the day began."""
     through = rental.launched if rental.recorded is None else rental.recorded.through
     if rental.ended is None and (through is None or through >= today):
         return None
@@ -399,7 +395,7 @@ def _disturbed(used: Mapping[RentalId, bool]) -> Sequence[RentalId]:
 def _step(
     next_step: Callable[[_Id, LifecycleView], Step | Wait | None], name: _Id, view: LifecycleView
 ) -> Step | Wait | None:
-    """The object's next step. If ``next_step`` raises, a wait with the error: one object must not stop the others."""
+    """The object's next step. If ``next_step`` raises, returns a wait with the error, to go on with other objects."""
     try:
         return next_step(name, view)
     except Exception as error:
@@ -424,7 +420,7 @@ def _pools_of_sets(snapshot: Snapshot) -> Iterator[tuple[StepKind, str, Step | W
 
 
 def _abandoned_labels(view: LifecycleView, labels_of_jobs: AbstractSet[str]) -> Iterator[tuple[StepKind, str, Step]]:
-    """Steps that remove the placement labels of jobs that are gone and have no step of their own any more."""
+    """Steps that remove the placement labels of jobs that do not exist any more, and so have no steps of their own."""
     if view.nodes.labelled.keys() <= labels_of_jobs:
         return
     for node in view.snapshot.nodes.values():

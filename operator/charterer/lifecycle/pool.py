@@ -1,8 +1,8 @@
-"""Pools: the cloud is asked for the nodes that rentals want, and every instance of the cloud gets a rental.
+"""Steps of pools. Nodes are requested for rentals, and every instance of the cloud gets a rental.
 
-An ask concerns all orders of a pool, and adoption is a matching. So both are steps of the pool, and only one step of a
-pool is in flight. Everything that the cloud bills is matched with a rental before more or fewer nodes are asked for.
-``Survey.traits`` has the differences between clouds.
+One request to the cloud covers all orders of a pool, and adoption matches its instances with its rentals. So both are
+steps of the pool, and only one step of a pool is in flight. Everything that the cloud bills is matched with a rental
+before more or fewer nodes are asked for. ``Survey.traits`` has the differences between clouds.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from charterer.lifecycle.rental import Row, ended_unread, first_step, may_termin
 from charterer.lifecycle.view import COUNTED_STATES, LifecycleView, draining, missing, vanished
 from charterer.sentences import count, names
 
-# Orphans: machines that no rental asked for. Each gets a rental, so that it is paid for and ended.
+# Orphans are machines that no rental asked for. Each orphan gets a rental, so that it is paid for and ended.
 
 
 _NAME_LIMIT = 253
@@ -70,18 +70,18 @@ def orphan_name(pool: PoolId, group: str, instance: Instance) -> RentalId:
     return RentalId(f"{prefix}-o-{plain}")
 
 
-# The inventory of a pool: its rentals, orders and instances, sorted by what they still need.
+# The inventory of a pool has its rentals, orders and instances, sorted by what they still need.
 
 
 @dataclass(frozen=True, slots=True)
 class PoolInventory:
     """Rentals and instances of one pool, sorted by what they still need.
 
-    ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got one. ``held``:
-    rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, living ones first.
-    ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to stay. ``surplus``:
-    waiting rentals that are to be closed without a node. ``wanted``: waiting rentals that the cloud may be asked for
-    now.
+    ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got an instance.
+    ``held``: rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, living
+    ones first. ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to stay.
+    ``surplus``: waiting rentals that are to be closed without a node. ``wanted``: waiting rentals that the cloud may be
+    asked for now.
     """
 
     pool: Pool
@@ -123,12 +123,12 @@ class PoolInventory:
 
     @property
     def split_gangs(self) -> Sequence[Sequence[Rental]]:
-        """The gangs of which some rentals have machines and others wait for one."""
+        """The gangs of which some rentals have machines and others wait for machines."""
         return [members for members in self.gangs.values() if len({has_machine(rental) for rental in members}) == 2]
 
 
 def lacks_others(rental: Rental, gangs: Mapping[str, Sequence[Rental]]) -> bool:
-    """Whether rentals of its gang do not exist (yet), so that the cloud is asked for none of the gang."""
+    """Whether rentals of its gang do not exist (yet), so that none of the gang is requested."""
     return rental.gang is not None and len(gangs.get(rental.gang.name, ())) < rental.gang.nodes
 
 
@@ -143,8 +143,7 @@ def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
 def _surplus(waiting: Sequence[Rental], room: int) -> Sequence[Rental]:
     """The waiting rentals for which the pool has no room any more, for example after its size was lowered.
 
-    The oldest that fit are kept, and of a gang all or none. A cloud that counts would refuse all of them for one too
-    many.
+    The oldest that fit stay, and of a gang all or none. A cloud that counts would refuse all of them for one too many.
     """
     surplus: list[Rental] = []
     parts = groupby(waiting, key=lambda rental: rental.id if rental.gang is None else rental.gang.name)
@@ -157,10 +156,10 @@ def _surplus(waiting: Sequence[Rental], room: int) -> Sequence[Rental]:
 
 
 def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], survey: Survey) -> Sequence[Rental]:
-    """The waiting rentals without the gangs that cannot be asked for as a whole now.
+    """The waiting rentals without the gangs that cannot be requested as a whole now.
 
-    One such gang lacks rentals. Of another, a cloud that keeps trying has only some orders on record. It would launch
-    those without the others, so they are withdrawn first.
+    Such a gang lacks rentals, or a cloud that keeps trying has only some of its orders on record. The cloud would
+    launch these without the others, so they are withdrawn first.
     """
     traits, ordered = survey.traits, survey.ordered
     complete = [rental for rental in waiting if not lacks_others(rental, gangs)]
@@ -174,7 +173,9 @@ def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], s
 
 
 def order_token(uid: str) -> OrderToken:
-    """The token of the order of the rental with that uid: the same for every try, and never that of another rental."""
+    """The token of the order of the rental with that uid. The token is the same for every try, and differs from those
+    of all other rentals.
+    """
     return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
@@ -183,11 +184,11 @@ def order_token(uid: str) -> OrderToken:
 
 _WITH_NOTICE = ReasonCode.INTERRUPTION.value
 TAKEN = ENDED_BY_ITSELF | {_WITH_NOTICE, ReasonCode.LOST_NODE.value}
-"""Reasons of nodes that ended although nobody decided to release them; all other reasons are decisions."""
+"""Reasons of nodes that ended although nobody decided to release them. All other reasons are decisions."""
 
 
 def lifetimes_to_count(pool: Pool, rentals: Sequence[Rental]) -> CountLifetimes | None:
-    """The pool's ended rentals that are not counted yet, in the order of their ends; None if all are counted."""
+    """The pool's ended rentals that are not counted yet, in the order of their ends, or None if all are counted."""
     ended = [
         (rental.ended, rental.launched, rental)
         for rental in rentals
@@ -221,9 +222,9 @@ def _ended_node(rental: Rental, launched: Instant, at: Instant, rentals: Sequenc
     )
 
 
-# Machines that ended before their Nodes were ready: their cost bought nothing, so the pool cools before it is asked
-# again. A wrong image or network makes every machine of a pool fail so. Each is billed for a quarter of an hour until
-# it is given up.
+# Machines that ended before their Nodes were ready. Their cost bought nothing, so the pool cools before the next
+# request. A wrong image or network makes every machine of a pool fail in this way. Each is billed for a quarter of an
+# hour until it is given up.
 
 
 def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:
@@ -252,8 +253,8 @@ def last_ready(rentals: Sequence[Rental]) -> Instant | None:
 
 
 def _never_ready(rental: Rental) -> bool:
-    """Whether the machine was given up, ended or was taken back before its Node was ready; of spot machines only if
-    given up.
+    """Whether the machine was given up, ended or was taken back before its Node was ready. Spot machines count if given
+    up.
     """
     if rental.launched is None or rental.ready is not None:
         return False
@@ -262,7 +263,7 @@ def _never_ready(rental: Rental) -> bool:
     return rental.released_because in TAKEN
 
 
-# When the cloud offered a pool's nodes again after it had refused one.
+# The time when the cloud offered a pool's nodes again after a refusal.
 
 
 def disproved(pool: Pool, rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[Instant]:
@@ -291,14 +292,14 @@ def offer_returned(kind: RefusalKind, rentals: Sequence[Rental], jobs: Mapping[J
 
 
 _CLOCKS_DIFFER_SECONDS: Final = 60.0
-"""A rental that was created later than this after its machine's launch did not ask for the machine, but found it."""
+"""Seconds after a machine's launch. A rental that was created later than that is an orphan's."""
 
 
 def new_starts(pool: Pool, rentals: Sequence[Rental]) -> tuple[NodeStart, ...]:
     """The starts of nodes that became ready since the last one counted, in the order of readiness.
 
-    If a second node became ready in the same instant as the last one counted, and is seen later, it is missed. That
-    costs nothing.
+    If a second node became ready in the same instant as the last one counted, and is seen later, it is missed. The loss
+    of one start does no harm.
     """
     through = pool.launches.through
     found = [
@@ -316,7 +317,7 @@ _Step = PoolStep | MarkMissing | MarkEnded
 
 
 def pool_step(pool_id: PoolId, view: LifecycleView) -> PoolStep | MarkMissing | MarkEnded | Wait | None:
-    """The pool's next step or wait; None if nothing is due, or if another pool acts for its machines."""
+    """The pool's next step or wait, or None if nothing is due, or if another pool acts for its machines."""
     pool = view.snapshot.pools[pool_id]
     if pool.taken_by is not None:
         return None
@@ -394,7 +395,9 @@ def _record_orphan(inventory: PoolInventory, view: LifecycleView) -> RecordOrpha
 
 
 def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
-    """The budget that pays for an orphan: the last one that rented in its pool, otherwise the first in mode Enforce."""
+    """The budget that pays for an orphan, which is the last one that rented in its pool, or else the first in mode
+    Enforce.
+    """
     for rental in reversed(rentals):
         if rental.budget in view.snapshot.budgets:
             return rental.budget
@@ -441,11 +444,11 @@ def _incomplete_gang(inventory: PoolInventory, now: Instant) -> Refusal | None:
 def _refusal(inventory: PoolInventory) -> Refusal | None:
     """The latest refusal of an order that waits.
 
-    If the cloud only counts, a refusal names no order. It then belongs to the waiting rentals if the cloud has fewer
-    nodes than its target and the refusal is newer than the oldest of them. This compares two clocks, the cloud's and
-    the API server's. If the cloud's clock is behind, its first failures are missed, but a group tries and fails again
-    later. If it is ahead, a rental created just after a cool-down meets the last failure before the cool-down, and the
-    pool cools once more.
+    If the cloud only counts, a refusal names no order. Such a refusal belongs to the waiting rentals if the cloud has
+    fewer nodes than its target and the refusal is newer than the oldest of them. The comparison is between two clocks,
+    the cloud's and the API server's. If the cloud's clock is behind, its first failures are missed, but a group tries
+    and fails again later. If it is ahead, a rental created just after a cool-down meets the last failure before the
+    cool-down, and the pool cools once more.
     """
     survey, waiting = inventory.survey, inventory.waiting
     if not waiting:
@@ -480,11 +483,11 @@ def _close(inventory: PoolInventory, view: LifecycleView) -> CloseUnfulfilled | 
 def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | None:
     """Ask for the missing nodes, once the pool and the paying budget have their finalizers.
 
-    If the cloud launches all nodes of a gang or none, each gang is asked for by itself.
+    If the cloud launches all nodes of a gang or none, each gang has a request of its own.
 
-    If the cloud only counts, two kinds of rentals are left out: one whose instance is about to be ended, and one whose
-    instance is missing in two lists. The end of an instance lowers the target too, so a target that counts it would buy
-    a node too many. A target that leaves it out can only be too low until the next step.
+    If the cloud only counts, a rental is left out if its instance is about to be ended or is missing in two lists. The
+    end of an instance lowers the target too, so a target that counts it would buy a node too many. A target that leaves
+    it out can only be too low until the next step.
     """
     asking = [rental for rental in inventory.wanted if not view.observes(rental.budget)]
     if not asking:
@@ -512,9 +515,7 @@ def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | Non
 
 
 def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental], bool]]:
-    """The rentals of each call and whether they are a gang, in the order of their first rentals: each gang, and all
-    others.
-    """
+    """The rentals of each call, and whether they are a gang. Each gang has its own call, and all others share one."""
     parts: dict[str, list[Rental]] = {}
     for rental in rentals:
         parts.setdefault("" if rental.gang is None else rental.gang.name, []).append(rental)
@@ -581,11 +582,11 @@ ROWS: Mapping[str, Row[PoolInventory, _Step]] = {
     "Lifetime": Row(_count_lifetimes, meanwhile=True),
     "Offer": Row(_record_offer, meanwhile=True),
 }
-"""The rows in the order in which they are tried; docs/development/lifecycle.md lists them by these names."""
+"""The rows in the order in which they are tried. docs/development/lifecycle.md lists them by these names."""
 
 
 def left_behind(pool: Pool, view: LifecycleView) -> str:
-    """The rentals, instances or orders to be ended or paid for before the pool's object may go; empty if none."""
+    """The rentals, instances or orders to be ended or paid for before the pool's object may go, or "" if none."""
     survey = view.snapshot.surveys.get(pool.id)
     rentals = view.rentals_of_pool.get(view.acting(pool.id), ())
     if pool.taken_by is not None:

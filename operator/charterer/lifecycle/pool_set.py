@@ -1,4 +1,4 @@
-"""GPUPoolSets: which of a set's GPUPools are to be created, changed or deleted, and what prevents that.
+"""GPUPoolSets, with the steps that create, change or delete a set's GPUPools, and the obstacles to these steps.
 
 A pool that the set does not control, or that cannot be read, is left alone. If a set is being deleted, there are no
 steps, because the garbage collector deletes its pools.
@@ -18,7 +18,7 @@ from charterer.domain.steps import CreatePool, DeletePool, EditPool, PoolSetStep
 
 
 class ObstacleKind(StrEnum):
-    """Why a GPUPool differs from what its set declares until a person acts.
+    """The reason why a GPUPool differs from its set's declaration until a person acts.
 
     NAME_TAKEN: another object has the name. CANNOT_CHANGE: an immutable field differs. UNREADABLE: the operator cannot
     read the pool.
@@ -38,11 +38,11 @@ class Obstacle:
 
 
 Difference: TypeAlias = PoolSetStep | Wait | Obstacle
-"""The step that brings a GPUPool to what its set declares, the wait before the step, or the obstacle to it."""
+"""The step that makes a GPUPool as its set declares, the wait before that step, or the obstacle to that step."""
 
 
 def pool_set_steps(name: PoolSetId, snapshot: Snapshot) -> Mapping[PoolId, Difference]:
-    """The differences of the GPUPools from what the set declares; empty if there are none."""
+    """The differences of existing GPUPools from those that the set declares."""
     pool_set = snapshot.pool_sets[name]
     if pool_set.deleting:
         return {}
@@ -59,7 +59,7 @@ def pool_set_steps(name: PoolSetId, snapshot: Snapshot) -> Mapping[PoolId, Diffe
 
 
 def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: Snapshot) -> Difference | None:
-    """The difference between a pool that the set declares and the existing one; None if there is none."""
+    """The difference between a pool that the set declares and the existing one, or None if there is none."""
     there = snapshot.declared_pools.get(pool)
     if there is None:
         first = _first_to_declare(pool, snapshot.pool_sets)
@@ -76,6 +76,6 @@ def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: S
 
 
 def _first_to_declare(pool: PoolId, pool_sets: Mapping[PoolSetId, PoolSet]) -> PoolSetId:
-    """The oldest of the sets that declare a pool of this name; of sets created in the same second the first by name."""
+    """The oldest of the sets that declare a pool of this name, or the first by name if several are as old."""
     declaring = (each for each in pool_sets.values() if pool in each.pools and not each.deleting)
     return min(declaring, key=lambda each: (each.created, each.id)).id

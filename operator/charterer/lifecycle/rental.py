@@ -1,4 +1,5 @@
-"""Rentals: adopt an instance, wait for its Node, drain and end the machine, fold its cost, and delete the object.
+"""The life cycle of a rental: adopt an instance, wait for its Node, drain and end the machine, fold its cost, and
+delete the object.
 
 The cost is recorded first, as soon as the cloud says that an instance has ended. The machine's Node and pods are
 removed from Kubernetes afterwards. ``ROWS`` has the steps in their order.
@@ -55,8 +56,8 @@ from charterer.lifecycle.view import (
 )
 from charterer.sentences import count, names
 
-# Rentals whose machine has ended: the Node and pods are removed, the budget pays, and the rental is deleted. These
-# functions are rows of ``ROWS``, in its order.
+# After a rental's machine has ended, the Node and pods are removed, the budget pays, and the rental is deleted. The
+# functions here are rows of ``ROWS``, in its order.
 
 
 # --- Kubernetes ------------------------------------------------------------------------------------------------------
@@ -71,7 +72,7 @@ def _cleared(rental: Rental, view: LifecycleView) -> bool:
 
 
 def end_again(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
-    """End an instance that is listed as alive: either the list is too old, or the cloud had reported a wrong end."""
+    """End an instance that is listed as alive, because the list is too old or the cloud had reported a wrong end."""
     instance, survey = view.instance(rental), view.survey(rental)
     if instance is None or survey is None or instance.state not in COUNTED_STATES or not _cleared(rental, view):
         return None
@@ -130,9 +131,7 @@ def unpaid(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def payer_of(rental: Rental, view: LifecycleView) -> Budget | None:
-    """The budget whose balance gets the cost; None if the budget that paid is gone, even if another one has its name
-    now.
-    """
+    """The budget whose balance gets the cost, or None if the budget that paid is gone, or is only a namesake now."""
     budget = view.snapshot.budgets.get(rental.budget)
     if budget is None or (rental.deleting and budget.created > max(rental.created, rental.ended or rental.created)):
         return None
@@ -197,7 +196,7 @@ def forget(rental: Rental, view: LifecycleView) -> Forget | Wait:
     """Forget the rental once no list can show its instance again. Otherwise the instance would be adopted and paid for
     twice.
 
-    This holds for the lists of all pools with the same machines, since any of them may act next.
+    The lists of all pools with the same machines count, since any of these pools may act next.
     """
     budget, node = payer_of(rental, view), view.node(rental)
     if budget is not None and budget.balance is not None and budget.balance.costs.lifetime != budget.balance.lifetime:
@@ -217,7 +216,8 @@ def forget(rental: Rental, view: LifecycleView) -> Forget | Wait:
     return Forget(rental.id)
 
 
-# Tables of steps: rows in the order in which they are tried. docs/development/lifecycle.md lists the rows by name.
+# Tables of steps have their rows in the order in which they are tried. docs/development/lifecycle.md lists the rows by
+# name.
 
 
 _Subject = TypeVar("_Subject")
@@ -226,7 +226,7 @@ _Step = TypeVar("_Step")
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[_Subject, _Step]):
-    """One row. ``step``: returns the next step or the wait; None if the row does not apply.
+    """One row of such a table. ``step``: returns the next step, the wait, or None if the row does not apply.
 
     ``meanwhile``: whether the row is also tried while a row above it waits.
     """
@@ -251,13 +251,13 @@ def first_step(rows: Iterable[Row[_Subject, _Step]], subject: _Subject, view: Li
 _PATIENCE_SECONDS = 600.0
 """Seconds after which a released machine is ended whatever still runs there, counted from when it should be empty."""
 _FOREIGN_GPU_SECONDS = 3600.0
-"""Seconds for which other people's pods with GPUs may go on on a released machine before they are evicted."""
+"""Seconds for which other people's pods with GPUs may continue on a released machine before they are evicted."""
 _LAST_PATIENCE_SECONDS = 60.0
-"""The same if a hard limit ends the machine, because it reserves money for ``limits.MARGIN_SECONDS`` only."""
+"""``_PATIENCE_SECONDS`` under a hard limit, which reserves money for ``limits.MARGIN_SECONDS`` only."""
 
 
 def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait | None:
-    """The rental's next step or wait; None if nothing is due."""
+    """The rental's next step or wait, or None if nothing is due."""
     rental = view.snapshot.rentals[rental_id]
     return first_step(_ROWS_OF_PHASE[rental.phase], rental, view)
 
@@ -307,7 +307,7 @@ def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now:
 
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
-    """The step that records what the cloud says of the rental's instance; None if all of it is on record."""
+    """The step that records the cloud's facts about the rental's instance, or None if all of it is on record."""
     return _not_listed(rental, view) or _refresh(rental, view) or _ended(rental, view)
 
 
@@ -374,7 +374,7 @@ def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
 
 
 def _differs_from_record(instance: Instance, rental: Rental) -> bool:
-    """Whether the list has facts that the record lacks. A list that lags has fewer price segments, which is none."""
+    """Whether the list has facts that the record lacks. Missing price segments in a list that lags do not count."""
     return (
         instance.segments[:SEGMENTS_KEPT] != rental.segments[: len(instance.segments)]
         or rental.launch(instance) != rental.launched
@@ -448,7 +448,7 @@ def _terminate(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
 
 
 def _patience(rental: Rental, view: LifecycleView) -> tuple[Instant, Instant]:
-    """When pods that Charterer did not start are first evicted from the machine, and until when they may keep it."""
+    """The time from which other people's pods are evicted, and the time when the machine is ended anyway."""
     node, released = view.node(rental), _released(rental, view)
     lenient = node is not None and node.foreign_gpus > 0 and not _limited(rental)
     evict_from = after(released, _FOREIGN_GPU_SECONDS) if lenient else released
@@ -475,16 +475,15 @@ def _own_end(rental: Rental, view: LifecycleView) -> Instant:
 
 
 def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
-    """What of Charterer's own still keeps the machine from being ended; None if nothing does.
+    """The wait for Charterer's own pods and records that still need the machine, or None if none do.
 
-    A finished pod keeps it until its run is recorded: the pod is the only proof that the run completed, and would be
-    lost with the machine. A failed run is recorded once its machines were seen healthy after the failure. A stopped run
-    must be recorded before its machine ends, or it would count as interrupted, because its Job and its pods are watched
-    separately.
+    A finished pod needs the machine until its run is recorded. The pod is the only proof that the run completed, and
+    would be lost with the machine. A failed run is recorded once its machines were seen healthy after the failure. A
+    stopped run must be recorded before its machine ends, or it would count as interrupted, because its Job and its pods
+    are watched separately.
 
-    If a node is lost, or its Node object was deleted, only the end of the machine can stop its pods, so nothing keeps
-    it. Because the machine is paid for, nothing keeps it longer than ``_patience_seconds`` after the jobs' grace
-    period.
+    If a node is lost, or its Node object was deleted, only the end of the machine can stop its pods, so there is no
+    wait. Because the machine is paid for, no wait is longer than ``_patience_seconds`` after the jobs' grace period.
     """
     node = view.node(rental)
     if rental.ready is not None and (node is None or node.lost(view.snapshot.now)):
@@ -550,7 +549,7 @@ ROWS: Mapping[str, tuple[AbstractSet[RentalPhase], Row[Rental, RentalStep]]] = {
     "Forget with budget": (_ENDED, Row(forget_with_budget)),
     "Forget": (_ENDED, Row(forget)),
 }
-"""The rows by phase, in the order in which they are tried; docs/development/lifecycle.md lists them by these names."""
+"""The rows by phase, in the order in which they are tried. docs/development/lifecycle.md lists them by these names."""
 
 _ROWS_OF_PHASE: Mapping[RentalPhase, Sequence[Row[Rental, RentalStep]]] = {
     phase: [row for phases, row in ROWS.values() if phase in phases] for phase in RentalPhase

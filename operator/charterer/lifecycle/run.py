@@ -1,4 +1,4 @@
-"""Runs: prepare the next run, stop and record the runs that it replaces, and start it when no other has live pods.
+"""The life cycle of runs: prepare the next run, stop and record those that it replaces, and start it without overlap.
 
 ``run_step`` tries the stages in order and takes the first step. So a wait in one stage does not hold up the stages
 after it. ``_begin`` alone ensures that only one run of a job has live pods.
@@ -47,20 +47,20 @@ from charterer.lifecycle.verdict import active, judge, to_stop
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count, names
 
-# A run that is resized in place: which of its pods should train together, and when its new width counts. One step at a
-# time (docs/development/adr/0020-in-place.md). Pods that join are created first, and become members once they exist.
-# Pods that leave stop being members first, and end once their leader reports that it trains without them. A trainer
-# that reports no generation forms its group in its own way, so its width changes at once.
+# A run that is resized in place. Its group is the pods that should train together, and its new width counts once they
+# do. Each step makes one change (docs/development/adr/0020-in-place.md). Pods that join are created first, and become
+# members once they exist. Pods that leave stop being members first, and end once their leader reports that it trains
+# without them. A trainer that reports no generation forms its group in its own way, so its width changes at once.
 
 
 RETRIES: Final = 10_000
-"""How many pods of a run may fail while some join it. The plan gives up the change at the first failure, so the number
-is so high that no number of failures at the same time ends the run.
+"""Number of pods of a run that may fail while other pods join the run. The plan gives up the change at the first
+failure. The number is so high that failures at the same time cannot end the run.
 """
 
 
 def group_step(job: Job, allocation: Allocation, run: Run, obstacle: str, now: Instant) -> RunStep | Wait | None:
-    """The next step or wait towards the allocation's width. ``obstacle``: what prevents more pods; empty if nothing."""
+    """The next step or wait towards the allocation's width. ``obstacle``: why no pods can be added, or ""."""
     if job.resize is not ResizePolicy.IN_PLACE:
         if run.completions == len(allocation.placements):
             return None
@@ -99,7 +99,7 @@ def steady(job: Job, allocation: Allocation, run: Run) -> bool:
 
 
 def _said(job: Job, run: Run, group: TrainingGroup) -> int | None:
-    """The new generation that the run's leader has reported since the group was asked for; None if there is none."""
+    """The new generation that the run's leader has reported since the group was asked for, or None if there is none."""
     progress = job.progress
     if progress is None or progress.run != run.number or progress.generation is None or progress.at < group.since:
         return None
@@ -168,7 +168,7 @@ def _start_again(job: Job, run: Run, group: TrainingGroup, wanted: int, now: Ins
 
 
 def run_step(job_id: JobId, view: LifecycleView) -> RunStep | Wait | None:
-    """The job's next step or wait; None if the job has no run, or if its run is as intended."""
+    """The job's next step or wait, or None if the job has no run, or if its run is as intended."""
     job = view.snapshot.jobs[job_id]
     adopted = adopted_step(job, view) if job.target is not None else None
     if adopted is not None or view.observes(job.budget) or _has_no_runs(job, view):
@@ -254,7 +254,7 @@ def misplaced(jobs: Mapping[JobId, Placed], rentals: Mapping[RentalId, Rental], 
 class _RunsOfJob:
     """One job's runs, sorted by the job's status.
 
-    ``intended``: the allocation to run; None once the job has finished or is being deleted. ``current``: the run of
+    ``intended``: the allocation to run, or None once the job has finished or is being deleted. ``current``: the run of
     ``intended``, if its object exists. ``superseded``: allocations whose runs are to be ended and recorded.
     ``recorded``: numbers of runs on record.
     """
@@ -285,10 +285,11 @@ class _RunsOfJob:
         return cls(job, intended, current, tuple(sorted(former, key=lambda item: item.run)), recorded)
 
     def strays(self) -> list[Run]:
-        """Runs that must not exist: those that the status does not name, and recorded ones that go on.
+        """Runs that must not exist, because the status does not name them, or because they go on after they were
+        recorded.
 
-        Also a run that has not begun and whose shape is not the intended one. A deposed leader may have created any of
-        these, the last under the number that the next run was given.
+        A run that has not begun and does not have the intended shape is a stray too. A deposed leader may have created
+        any of these, the last under the number that the next run was given.
         """
         named = {item.run for item in self.superseded} | self.recorded
         if self.intended is not None:
@@ -303,8 +304,8 @@ class _RunsOfJob:
         return run.suspended and run.completions != len(self.intended.placements)
 
     def awaited_strays(self) -> list[Run]:
-        """Strays that the next run waits for. A stray in deletion without live pods is none: a finalizer may keep it
-        for ever.
+        """Strays that the next run waits for. A stray in deletion without live pods is left out, because a finalizer
+        may keep it.
         """
         return [run for run in self.strays() if not run.deleting or any(pod.live for pod in run.pods)]
 
@@ -315,7 +316,7 @@ def _find(job: Job, number: int) -> Run | None:
 
 def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     if runs.job.adopted is not None and runs.job.adopted.ending:
-        return None  # its own controller ends it, and would not if it were suspended
+        return None  # the object's own controller ends it, but not while it is suspended
     for run in runs.strays():
         if runs.job.adopted is None and not run.deleting:
             return DeleteRun(runs.job.id, run.number, run.uid)
@@ -339,9 +340,9 @@ def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _place(runs: _RunsOfJob, intended: Allocation, target: Target) -> RunStep | Wait | None:
-    """Make the adopted object the next run, once it has no other run: it carries one at a time."""
+    """Make the adopted object the next run, once it has no other run, because it carries one at a time."""
     if runs.superseded:
-        return None  # these are stopped and recorded first
+        return None  # those runs are stopped and recorded first
     if not target.suspended:
         return StopRun(runs.job.id, target.run)
     obstacle = not_placeable_because(target)
@@ -394,7 +395,7 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
     if run.deleting:
         return Wait(f"{runs.job.run_title(run.number)}, which somebody deletes, to be gone")
     if run.completions != len(runs.intended.placements):
-        return None  # the run is resized first
+        return None  # the run must be resized first
     others = [other for other in runs.job.runs if other.number != run.number and any(pod.live for pod in other.pods)]
     if others:
         return Wait(f"the pods of {others[0].name} to end")
@@ -408,7 +409,7 @@ def _begin(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _obstacle(allocation: Allocation, job: Job, view: LifecycleView) -> str:
-    """The obstacle to starting all pods of the run at once; empty if there is none."""
+    """The obstacle to starting all pods of the run at once, or "" if there is none."""
     if job.doubts:
         return f"an allocation that can be believed: {job.doubts[0].why}"
     gpus_of: dict[RentalId, int] = {}
@@ -499,7 +500,7 @@ def _clean_up(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _kept_until(job: Job, label: str) -> Instant | None:
-    """Until when a Node keeps the label of a run whose end is on record; None if the end is not on record."""
+    """The time until which a Node keeps the label of a run, or None if the run's end is not on record."""
     ended = (record.until for record in job.records if label == f"r{record.number}")
     return next((after(until, _LABEL_KEPT_SECONDS) for until in ended), None)
 
@@ -513,7 +514,7 @@ def _end_target(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
         return None
     if target.ending:
         return Wait(f"the controller of {target.ref} to end it")
-    if not target.held or target.queued:  # its author has it again, or Kueue decides its end
+    if not target.held or target.queued:  # the author has the object again, or Kueue decides its end
         return None
     obstacle = not_placeable_because(target)
     return Wait(obstacle) if obstacle else EndTarget(runs.job.id, steps_to_close(runs.job, view))
@@ -544,4 +545,4 @@ STAGES: Mapping[str, Callable[[_RunsOfJob, LifecycleView], RunStep | Wait | None
     "End object": _end_target,
     "Expire": _expire,
 }
-"""The stages in the order in which they are tried; docs/development/lifecycle.md lists them by these names."""
+"""The stages in the order in which they are tried. docs/development/lifecycle.md lists them by these names."""

@@ -1,8 +1,8 @@
-"""How a run ended. The terminal condition of its object is evidence and not proof.
+"""The outcome of a run that has ended. The terminal condition of the run's object is evidence and not proof.
 
 A Job counts a pod that is evicted and exits with 0 as a completed index. A rank whose machine fails makes its peers
-fail with exit codes of their own. So a run is complete only if each index has an undisturbed Succeeded pod, and a
-failure is the job's own only if every machine of the run was seen healthy after it.
+fail with exit codes of their own. So a run is complete only if each index has an undisturbed Succeeded pod. A failure
+is the job's own only if every machine of the run was seen healthy after the failure.
 
 A rank that its peers make stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was being
 stopped or resized is believed only if the run's reports agree. After a request to stop, any other exit code means that
@@ -47,13 +47,13 @@ from charterer.sentences import count, names
 
 
 def refusal(run: Run) -> str:
-    """The run's refused pod, its node and the kubelet's message; empty if no pod was refused."""
+    """The run's refused pod, its node and the kubelet's message, or "" if no pod was refused."""
     refused = min((pod for pod in run.pods if pod.refused), key=lambda pod: pod.index, default=None)
     return "" if refused is None else RefusedPod.of(refused).sentence()
 
 
 def refused_outcome(job: Job, run: Run, at: Instant) -> RunOutcome:
-    """How a run with a refused pod ended ``at``.
+    """The outcome of a run with a refused pod that ended ``at`` a time.
 
     A kubelet that restarts also refuses pods that it ran before. A run that lasted longer than its time to get ready
     had been running, because it would have been withdrawn otherwise.
@@ -63,10 +63,10 @@ def refused_outcome(job: Job, run: Run, at: Instant) -> RunOutcome:
     return RunOutcome.INTERRUPTED if reported or ran else RunOutcome.NOT_STARTED
 
 
-# Failures of jobs that share a GPU through MPS: a fatal fault of one client ends all of them. Nobody knows which client
-# caused the fault. So if runs of two jobs fail on one node at the same time, both count as interrupted: against
-# maxRestarts and not against backoffLimit. A job that fails by itself will do so again without company. Two jobs that
-# have ended each other twice are not put together any more (``domain.job_records``).
+# Failures of jobs that share a GPU through MPS. A fatal fault of one client ends all clients. Nobody knows which client
+# caused the fault. So if runs of two jobs fail on one node at the same time, both count as interrupted. Such runs count
+# against maxRestarts and not against backoffLimit. A job that fails by itself will do so again without company. Two
+# jobs that have ended each other twice are not put together any more (``domain.job_records``).
 
 
 _SAME_FAULT_SECONDS = 2.0
@@ -76,7 +76,7 @@ time.
 
 
 def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: LifecycleView) -> str:
-    """A sentence about another job that failed together with this one on GPUs of both; empty if none did.
+    """A sentence about another job that failed together with this one on GPUs of both, or "" if none did.
 
     ``failed``: when this job's run failed.
     """
@@ -94,7 +94,7 @@ def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: Lifec
 
 
 def _failures(job: Job, rentals: Set[RentalId]) -> Iterator[Instant]:
-    """When runs of the job on these rentals failed, by its records and its current run's pods."""
+    """The times when runs of the job on these rentals failed, from its records and its current run's pods."""
     for record in job.records:
         may_have = record.outcome in (RunOutcome.FAILED, RunOutcome.INTERRUPTED)
         if may_have and any(placement.rental in rentals for placement in record.placements):
@@ -104,13 +104,13 @@ def _failures(job: Job, rentals: Set[RentalId]) -> Iterator[Instant]:
 
 
 def _ends(run: Run | None) -> Iterator[Instant]:
-    """When the run's pods failed."""
+    """The times when the run's pods failed."""
     for pod in () if run is None else run.pods:
         if pod.phase is PodPhase.FAILED and pod.finished is not None:
             yield pod.finished
 
 
-# Which runs are told to stop, and how a run has ended whose object is being deleted.
+# Runs that have to be stopped, and the outcome of a run whose object is being deleted.
 
 
 def active(run: Run) -> bool:
@@ -121,8 +121,8 @@ def active(run: Run) -> bool:
 def to_stop(run: Run) -> bool:
     """Whether a run that nobody wants still has to be stopped.
 
-    The controller of an object in deletion leaves its pods alone, whatever the object says. So the pods themselves are
-    ended.
+    The controller of an object in deletion leaves its pods alone, even if the object is suspended. So the pods
+    themselves are ended.
     """
     return any(pod.live and not pod.deleting for pod in run.pods) if run.deleting else active(run)
 
@@ -147,13 +147,11 @@ _REPORT_SECONDS = 60.0
 _MOST_SPEEDUP = 2.0
 """How many times faster than up to its last report a run may have worked from that report to its end."""
 _ALMOST_DONE = 0.9
-"""The fraction of the work from which on a run that nobody asked to end is believed to be complete. ``_may_be_done`` is
-compared with it. A script that counts its ten epochs from zero never reports more than 0.9.
+"""Smallest fraction of the work (``_may_be_done``) at which a run that nobody asked to end counts as complete. A script
+that counts its ten epochs from zero never reports more than 0.9.
 """
 _DONE = 0.99
-"""The same fraction of the last report for a run that was asked to stop: only the last step may be missing from the
-report.
-"""
+"""Smallest fraction in the last report at which a run that was asked to stop counts as complete."""
 _RESIZE_SECONDS = 600
 """Seconds after a resize in place in which an exit with 0 may be its effect, because torchrun waits for peers."""
 _MOMENT_SECONDS = 10.0
@@ -178,8 +176,8 @@ def judge(
     """The step that records the run's end, the wait before it, or None while the run goes on.
 
     ``stopped``: Charterer wants the run to end, so a suspended run has ended and does not wait to begin. A run whose
-    object is being deleted has ended once no pod is alive: no controller reports its end, and a finalizer may keep the
-    object.
+    object is being deleted has ended once no pod is alive, because no controller reports its end and a finalizer may
+    keep the object.
     """
     if run is None:
         nothing = "it had no Job" if job.target is None else "it had not been placed"
@@ -210,7 +208,9 @@ def judge(
 
 
 def _own_end(run: Run) -> _RunVerdict:
-    """The end of an adopted object, which its own controller decides. It is the job's end, whatever the pods report."""
+    """The end of an adopted object, which its own controller decides. The job ends in the same way, whatever the pods
+    report.
+    """
     if run.complete is not None:
         return _RunVerdict(RunOutcome.COMPLETE, "")
     told = "; ".join(part for part in (run.failed_message, refusal(run)) if part)
@@ -218,7 +218,7 @@ def _own_end(run: Run) -> _RunVerdict:
 
 
 def _of_session(run: Run, verdict: _RunVerdict) -> _RunVerdict:
-    """The verdict on an interactive job's run. Its worker exits with 0 or 143 to end the session, and not the job."""
+    """The verdict on an interactive job's run. The worker exits with 0 or 143 to end the session, and not the job."""
     codes = {pod.exit_code for pod in run.pods if pod.phase is PodPhase.FAILED}
     if verdict.outcome is RunOutcome.COMPLETE or (verdict.outcome is RunOutcome.FAILED and codes == {_TERMINATED}):
         return _RunVerdict(RunOutcome.STOPPED, "its worker ended, and with it the session")
@@ -272,7 +272,7 @@ def _unless_reports_differ(
 def _asked_to_stop(
     job: Job, allocation: Allocation, run: Run, complete: Instant, view: LifecycleView, *, stopped: bool
 ) -> str:
-    """Why a rank may have stopped although its work was not done; empty if no rank was asked to stop."""
+    """The reason why a rank may have stopped before its work was done, or "" if no rank was asked to stop."""
     if stopped:
         return "while Charterer was stopping the run"
     rentals = [view.rental(placement.rental) for placement in allocation.placements]
@@ -332,7 +332,7 @@ def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
     missing.
 
     The Job's controller ends the other pods as well, but only after it has seen a failure. Both times are known in
-    whole seconds, and nothing is concluded from equal ones. If pods were deleted at several times, only the first ones
+    whole seconds, and nothing is concluded from equal times. If pods were deleted at several times, only the first ones
     are returned.
     """
     pods = (*run.pods, *run.departed)
@@ -350,14 +350,14 @@ def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
 
 
 def _by_itself(pod: Pod) -> bool:
-    """Whether the pod ended by itself: not after the second in which it was told to end, and not by SIGTERM."""
+    """Whether the pod ended by itself, not later than the second of its deletion and not by SIGTERM."""
     if pod.told_to_end is None:
         return True
     return pod.finished is not None and pod.finished <= pod.told_to_end and pod.exit_code != _TERMINATED
 
 
 def _disruption(allocation: Allocation, run: Run, failed: Instant, view: LifecycleView, deleted: Sequence[str]) -> str:
-    """What took the run's pods away: a machine that is not healthy, or somebody who evicted or deleted the pods."""
+    """The cause of the loss of the run's pods: an unhealthy machine, or somebody who evicted or deleted them."""
     for placement in allocation.placements:
         health = _health(placement, failed, view)
         if health and not isinstance(health, Wait):
@@ -377,7 +377,9 @@ def _was(pods: Sequence[str]) -> str:
 
 
 def _suspended(job: Job, allocation: Allocation, run: Run, view: LifecycleView) -> _RunVerdict:
-    """The verdict on a run that Charterer stopped: interrupted if it also lost a machine or pod for another reason."""
+    """The verdict on a run that Charterer stopped. The run is interrupted if it also lost a machine or pod for another
+    reason.
+    """
     lost = [placement.rental for placement in allocation.placements if _ended(placement, view)]
     disrupted = [pod.name for pod in run.pods if pod.disrupted]
     if lost or disrupted:
@@ -416,7 +418,7 @@ def _ended(placement: Placement, view: LifecycleView) -> bool:
 
 
 def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str | Wait:
-    """The fault of the machine; empty if it was seen healthy after the failure; a wait while neither is known."""
+    """The fault of the machine, "" if it was seen healthy after the failure, or a wait while neither is known."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
         died = f"instance {rental.instance}, " if rental is not None and rental.instance is not None else ""
@@ -443,7 +445,7 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
 
 
 def _failure_message(run: Run) -> str:
-    """The name, exit code and message of the pod that failed first; the Job's message if no failed pod is left.
+    """The name, exit code and message of the pod that failed first, or the Job's message if no failed pod is left.
 
     A pod that aborted (134) is chosen only if no other failed, because a peer's end may have caused the abort.
     """
@@ -485,7 +487,7 @@ def _ended_at(run: Run, now: Instant) -> Instant:
 
 
 def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish | None:
-    """The job's end if this run ended the job; None if the job goes on.
+    """The job's end if this run ended the job, or None if the job goes on.
 
     A run ends its job by completing, with ``completed`` as the reason, or by one failure, interruption or missed start
     too many.

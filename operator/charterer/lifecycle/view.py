@@ -21,7 +21,7 @@ from charterer.domain.snapshot import Node, Snapshot, Stop
 from charterer.domain.time import LAST, Instant, after
 from charterer.incremental import Memo
 
-# Who held a rental's GPUs. The jobs' records are copied onto the rental, which may outlive the jobs.
+# The uses of a rental's GPUs are copied from the jobs' records onto the rental, which may outlive the jobs.
 
 
 Held = tuple[tuple[RentalId, Use], ...]
@@ -34,7 +34,8 @@ def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
     ``labels``: keys of the job's labels that are recorded. ``users``: whether the job's creator is recorded.
 
     Of a run that was resized in place, this has the present width only, since the last change. The rentals already have
-    the earlier widths, and what the GPUs did before: a use from here has one spell, which is the present activity.
+    the earlier widths and the earlier activity of the GPUs. A use from here has one spell, which is the present
+    activity.
     """
     now = doing(job)
 
@@ -108,7 +109,7 @@ def settled(rental: Rental, held: Sequence[Use] | None) -> bool:
 
 
 def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
-    """The rental with its uses as they are now; the same object if it records them already.
+    """The rental with its present uses, or the same object if it records them already.
 
     ``held``: the uses that the jobs report, one of each run. A use that no job reports any more ends now, unless its
     job exists but cannot be read. If a run has had another width since, its use of the former width ends when the new
@@ -137,7 +138,7 @@ def _by_run(uses: Iterable[Use]) -> Mapping[tuple[str, int], Use]:
 
 
 def _added(rental: Rental, told: Mapping[tuple[str, int], Use], last: Mapping[tuple[str, int], Use]) -> Sequence[Use]:
-    """The uses that the jobs report and the rental lacks: of another run, or of another width of a run.
+    """The uses that the jobs report and the rental lacks. Each is of another run, or of another width of a run.
 
     A job may later report an earlier beginning of a run, when its record no longer has the run before.
     """
@@ -149,8 +150,8 @@ def _added(rental: Rental, told: Mapping[tuple[str, int], Use], last: Mapping[tu
 
 
 _NOTICEABLE: Final = 100
-"""The change of activity, in thousandths of GPU-time, from which on a new spell is recorded. Reports are not more
-exact, and each spell costs a write of each of the run's rentals.
+"""Smallest change of activity, in thousandths of GPU-time, that begins a new spell. Reports are not more exact, and
+each spell costs a write of each of the run's rentals.
 """
 
 
@@ -165,7 +166,7 @@ def _differs(use: Use, told: Use) -> bool:
 
 
 def _continued(use: Use, told: Use | None, rental: Rental, snapshot: Snapshot) -> Use:
-    """The last use of a run, brought up to what its job reports now. All spells on record but the last are dropped."""
+    """The last use of a run, updated with its job's present report. All spells on record but the last are dropped."""
     found = replace(use, until=_until(use, told, snapshot))
     if told is None or not _differs(use, told):
         return found
@@ -182,7 +183,7 @@ def _settled(rental: Rental) -> Instant:
 
 
 def _until(use: Use, told: Use | None, snapshot: Snapshot) -> Instant | None:
-    """When the last use of a run ended, by its job's report; None while it goes on."""
+    """The end of a run's last use, as its job reports it, or None while the use goes on."""
     if told is not None and told.since <= use.since:
         return told.until
     if use.until is not None:
@@ -211,7 +212,7 @@ class BoundPod:
 
     @property
     def recorded(self) -> bool:
-        """Whether the pod is not needed as evidence any more: its run is on record, or its TrainingJob is being
+        """Whether the pod is no longer needed as evidence, because its run is on record or its TrainingJob is being
         deleted.
         """
         return self.job.deleting or any(record.number == self.pod.run for record in self.job.records)
@@ -219,7 +220,7 @@ class BoundPod:
 
 @dataclass(frozen=True, slots=True)
 class EndingRun:
-    """A replaced run whose end is not yet on record: its name, and the grace period of its job."""
+    """A replaced run whose end is not yet on record, with its name and its job's grace period in seconds."""
 
     run: str
     grace_seconds: int
@@ -261,7 +262,7 @@ class NodeIndex:
         return cls(nodes, by_provider_id, labelled, rivals)
 
     def of_rental(self, rental: Rental) -> Node | None:
-        """The rental's Node object; None if there is none.
+        """The rental's Node object, or None if there is none.
 
         Clouds reuse names, so the provider id decides if both the rental and the Node have one. If several rentals have
         the same provider id, the Node belongs to the rental whose machine has the UUID that the Node reports, or else
@@ -289,7 +290,7 @@ def is_machine(rental: Rental, node: Node) -> bool:
 
 
 def is_another(rental: Rental, node: Node) -> bool:
-    """Whether the Node reports another machine than the rental's: both have UUIDs, and they differ."""
+    """Whether the Node reports another machine than the rental's, with a UUID that differs from the rental's UUID."""
     told = machine_uuid(node.machine), machine_uuid(rental.instance or "")
     return all(_UUID.fullmatch(each) for each in told) and told[0] != told[1]
 
@@ -343,10 +344,11 @@ class LifecycleView:
 
     ``rentals_of_pool``: by acting pool, its rentals and those of the pools that it acts for. ``machines``: by pool
     whose cloud has answered. ``listed``: the instances of rentals, as the clouds list them. ``rented``: by provider id,
-    the acting pools whose rentals name it. ``uses``: by rental, who held its GPUs, as the jobs report. ``settled``: by
-    rental, whether its uses are on record. ``uncounted``: finished jobs whose cost their budget has not yet counted in
-    their class. ``ending``: by rental, the replaced runs placed there whose end is not yet on record. ``open_rental``:
-    while the operator drains, a rental whose Node still accepts pods, and of those marked the last.
+    the acting pools whose rentals name it. ``uses``: by rental, the uses of its GPUs, as the jobs report. ``settled``:
+    by rental, whether its uses are on record. ``uncounted``: finished jobs whose cost their budget has not yet counted
+    in their class. ``ending``: by rental, the replaced runs placed there whose end is not yet on record.
+    ``open_rental``: while the operator drains, a rental whose Node still accepts pods. An unmarked rental comes first,
+    then the last marked.
     """
 
     snapshot: Snapshot
@@ -410,7 +412,7 @@ class LifecycleView:
         return acting_pool(pool, self.snapshot.pools)
 
     def survey(self, rental: Rental) -> Survey | None:
-        """The last survey of the pool that acts for the rental; None if the cloud was never reached."""
+        """The last survey of the pool that acts for the rental, or None if the cloud was never reached."""
         return self.snapshot.surveys.get(self.acting(rental.pool))
 
     def surveys_of_group(self, rental: Rental) -> Iterable[Survey]:
@@ -419,7 +421,7 @@ class LifecycleView:
         return (survey for pool, survey in self.snapshot.surveys.items() if self.acting(pool) == acting)
 
     def instance(self, rental: Rental) -> Instance | None:
-        """The rental's instance as the cloud lists it; None if the rental names none, or the list lacks it."""
+        """The rental's instance as the cloud lists it, or None if the rental names none, or the list lacks it."""
         return self.listed.get(rental.id)
 
     def unclaimed(self, pool: PoolId) -> list[Instance]:
@@ -434,7 +436,7 @@ class LifecycleView:
         return sorted(unclaimed, key=lambda item: (item.launched, item.id))
 
     def node(self, rental: Rental) -> Node | None:
-        """The rental's Node object; None if there is none."""
+        """The rental's Node object, or None if there is none."""
         return self.nodes.of_rental(rental)
 
     def pods(self, rental: Rental) -> Sequence[BoundPod]:
@@ -447,7 +449,7 @@ class LifecycleView:
         return self.pods_on.get(rental.node, ())
 
     def rental(self, rental: RentalId) -> Rental | None:
-        """The rental; None if its object does not exist any more."""
+        """The rental, or None if its object does not exist any more."""
         return self.snapshot.rentals.get(rental)
 
     def guarded(self, budget: BudgetId) -> bool:
@@ -546,7 +548,7 @@ def _uncounted(job: Job, snapshot: Snapshot) -> bool:
 
 
 def draining(rental: Rental) -> bool:
-    """Whether the rental is to be ended: it was released, or somebody deleted its object."""
+    """Whether the rental is to be ended, because it was released or somebody deleted its object."""
     return rental.phase is RentalPhase.DRAINING or (rental.deleting and rental.phase is not RentalPhase.ENDED)
 
 
@@ -563,7 +565,7 @@ def takes_pods(node: Node | None) -> bool:
 
 
 def must_show(survey: Survey, since: Instant) -> bool:
-    """Whether the survey must show what happened by ``since`` (the cloud's time), in spite of the lag of its lists."""
+    """Whether the survey must show events up to ``since`` (the cloud's time), in spite of the lag of its lists."""
     return survey.asked >= after(since, survey.traits.lag_seconds)
 
 
@@ -580,7 +582,8 @@ def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
 def vanished(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
     """Whether the instance is missing, and was missing in a list some time ago, so that it has ended and left the list.
 
-    One list is not enough, because a cloud may once answer with half a list or an empty one while its machines go on.
+    A single list is not enough, because a cloud may once answer with half a list or an empty one while its machines go
+    on.
     """
     since = rental.missing_since
     if since is None or not missing(rental, instance, survey):

@@ -37,8 +37,8 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import Drained
 from charterer.workloads import RunEnvironment, Workload
 
-# Mutations of clouds. A survey of the pool follows each, even after a failure, because the mutation may have taken
-# effect.
+# Each mutation of a cloud is followed by a survey of the pool, even after a failure, because the mutation may have
+# taken effect.
 
 
 T = TypeVar("T")
@@ -171,7 +171,7 @@ class DecidedObjects:
         return fresh
 
     def pool(self, pool: PoolId) -> Pool:
-        """The pool as the store has it. A pool that was gone at the decision is returned as it was then.
+        """The pool as the store has it, or, if its object was gone at the decision, the pool of the snapshot.
 
         Raises Stale if the store lacks the pool.
         """
@@ -185,7 +185,7 @@ class DecidedObjects:
 
 
 def _spec_and_record(job: Job) -> Job:
-    """The job without joined facts and without what others than the executor write. A decision depends on the rest."""
+    """The job without joined facts and without fields that other components write, which no decision rests on."""
     return replace(
         job,
         resource_version="",
@@ -201,7 +201,7 @@ def _spec_and_record(job: Job) -> Job:
         bottlenecks=(),
         adopted=None,
         told_ready=None,
-        demands=NO_DEMANDS,  # demands of volumes are joined; the job's own demands change with its generation
+        demands=NO_DEMANDS,  # the job's own demands change with its generation, and those of its volumes are joined
     )
 
 
@@ -233,7 +233,9 @@ class CostWriter:
 
 
 class ObjectWriter:
-    """One mutation a method. Every write of a record is valid only for the resourceVersion that was read."""
+    """Each method makes one mutation. The API server refuses a record if the resourceVersion has changed since it was
+    read.
+    """
 
     def __init__(self, client: Client, store: Store) -> None:
         self._client = client
@@ -273,8 +275,7 @@ class ObjectWriter:
     # --- whole objects ----------------------------------------------------------------------------------------------
 
     async def create(self, kind: AnyKind, body: RawObject, *, strict: bool = False) -> ActionOutcome:
-        """POST under a deterministic name. An existing object with that name, owner and labels counts as the one
-        wanted.
+        """POST under a deterministic name. An existing object with that name, owner and labels counts as created.
 
         Raises AlreadyExists if another object has the name, such as one that an earlier job of the same name left.
         """
@@ -298,14 +299,16 @@ class ObjectWriter:
         return answer
 
     async def merge_patch(self, kind: AnyKind, path: str, version: str, body: RawObject) -> None:
-        """Send a merge patch without metadata of its own. It is valid only for this resourceVersion."""
+        """Send a merge patch without metadata of its own. The patch fails if the resourceVersion has changed."""
         conditional = {**body, "metadata": {"resourceVersion": version}}
         self._store.put(kind, await self._client.merge_patch(path, conditional))
 
     async def delete(
         self, kind: AnyKind, key: ObjectKey, uid: str, *, grace: int | None = None, propagation: str = "Background"
     ) -> None:
-        """Delete the object with this uid. If it is gone already, drops it from the store and raises Stale."""
+        """Delete the object with this uid. If the object does not exist any more, it is dropped from the store, and
+        Stale is raised.
+        """
         path = kind.resource.one(key.name, key.namespace or None)
         try:
             answer = await self._client.delete(path, uid=uid, grace=grace, propagation=propagation)

@@ -27,8 +27,8 @@ from charterer.ledger.balance import StalePeriod
 from charterer.providers.errors import CloudCallWithheld
 
 # Handlers of the steps on the GPUPools of a GPUPoolSet. Each first reads the set and, if there is one, the pool from
-# the API server. A pool is created or changed only if its set still declares it. It is deleted only if its set exists
-# and no longer declares it.
+# the API server. A pool is created or changed only if its set still declares the pool, and deleted only if its set
+# exists without declaring the pool.
 
 
 _POOLS = kinds.GPU_POOLS.resource
@@ -54,7 +54,7 @@ async def create_pool(context: ExecutionContext, step: CreatePool) -> ActionOutc
 async def edit_pool(context: ExecutionContext, step: EditPool) -> ActionOutcome:
     """Replace the pool's spec and labels with those that its set declares.
 
-    Raises Held if something in the cluster changes what was sent, because repeated writes would never end.
+    Raises Held if something in the cluster changes the written pool, because repeated writes would never end.
     """
     fresh = await _fresh(context, step.pool_set)
     pool = await _own_pool(context, step.pool, fresh)
@@ -87,7 +87,7 @@ async def delete_pool(context: ExecutionContext, step: DeletePool) -> ActionOutc
 
 
 async def _fresh(context: ExecutionContext, name: PoolSetId) -> _FreshSet:
-    """The set that was decided for. Raises Stale if it has changed since, and NotFound if it is gone."""
+    """The set of the decision. Raises Stale if the set has changed since, and NotFound if it does not exist."""
     decided = context.decided.snapshot().pool_sets.get(name)
     raw = await context.client.get(kinds.GPU_POOL_SETS.resource.one(name))
     meta = ObjectMeta.of(kinds.GPU_POOL_SETS.name, raw)
@@ -101,7 +101,7 @@ async def _fresh(context: ExecutionContext, name: PoolSetId) -> _FreshSet:
 
 
 async def _own_pool(context: ExecutionContext, name: PoolId, pool_set: _FreshSet) -> RawObject:
-    """The pool, if the set controls it. Raises Stale otherwise, and NotFound if it is gone."""
+    """The pool, if the set controls it. Raises Stale otherwise, and NotFound if the pool does not exist."""
     raw = await context.client.get(_POOLS.one(name))
     owner = ObjectMeta.of(kinds.GPU_POOLS.name, raw).controller
     if owner is None or owner.uid != pool_set.meta.uid:

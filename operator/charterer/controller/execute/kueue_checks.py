@@ -1,8 +1,8 @@
 """Kueue's AdmissionCheck ``charterer``: its condition Active, and the answers that concern no run.
 
 Steps of the loop write the answers that start, stop or resize a run, through ``workloads.adopted``. This module sets
-the check active, so that its queues begin to admit. It accepts Workloads that do not concern Charterer, and writes what
-a job waits for into its Workload, which Kueue's users read.
+the check active, so that its queues begin to admit, and answers Ready for Workloads that do not concern Charterer. A
+job's reason to wait is copied into its Workload, which Kueue's users read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from charterer.workloads.adopted.kueue_workload import API_VERSION, KUEUE_WORKLO
 _log = logging.getLogger(__name__)
 
 _WAITS_FOR: Final = (ConditionType.ADMITTED, ConditionType.CAPACITY_AVAILABLE, ConditionType.PODS_READY)
-"""The conditions of a TrainingJob that name what it waits for, in order of precedence."""
+"""The conditions of a TrainingJob that explain its wait, in order of precedence."""
 _LOOK_SECONDS: Final = 1.0
 """Seconds between two checks of the last snapshot."""
 _WRITES_A_LOOK: Final = 20
@@ -36,8 +36,8 @@ _WRITES_A_LOOK: Final = 20
 
 
 class CheckAnswer(NamedTuple):
-    """The answer to a Workload's check: Ready lets the Workload start when its queue admits it; otherwise it stays
-    Pending.
+    """The answer to a Workload's check. If the answer is Ready, the Workload starts once its queue admits it. Otherwise
+    the check stays Pending.
     """
 
     target: Target
@@ -56,7 +56,7 @@ class KueueChecks:
         self._last = last
         self._now = now
         self._said: dict[str, str] = {}
-        """The message of each job by its uid, as its status has it."""
+        """The message in each job's status, by the job's uid."""
 
     def told(self, kind: str, written: RawObject) -> None:
         """Store the message of a TrainingJob whose view was written, so that its Workload gets the message too."""
@@ -138,7 +138,7 @@ def _asks(target: Target) -> bool:
 
 
 def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> CheckAnswer | None:
-    """The answer for a candidate; None if its TrainingJob is about to be created, which then has the answer."""
+    """The answer for a candidate, or None if its TrainingJob is about to be created, which then has the answer."""
     target = candidate.target
     if not target.pods:
         return CheckAnswer(target, ready=True, message="it asks for no GPUs")

@@ -1,4 +1,4 @@
-"""Steps on nodes: labels, cordons, the end of an instance, and the removal of a gone machine's Node and pods."""
+"""Steps on nodes: labels, cordons, the end of an instance, and the removal of an ended machine's Node and pods."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def label_node(context: ExecutionContext, step: LabelNode) -> ActionOutcom
 
 
 async def cordon(context: ExecutionContext, step: Cordon) -> ActionOutcome:
-    """Make the Node unschedulable, and label it with the rental for whose end that is."""
+    """Make the Node unschedulable, and label it with the uid of the rental that is about to end."""
     noted = {"op": "add", "path": pointer("metadata", "labels", LABEL_CORDONED), "value": step.cordoned_for}
     change = {"op": "add", "path": "/spec/unschedulable", "value": True}
     await context.objects.json_patch(kinds.NODES, NODES.one(step.node), [uid_test(step.uid), noted, change])
@@ -70,7 +70,7 @@ async def _empty(context: ExecutionContext, step: Terminate, node: NodeName) -> 
     """Return if no pod is alive on the node. Raises Held for pods of others, which are evicted, and Stale for pods of
     runs.
 
-    The pods that hold the machine are recorded, because it counts in the group's target meanwhile.
+    The living pods are recorded, because the machine counts in the group's target meanwhile.
     """
     alive = await _alive(context, node)
     holders = names((f"{pod['metadata']['namespace']}/{pod['metadata']['name']}" for pod in alive), _NAMED)
@@ -130,7 +130,7 @@ def _time(at: Instant | None) -> str:
 
 
 async def fail_pod(context: ExecutionContext, step: FailPod) -> ActionOutcome:
-    """Write what the kubelet can no longer report: the pod has failed because its machine is gone."""
+    """Write the failure of a pod whose machine has ended, because its kubelet can no longer report the failure."""
     path = PODS.one(step.pod.name, step.namespace)
     raw = await context.client.get(path)
     if raw["metadata"]["uid"] != step.pod.uid:
@@ -162,7 +162,7 @@ async def delete_pod(context: ExecutionContext, step: DeletePod) -> ActionOutcom
 
 
 async def delete_node(context: ExecutionContext, step: DeleteNode) -> ActionOutcome:
-    """Delete the Node object of a machine that is gone."""
+    """Delete the Node object of a machine that has ended."""
     await context.objects.delete(kinds.NODES, ObjectKey("", step.node), step.uid)
     return ActionOutcome.DONE
 
@@ -176,8 +176,8 @@ async def _lost(context: ExecutionContext, node: NodeName) -> bool:
 
 
 async def _alive(context: ExecutionContext, node: NodeName) -> list[RawObject]:
-    """Pods on the node that would be lost with it: not finished, and neither of a DaemonSet nor mirrors of files on the
-    node.
+    """Pods that the end of the node would lose. Finished pods, DaemonSets' pods and mirror pods of files are not among
+    them.
     """
     pods = await context.client.list(PODS.all(), fields=f"spec.nodeName={node}")
     return [pod for pod in pods.items if _would_be_lost(pod)]

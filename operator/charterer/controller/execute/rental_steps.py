@@ -69,14 +69,14 @@ async def release(context: ExecutionContext, command: Release) -> ActionOutcome:
 
 
 async def ask_cloud(context: ExecutionContext, step: AskCloud) -> ActionOutcome:
-    """Ask the cloud for nodes, and record the instances in its reply at once, so that nothing is asked for twice.
+    """Ask the cloud for nodes, and record the instances in its reply at once, so that no node is requested twice.
 
     If an instance has a rental already, the list had shown the instance without its order for too long. The rental of
-    the order is closed, so nothing is paid for twice. A gang is not asked for if any of its rentals has changed, since
+    the order is closed, so nothing is paid for twice. A gang is not requested if any of its rentals has changed, since
     one may be missing.
 
-    Another pool of the group may meanwhile have asked for the same order, and recorded the instance or closed the
-    rental. The rental then stays as it is, and an instance without a rental is found in the list.
+    Another pool of the group may meanwhile have sent the same order, and recorded the instance or closed the rental.
+    The rental then stays as it is, and an instance without a rental is found in the list.
     """
     asked = [context.decided.rental(order.rental) for order in step.ask.orders]
     for gang in by_gang(asked) if step.ask.together else ():
@@ -105,7 +105,7 @@ async def withdraw(context: ExecutionContext, step: Withdraw) -> ActionOutcome:
 
 
 async def cool(context: ExecutionContext, step: Cool) -> ActionOutcome:
-    """Record until when the pool is not asked again. A refusal for lack of nodes is also counted for this hour."""
+    """Record the end of the pool's cool-down. A refusal for lack of nodes is also counted for this hour of the week."""
     pool, new = context.decided.pool(step.pool), step.cool_down
     launches = with_refusal(pool.launches, new.since) if new.kind in LACKS else pool.launches
     await context.objects.record_pool(replace(pool, cooled=with_cool_down(pool.cooled, new), launches=launches))
@@ -120,7 +120,7 @@ async def reopen(context: ExecutionContext, step: Reopen) -> ActionOutcome:
 
 
 async def record_offer(context: ExecutionContext, step: RecordOffer) -> ActionOutcome:
-    """Record what the cloud sells, for times when it does not answer, and how the pool's nodes started."""
+    """Record the cloud's offering and quote, for times when it does not answer, and the starts of the pool's nodes."""
     pool = context.decided.pool(step.pool)
     launches = reduce(with_start, step.starts, pool.launches)
     await context.objects.record_pool(replace(pool, offering=step.offering, quote=step.quote, launches=launches))
@@ -166,7 +166,7 @@ async def record_orphan(context: ExecutionContext, step: RecordOrphan) -> Action
 
 
 async def record_rental(context: ExecutionContext, step: RentalRecord) -> ActionOutcome:
-    """Write the record. It is valid only for the version that it was made from."""
+    """Write the record. The API server refuses it if the rental has changed since the record was made."""
     context.decided.rental(step.rental)
     await context.objects.record_rental(step.after)
     return ActionOutcome.DONE
@@ -182,7 +182,7 @@ async def mark_draining(context: ExecutionContext, step: MarkDraining) -> Action
 
 
 async def forget(context: ExecutionContext, step: Forget) -> ActionOutcome:
-    """Delete the object. Once it is in deletion, the same step comes again and removes the finalizer."""
+    """Delete the object. Once the object is in deletion, the step is repeated and removes the finalizer."""
     rental = context.decided.rental(step.rental)
     if not rental.deleting:
         await context.objects.delete(kinds.GPU_RENTALS, ObjectKey("", rental.id), rental.uid)
@@ -214,7 +214,9 @@ async def open_period(context: ExecutionContext, step: OpenPeriod) -> ActionOutc
 
 
 async def record_costs(context: ExecutionContext, step: RecordCosts) -> ActionOutcome:
-    """Write the file, and then record on each rental how much of it is on record. Returns STALE if one has changed."""
+    """Write the file, and then record on each rental how much of it is on record. Returns STALE if a rental has
+    changed.
+    """
     await context.costs.write([row for part in step.parts for row in part.rows])
     marked = await asyncio.gather(*(_mark_recorded(context, part) for part in step.parts), return_exceptions=True)
     for failed in marked:

@@ -197,7 +197,7 @@ async def unsuspend(context: ExecutionContext, step: Unsuspend) -> ActionOutcome
 
 
 async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
-    """Stop the run. Its pods get SIGTERM and their grace period to save a checkpoint.
+    """Stop the run, whose pods get SIGTERM and their grace period to save a checkpoint.
 
     The run's object is suspended. If the object is in deletion, its controller does nothing any more, so its pods are
     deleted.
@@ -264,9 +264,7 @@ async def annotate_pod(context: ExecutionContext, step: AnnotatePod) -> ActionOu
 
 
 async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcome:
-    """Record how the run ended, if an uncached list agrees: no pod is alive, and for Complete every index has
-    succeeded.
-    """
+    """Record the outcome of the run. An uncached list must show no live pod, and for Complete the success of all."""
     job = context.decided.job(step.job)
     number = step.record.number
     decided = context.decided.decided_job(step.job)
@@ -318,8 +316,8 @@ async def delete_job(context: ExecutionContext, step: DeleteJob) -> ActionOutcom
 async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
     """Stop the adopted object, record its run, close its machines, restore what its author wrote, and delete its job.
 
-    The steps are in this order. If the process ends between two of them, the next one begins again and finds what is
-    done.
+    The steps are in this order. If the process ends between two of them, the next process begins again and skips the
+    finished ones.
     """
     job = context.decided.job(step.job)
     raw = await stop_target(context, job, unlabelled=context.decided.decided_job(step.job).adopted is None)
@@ -336,7 +334,7 @@ async def give_back(context: ExecutionContext, step: GiveBack) -> ActionOutcome:
 async def _pods(context: ExecutionContext, job: Job) -> list[Pod]:
     """All pods of all runs of the job, by an uncached list.
 
-    A pod belongs to the job if its controller is, or was, a run of the job: background deletion removes a run before
+    A pod belongs to the job if its controller is, or was, a run of the job. Background deletion removes a run before
     its pods. If the controller exists and is no run of the job, the pod is foreign, whatever its labels say.
     """
     if job.target is not None:

@@ -61,14 +61,14 @@ async def close(context: ExecutionContext, steps: Closing) -> None:
 
 _ENDED = ("Succeeded", "Failed")
 _BY_WEBHOOK = "denied the request"
-"""A part of the API server's message if a webhook refuses a request."""
+"""A text that is in the API server's message if a webhook refuses a request."""
 
 
 async def adopt(context: ExecutionContext, step: AdoptTarget) -> ActionOutcome:
     """Create the object's TrainingJob.
 
-    An object that runs is stopped first. It must have lost its TrainingJob, or an uncached list must show no pod that
-    has begun.
+    An object that runs is stopped first. Such an object must have lost its TrainingJob, or an uncached list must show
+    no pod that has begun.
     """
     target = step.target
     try:
@@ -174,12 +174,10 @@ async def start(context: ExecutionContext, job: Job, number: int) -> ActionOutco
 async def _start_queued(
     context: ExecutionContext, kind: TargetKind, raw: RawObject, job: Job, allocation: Allocation
 ) -> ActionOutcome:
-    """Let Kueue start the run. This is recorded in the job first, because the Workload no longer shows it after the
-    run.
-    """
+    """Let Kueue start the run. The job records the start first, because the Workload does not show it after the run."""
     if not kind.read(raw).placeable or await _has_live_pods(context, kind, raw):
         raise Stale
-    if writes := kind.place(raw, job, allocation):  # the template still has what placed an earlier run
+    if writes := kind.place(raw, job, allocation):  # the template still has the placement of an earlier run
         await _write(context, kind, writes)
         raise Stale
     fresh = context.decided.job(job.id)
@@ -194,7 +192,7 @@ async def _start_queued(
 
 
 async def stop(context: ExecutionContext, job: Job) -> ActionOutcome:
-    """Stop the object. Its pods get SIGTERM and their grace period."""
+    """Stop the object, whose pods get SIGTERM and their grace period."""
     kind, raw, _ = await _mine(context, job)
     await _write(context, kind, kind.stop(raw))
     return ActionOutcome.DONE
@@ -214,13 +212,13 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
 
 
 async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
-    """Write what the object's author now requests, including the template, into the spec of the TrainingJob."""
+    """Write the present requests of the object's author, including the template, into the spec of the TrainingJob."""
     job = context.decided.job(step.job)
     kind, raw, _ = await _mine(context, job)
     if job.target is None:
         raise Stale
     spec = kind.shadow(raw)
-    if job.target.queued:  # its annotations are read once; later requests are made in the TrainingJob
+    if job.target.queued:  # annotations are read once, and later requests are made in the TrainingJob
         now = await context.client.get(TRAINING_JOBS.one(job.name, job.namespace))
         spec = now["spec"] | {name: spec[name] for name in ("template", "gpus")}
     spec = {**spec, "targetRef": reference_to(job.target)}
@@ -257,7 +255,9 @@ async def finish(context: ExecutionContext, step: FinishJob) -> ActionOutcome:
 
 
 async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcome:
-    """Let an object that was given up end as failed, or restore it, if an uncached list shows no live pod of it."""
+    """Let an object that was given up end as failed, or restore the object. An uncached list must show none of its pods
+    alive.
+    """
     job = context.decided.job(step.job)
     kind, raw, target = await _mine(context, job)
     if job.finish is None or target.ended is not None or not target.placeable:
@@ -273,7 +273,8 @@ async def end_target(context: ExecutionContext, step: EndTarget) -> ActionOutcom
 
 
 async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) -> RawObject | None:
-    """The object to be restored, stopped if it runs as one of the job's runs; None if it is gone or another job has it.
+    """The object to be restored, stopped if it runs as one of the job's runs, or None if it is gone or another job has
+    it.
 
     ``unlabelled``: the object is restored because it lost its label. Raises Stale if the object has the label again.
     """
@@ -303,7 +304,7 @@ async def restore(context: ExecutionContext, job: Job, raw: RawObject, closes: C
 
 
 async def _restore(context: ExecutionContext, kind: TargetKind, raw: RawObject, closes: Closing) -> None:
-    """Restore the object. One that has ended or is being deleted stays as it is."""
+    """Restore the object, unless it has ended or is being deleted."""
     target = kind.read(raw)
     if target.ended is not None or target.deleting:
         return
@@ -341,9 +342,9 @@ def _kind_of(ref: TargetRef | None) -> TargetKind:
 async def _look(
     context: ExecutionContext, ref: TargetRef, namespace: str, job: str, workload: str
 ) -> tuple[TargetKind, RawObject | None]:
-    """The object as it is now; None if it is gone, or if another object has its name.
+    """The object as it is now, or None if it is gone, or if another object has its name.
 
-    A queued object is read through its ``workload``; None if it is in no queue any more.
+    A queued object is read through its ``workload``, or None if it is in no queue any more.
     """
     kind = _kind_of(ref)
     path = path_of(ref, namespace) if ref.queued else kind.kind.resource.one(ref.name, namespace)
@@ -359,7 +360,7 @@ async def _look(
 async def _queued(
     context: ExecutionContext, owner: RawObject, namespace: str, job: str, workload: str
 ) -> RawObject | None:
-    """The Workload of a queued object, with that object; None if the object is in no queue any more."""
+    """The Workload of a queued object, with that object, or None if the object is in no queue any more."""
     if not is_queued(owner):
         return None
     if not workload:
@@ -416,7 +417,7 @@ async def _has_live_pods(context: ExecutionContext, kind: TargetKind, raw: Raw) 
 async def _write(context: ExecutionContext, kind: TargetKind, writes: Sequence[Write]) -> RawObject | None:
     """Carry the writes out. Returns the object after the last write to it.
 
-    Raises Held after a refusal, which is no fault: the webhook of its kind may not accept the change of a field yet.
+    Raises Held after a refusal. A refusal is no fault, because the webhook of the kind may accept the change later.
     """
     answer = None
     for write in writes:

@@ -1,6 +1,6 @@
-"""Learning from the reports of jobs: reports go into a learner, and the results into SpeedupProfile.status and into
+"""Learning from the reports of jobs. Reports go into a learner, and its results into SpeedupProfile.status and into
 plans.
 
-The status is the only memory. The plan, the command line and the next operator read it. ``estimate`` has the
+The status is the only memory, which the plan, the command line and the next operator read. ``estimate`` has the
 estimation.
 """

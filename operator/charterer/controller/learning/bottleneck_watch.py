@@ -1,6 +1,7 @@
-"""Stores the reports of running jobs by pod, and finds which jobs are held up and by what.
+"""Stores the reports of running jobs by pod, and finds the bottlenecks of these jobs.
 
-It has no clock and writes nothing. The findings go into the next snapshot. A new leader has to find them again.
+This module has no clock and writes nothing. The findings go into the next snapshot, and a new leader has to find them
+again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class _Watched:
 
 
 class BottleneckWatch:
-    """The reports of all jobs, for use in one thread. ``latest``: the findings; replaced, never changed."""
+    """The reports of all jobs, for use in one thread. ``latest``: the findings, replaced and never changed."""
 
     def __init__(self, most_pods: int = MOST_PODS) -> None:
         self.latest = Findings()
@@ -81,7 +82,7 @@ class BottleneckWatch:
             self._tell(name, ())
 
     def _watched(self, job: Job) -> _Watched | None:
-        """The stored state of the job's present run, new for each run and width; None if there is no room for it."""
+        """The stored state of the job's present run, new for each run and width, or None if there is no room for it."""
         allocation, watched = job.allocation, self._jobs.get(job.id)
         if allocation is None:
             return None
@@ -154,7 +155,7 @@ def _rental_of(job: Job, index: int, rentals: Mapping[RentalId, Rental]) -> Rent
 
 
 def _parts(report: ProgressReport) -> StepParts | None:
-    """The parts of the pod's steps; None if the pod does not report its seconds of computing."""
+    """The parts of the pod's steps, or None if the pod does not report its seconds of computing."""
     if not report.compute_seconds:
         return None
     return StepParts(report.compute_seconds, report.sync_seconds or 0.0, report.load_seconds or 0.0)

@@ -1,4 +1,4 @@
-"""Learned curves in SpeedupProfile.status. They are written at a bounded rate, and the next operator reads them."""
+"""Writes learned curves to SpeedupProfile.status at a bounded rate. The next operator reads the curves there."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ from charterer.gpu_types import may_use, slice_profile
 from charterer.policy.options.sources import offered_widths
 from charterer.policy.options.speeds import throughput
 
-# The profile of a class as it should be written now: its widths and their estimated speeds. These functions are pure.
+# Pure functions that make the profile of a class as it should be written now, with its widths and their speeds.
 
 
 def digest(learner: Learner, class_id: ClassId, snapshot: Snapshot) -> Learned | None:
-    """The class's profile; None if the class has no unfinished job, because only its jobs show which widths matter."""
+    """The class's profile, or None if the class has no unfinished job to show which widths matter."""
     jobs = [job for job in snapshot.jobs.values() if class_id in job.classes and job.finish is None]
     if not jobs:
         return None
@@ -138,7 +138,7 @@ class WriteIntervals:
 
 
 _LEAST_CHANGE = 0.02
-"""Relative change from which on a number is written. The best numbers are not known more exactly."""
+"""Smallest relative change of a number that is written. The best numbers are not known more exactly."""
 _COUNTS = frozenset({"reports"})
 """Fields that grow with every report."""
 
@@ -178,7 +178,8 @@ class ProfileWriter:
         self._digested: dict[ClassId, _DigestedClass] = {}
 
     async def restore(self) -> None:
-        """Read what all profiles have learned. One that cannot be read is ignored, with a log line and an Event.
+        """Read the learned part of all profiles. A profile that cannot be read is ignored, with a log line and an
+        Event.
 
         Raises ApiError if the profiles cannot be listed.
         """
@@ -309,7 +310,9 @@ class ProfileWriter:
         return age >= self._intervals.reports
 
     async def _write(self, class_id: ClassId, status: Mapping[str, Any]) -> None:
-        """Create the profile if there is none, and write its status; not if another object has its name by now."""
+        """Create the profile if there is none, and write its status. If another object has its name by now, nothing is
+        written.
+        """
         learning, key = self._collector.classes[class_id], _key(class_id)
         learning.changed = False
         try:
@@ -351,7 +354,9 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
-    """The status without its measured numbers: the source of each, and for which widths and batch sizes."""
+    """The status without its measured numbers. What is left is the source of each number, with its width and batch
+    sizes.
+    """
     widths = [
         [(width["gpuType"], width["gpus"], width["source"]) for width in phase.get("widths", ())]
         for phase in status.get("phases", ())

@@ -34,7 +34,7 @@ class JobsOnNodes:
     _jobs: dict[RentalId, list[Job]] = field(default_factory=dict)
 
     def measured_type(self, job: Job, offering: Offering, snapshot: Snapshot) -> str:
-        """The GPU type whose speed the job's report measures; empty if unknown.
+        """The GPU type whose speed the job's report measures, or "" if unknown.
 
         A job that shares GPUs and is alone on its node is as fast as on a whole GPU, and its node costs as much. A
         place on a shared GPU is worth its price only with others beside it. So only reports from full nodes measure
@@ -48,7 +48,7 @@ class JobsOnNodes:
         return offering.gpu_type if jobs >= offering.gpus_per_node else ""
 
     def partner(self, job: Job, offering: Offering, snapshot: Snapshot) -> ClassId | None:
-        """The class of the one other job that trains on the job's GPU; None if unknown.
+        """The class of the one other job that trains on the job's GPU, or None if unknown.
 
         If a node has several GPUs, nobody knows which job is on which. A job without a report from its present run may
         still be starting, and does not slow the other down.
@@ -86,11 +86,13 @@ _log = logging.getLogger(__name__)
 MODEL_MISFIT = 0.1
 """Standard deviation of true curves from concave ones (``Learner``), since two nodes are often slower than one."""
 MOST_CLASSES = 2_000
-"""Most classes learned at the same time. Tenants name them, and each uses memory and influences the priors of the
-others.
+"""Most classes learned at the same time. Tenants choose their names, and each class uses memory and influences other
+priors.
 """
 _WORTH_CHANGING = 1.1
-"""Ratio from which on a job is advised to change its batch size, just below the ratio of two candidates."""
+"""Smallest ratio of batch sizes at which a job is advised to change. The value is just below the ratio of two
+candidates.
+"""
 _SMOOTHING = 0.05
 _CHANGE_SMOOTHING = 0.25
 _LONGEST_RESTART_SECONDS = 3600.0
@@ -149,7 +151,7 @@ class ReportCollector:
     _jobs_on_nodes: JobsOnNodes = field(default_factory=JobsOnNodes)
 
     def restore(self, class_id: ClassId, uid: str, learned: LearnedStatus, statistics: ClassStatistics) -> None:
-        """Load what a SpeedupProfile has learned. Raises ValueError, which names the invalid field."""
+        """Load the learned part of a SpeedupProfile. Raises ValueError, which names the invalid field."""
         self.learner.restore(learned_record.class_state(class_id, learned, statistics))
         failed = {(width.gpu_type, width.gpus): width.to_domain() for width in learned.failed}
         self.classes[class_id] = ClassLearning(
@@ -392,7 +394,7 @@ class ReportCollector:
         report: ProgressReport,
         at: Instant,
     ) -> int | None:
-        """The best batch size now, or the reported one if that is as good; None before gradients were reported."""
+        """The best batch size now, the reported one if it is as good, or None before gradients were reported."""
         if profile is None or profile.batch is None or job.allocation is None:
             return None
         terms = profile.batch
@@ -427,13 +429,13 @@ def _terms(profile: Profile | None, before: BatchTerms | None, batch: int) -> Ba
 
 
 def _class_of_run(job: Job) -> ClassId | None:
-    """The class of the variant that the present run has; None if the spec no longer names the variant."""
+    """The class of the variant that the present run has, or None if the spec no longer names the variant."""
     variant = None if job.allocation is None else job.variant(job.allocation.option.variant)
     return None if variant is None else variant.class_id
 
 
 def _offering(job: Job, run: int, snapshot: Snapshot) -> Offering | None:
-    """The nodes of the job's present run; None if another run reports, or if the offering of its pool is unknown."""
+    """The nodes of the job's present run, or None if another run reports, or if the offering of its pool is unknown."""
     if job.allocation is None or job.allocation.run != run:
         return None
     pool = snapshot.pools.get(job.allocation.option.pool)

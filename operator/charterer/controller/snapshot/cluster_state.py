@@ -28,16 +28,17 @@ from charterer.workloads.adopted.ray_job import WaitingRayJob
 
 @dataclass(frozen=True, slots=True)
 class ClusterState:
-    """The objects of the watched kinds, and what other sources report.
+    """The objects of the watched kinds, and the reports of other sources.
 
     A mapping of the store in which nothing has changed is the same object as in the state before. ``refusals``: why the
     dry run refused a job's template, None while the dry run goes on. ``progress``: a job's last report. ``volumes``:
     what a job's volumes require of its nodes, None while they are looked up. ``findings``: the bottlenecks of runs.
-    ``departed``: by uid, deleted pods that had ended after they were told to. ``warnings``: by the uid of its object,
-    the last Warning Event about a run that starts late. ``stop``: how the operator is stopped. ``limits``: the
-    operator's own. ``published_gpus``: the nodes' GPUs as DRA drivers publish them. ``cost_recording``: the state of
-    the record of costs. ``targets``: the objects that may be adopted, one mapping a kind. ``checks``: the
-    AdmissionChecks of Kueue's queues. ``waiting``: RayJobs of these queues whose entrypoints do not run yet.
+    ``departed``: by uid, pods that were last seen in deletion with an exit code and do not exist any more.
+    ``warnings``: by the uid of its object, the last Warning Event about a run that starts late. ``stop``: how the
+    operator is stopped. ``limits``: the operator's own. ``published_gpus``: the nodes' GPUs as DRA drivers publish
+    them. ``cost_recording``: the state of the record of costs. ``targets``: the objects that may be adopted, one
+    mapping a kind. ``checks``: the AdmissionChecks of Kueue's queues. ``waiting``: RayJobs of these queues whose
+    entrypoints do not run yet.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]

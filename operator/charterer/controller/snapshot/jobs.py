@@ -1,4 +1,4 @@
-"""Joins about one job: its total work, and problems that do not prevent it from running."""
+"""Joins that compute a job's total work, and the problems that do not prevent the job from running."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _Span = tuple[Sequence[float], float]
 def remaining_work(
     job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str], now: Instant
 ) -> float | None:
-    """Expected work left, in seconds of the reference option; None if nothing is known.
+    """Expected work left, in seconds of the reference option, or None if nothing is known.
 
-    From TRUSTED_FRACTION on, the job's own progress gives its total work: done / fraction. Before that, the mean of its
-    class is the total, of which the fraction reported as done is subtracted. A job that reports nothing has the mean of
-    its class left, whatever its age. ``profiles``: of the job's ``classes``.
+    From TRUSTED_FRACTION on, the job's total work is its own work done divided by the fraction. Before that, the mean
+    of its class is the total, of which the fraction reported as done is subtracted. A job that reports nothing has the
+    mean of its class left, whatever its age. ``profiles``: of the job's ``classes``.
     """
     mean = None if profiles[0] is None else profiles[0].mean_work
     fraction = None if job.progress is None else job.progress.fraction
@@ -123,7 +123,7 @@ class _KnownSpeeds:
 
 
 def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:
-    """The total work of which the spans complete the fraction ``done``, whichever phases the spans are in."""
+    """The total work if the spans complete the fraction ``done`` of it, whichever phases the spans are in."""
     least = sum(min(speeds) * seconds for speeds, seconds in spans) / done
     most = sum(max(speeds) * seconds for speeds, seconds in spans) / done
     if len(ends) == 1 or least == most:

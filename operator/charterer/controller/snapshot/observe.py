@@ -75,8 +75,8 @@ from charterer.lifecycle.view import NodeIndex, rivals_of
 
 # Doubts about the allocations in the statuses of jobs. Only Charterer writes allocations, but anybody with the right to
 # update trainingjobs/status can write one too. An allocation that Charterer cannot have written holds no GPUs, and the
-# job is planned anew. If pods of the job's own run are on a node, the GPUs that they hold are a fact, and the
-# allocation there is not doubted: the namespace of a running job may belong to another budget by now.
+# job is planned anew. If pods of the job's own run are on a node, the allocation there is not doubted, because these
+# pods really hold their GPUs. The namespace of a running job may belong to another budget by now.
 
 
 _AHEAD_SECONDS = 3600.0
@@ -155,8 +155,8 @@ def _of(
 
 
 def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> tuple[Doubt, ...]:
-    """The suspected doubts that no pod of the job's runs removes. Pods of a recorded run remove none: the run has left
-    its GPUs.
+    """The suspected doubts that no pod of the job's runs removes. Pods of a recorded run remove none, because it has
+    left its GPUs.
     """
     recorded = {record.number for record in job.records}
     nodes = {pod.node for run in runs if run.number not in recorded for pod in run.pods}
@@ -174,7 +174,7 @@ def _problem(job: Job) -> Problem:
     return Problem("TrainingJob", job.namespace, job.name, field, reason, message)
 
 
-# Notices on Nodes: if a Node says that its machine is about to end, it is so on every cloud.
+# A Node may announce the end of its machine, on any cloud. Such an announcement is a notice too.
 
 
 def node_notices(
@@ -201,15 +201,14 @@ def with_notices(survey: Survey, more: Iterable[Notice]) -> Survey:
     return replace(survey, notices=(*survey.notices, *new)) if new else survey
 
 
-# The prices that machines are paid at: the cloud's list prices, corrected by ``spec.price`` of the pool, over time. A
-# changed ``spec.price`` counts from the time of the change. Earlier prices are on the rental's record and stay. If the
-# cloud does not report a machine's prices, the quotes are used: a new segment begins when the quote changes.
+# The prices of machines over time are the cloud's list prices, corrected by ``spec.price`` of the pool. A changed
+# ``spec.price`` counts from the time of the change. Earlier prices are on the rental's record and stay. If the cloud
+# does not report a machine's prices, a new segment begins when the quote changes.
 
 
 class Recorded(NamedTuple):
-    """The price segments on record by machine. The key has both the provider id and the instance's id: a later machine
-    may have the same provider id, and other clouds may use the same instance's id. ``corrected``: whether any price is
-    not the list price.
+    """The price segments on record by machine. The key has the provider id, which a later machine may have too, and the
+    instance's id, which another cloud may use too. ``corrected``: whether any price is not the list price.
     """
 
     segments: Mapping[tuple[str, InstanceId | None], Sequence[PriceSegment]]
@@ -242,7 +241,7 @@ def paid(pool: Pool, survey: Survey, recorded: Recorded, quote: Quote | None) ->
 def _quoted_segments(
     recorded: Sequence[PriceSegment], instance: Instance, quote: Quote | None
 ) -> Sequence[PriceSegment]:
-    """The list prices of a machine of which the cloud reports none: those on record, followed by the quotes."""
+    """The list prices of a machine without prices from the cloud: the prices on record, followed by the quotes."""
     found = [PriceSegment(segment.since, segment.list_price) for segment in recorded]
     if quote is None or (found and instance.state is InstanceState.ENDED):
         return found
@@ -288,7 +287,7 @@ def _later_changes(recorded: Sequence[PriceSegment], since: Instant) -> Sequence
 
 
 def _at(segments: Sequence[PriceSegment], when: Instant) -> PriceSegment:
-    """The segment that is valid at an instant; before all segments, the first one."""
+    """The segment that is valid at an instant, or the first one if the instant is before all segments."""
     return next((segment for segment in reversed(segments) if segment.since <= when), segments[0])
 
 
@@ -449,7 +448,9 @@ _NO_CLOCKS: Mapping[JobId, Instant] = {}
 
 
 def _ahead(state: ClusterState, now: Instant) -> Iterable[Job]:
-    """Jobs with a time on record that is in the future by this clock. Their facts change with the clock alone."""
+    """Jobs with a time on record that is in the future by this clock. The facts of such a job change with the clock
+    alone.
+    """
     early = {job for job, progress in state.progress.items() if progress.at > now}
     for decoded in state.jobs.values():
         job = decoded.job
@@ -482,7 +483,7 @@ def _job_parts(
     payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
-    """The facts of a job that other objects hold."""
+    """The facts of a job, including those from other objects."""
     decoded = sources.decoded[name]
     budget, weights = payers.get(decoded.job.namespace, (None, {}))
     return _JobParts(
@@ -581,7 +582,7 @@ def _orphans(
     problems: Sequence[Problem],
     payers: Mapping[str, Budget],
 ) -> tuple[Orphan, ...]:
-    """The runs of jobs that are gone, without those of jobs that exist but cannot be read."""
+    """The runs of jobs that do not exist any more. Runs of jobs that exist but cannot be read are not included."""
     unread = {(problem.namespace, problem.name) for problem in problems if problem.kind == "TrainingJob"}
     orphans = []
     for key, (job, run) in runs.items():
@@ -596,7 +597,7 @@ def _orphans(
 def _with_their_pods(
     orphans: tuple[Orphan, ...], pods: Mapping[PodController | None, PodsOfController]
 ) -> tuple[Orphan, ...]:
-    """The orphans. Those in deletion have their pods."""
+    """The orphans, with the pods of those that are in deletion."""
     if not any(orphan.run.deleting for orphan in orphans):
         return orphans
     return tuple(

@@ -1,8 +1,8 @@
-"""A snapshot for a command with read access only. It calls no cloud, writes nothing and watches nothing.
+"""A snapshot for a command with read access only. No cloud is called, and nothing is written or watched.
 
 Surveys are made from the pools' status, which has their offerings and prices, and from the GPURentals. The snapshot
-lacks what only the clouds' lists show, such as launches without a rental and notices of spot nodes. It is at most as
-old as the last status that the operator wrote.
+lacks what only the clouds' lists show, such as launches without a rental and notices of spot nodes. The snapshot is at
+most as old as the last status that the operator wrote.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which budget pays for a namespace, and which budgets select the same namespace."""
+"""The budget that pays for a namespace, and the budgets that select the same namespace."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def budgets_by_namespace(
 
 
 def _precedence(budget: Budget) -> tuple[Instant, bool, BudgetId]:
-    """The sort key of budgets: the oldest is first.
+    """The sort key of budgets, by which the oldest is first.
 
     Of budgets created in the same second nobody knows which was applied first. Of those, a budget in mode Observe is
     first, so that nothing is rented for its namespaces by accident, and then the name decides.
@@ -90,7 +90,7 @@ def overlaps_among(
 def overlaps_of(
     budgets: Mapping[ObjectKey, Budget], namespaces: Mapping[ObjectKey, DecodedNamespace]
 ) -> Mapping[BudgetId, str]:
-    """For each budget that shares a namespace: which namespaces it shares with which budgets, and who pays there."""
+    """For each budget that shares namespaces, a sentence on these, on the other budgets and on the payer."""
     overlaps: dict[BudgetId, list[Overlap]] = {}
     for overlap in overlaps_among(budgets, namespaces):
         for budget in overlap.budgets:

@@ -26,12 +26,12 @@ from charterer.gpu_types import whole_type
 from charterer.incremental import Memo
 from charterer.providers.accounts import Account, account_of
 
-# Pools that fail together: they are of one account and ask for the same instance types in the same zones. A refusal of
-# one of them is as likely for the others. So asks in several of these pools count as one chance.
+# Pools that fail together are of one account and ask for the same instance types in the same zones. A refusal of one
+# such pool is as likely for the others. So requests in several of these pools count as one chance.
 
 
 def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
-    """The pools. Each has the launch counts of all pools that fail together with it."""
+    """The pools, each with the launch counts of all pools that fail together with it."""
     if not any(any(pool.launches.refused) for pool in pools.values()):
         return pools
     groups: dict[tuple[Account, frozenset[str]], list[PoolId]] = defaultdict(list)
@@ -53,19 +53,19 @@ def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Po
     }
 
 
-# The hazard of each pool: the rate at which its nodes are taken back, from its status and its living nodes.
+# The hazard of each pool is the rate at which its nodes are taken back, estimated from its status and its living nodes.
 
 
 _STEP_MICROS = 300_000_000
-"""Microseconds between two estimates of the rate. Living nodes change it every second. It is also estimated when a node
-ends.
+"""Microseconds between two estimates of the rate, which living nodes change every second. The end of a node causes
+another.
 """
 
 
 def with_hazards(
     pools: Mapping[PoolId, Pool], rentals: Iterable[Rental], now: Instant, memo: Memo
 ) -> Mapping[PoolId, Pool]:
-    """The pools with their hazard. Only spot pools, and on-demand pools of which a node was taken back, have one."""
+    """The pools with their hazard. Only spot pools, and on-demand pools that have lost a node, have a hazard."""
     dying = {
         name for name, pool in pools.items() if pool.capacity_type is CapacityType.SPOT or any(pool.lifetimes.deaths)
     }
@@ -97,7 +97,7 @@ _SETTLED_SECONDS = 120.0
 
 
 def shown_by(node: Node) -> tuple[NodeName, NodeTraits] | None:
-    """The name and the traits of a node that is ready; None for any other node."""
+    """The name and the traits of a node that is ready, or None for any other node."""
     return (node.name, node.traits) if node.ready and not node.deleting else None
 
 
@@ -105,8 +105,8 @@ def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amo
     """The nodes of runs that never started because the scheduler put none of their pods there.
 
     A node that only this job used has an upper limit for each resource that the scheduler called insufficient. The
-    limit is one less than the run's pods asked for there, since pods of the system use some of the node. Other nodes
-    have no limits.
+    limit is one less than the request of the run's pods there, since pods of the system use some of the node. Other
+    nodes have no limits.
     """
     never_started = [
         (decoded.job, record)
@@ -141,7 +141,7 @@ def seen_traits(
     refused: Mapping[RentalId, Amounts],
     minute: int,
 ) -> Mapping[PoolId, NodeTraits]:
-    """By pool, the traits that all its settled nodes show; nodes in ``refused`` count at once, with their limits.
+    """By pool, the traits that all its settled nodes show. Nodes in ``refused`` count at once, with their limits.
 
     ``minute``: the present time in minutes. Pools without such a node are not included.
     """
@@ -166,11 +166,11 @@ def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
 
 
 # Hardware and price of a pool's node, and the size of the pool's group, from the cloud's last answer or from the
-# status. Sources of prices are wrong at times. So a price that moves by more than a factor of two is held: the recorded
-# price stays valid until a person confirms the new one, or another source reports it too. Real spot prices move by more
-# than that. So a spot price is held only if it is also above the most that the node could cost, which is the on-demand
-# price. A first price has no earlier one to compare it with. It is held if another pool's node with the same GPUs costs
-# less than a third or more than three times as much, both for each GPU and for each processor.
+# status. Sources of prices are wrong at times. So a price that moves by more than a factor of two is held. The recorded
+# price then stays valid until a person confirms the new one, or another source reports it too. Real spot prices move by
+# more than that. So a spot price is held only if it is also above the most that the node could cost, which is the
+# on-demand price. A first price has no earlier one to compare it with. Such a price is held if another pool's node with
+# the same GPUs costs less than a third or more than three times as much, both for each GPU and for each processor.
 
 
 _RECORDED_SECONDS = 3600.0
@@ -193,7 +193,7 @@ def at_terms_of(pool: Pool, now: Instant) -> Pool:
 
 
 def with_offer(pool: Pool, state: ClusterState, seen: NodeTraits | None = None) -> Pool:
-    """The pool with its cloud's last offer, or else with the recorded one. ``seen``: the traits of its nodes."""
+    """The pool with its cloud's last offer, or else with the recorded offer. ``seen``: the traits of its nodes."""
     survey, listed = state.surveys.get(pool.id), state.quotes.get(pool.id)
     offering = pool.offering if survey is None else survey.offering
     held = listed is not None and _is_held(pool, offering, listed, state)
@@ -346,10 +346,10 @@ def _quoted_alike(quote: Quote | None, recorded: Quote | None) -> bool:
     return replace(quote, as_of=recorded.as_of) == recorded
 
 
-# Refusals that reach other pools: what one pool was refused is not available to any pool of its account. A refusal of a
-# pool or a subnet stays with its pool. A wider one closes another pool if the refusals together name all that this pool
-# could launch. A pool with a zone, type or family left is still offered: each ask names all of them to the cloud, which
-# launches in what is left.
+# Refusals can reach other pools. A node that one pool was refused is not available to any pool of its account. A
+# refusal of a pool or a subnet stays with its pool. A wider one closes another pool if the refusals together name all
+# that this pool could launch. A pool with a zone, type or family left is still offered. Each request names all of them
+# to the cloud, which launches a node in one that is left.
 
 
 _OWN: Final = (Scope.POOL, Scope.SUBNET)
@@ -378,7 +378,7 @@ def with_refusals_in_scope(pools: Mapping[PoolId, Pool], rentals: Iterable[Renta
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """A pool, all ways in which it could launch a node, and when it last got one."""
+    """A pool, all ways in which it could launch a node, and the time of its last launch."""
 
     pool: Pool
     ways: Sequence[LaunchWay]

@@ -18,18 +18,16 @@ from charterer.domain.target import Target, TargetRef
 from charterer.workloads.adopted.kueue_workload import beside_multikueue
 from charterer.workloads.adopted.ray_job import WaitingRayJob
 
-# What a queue of Kueue requires beside Charterer's own check, if that matters to the objects in the queue.
+# Requirements of a Kueue queue beside Charterer's own check, as far as they matter to the objects in the queue.
 
 
 def of_multikueue(checks: Mapping[ObjectKey, DecodedCheck]) -> Mapping[str, str]:
-    """The AdmissionChecks of MultiKueue, which run jobs in other clusters: the controller of each check, by the check's
-    name.
-    """
+    """The controller of each AdmissionCheck of MultiKueue, which runs jobs in other clusters, by the check's name."""
     return {check.name: check.controller for check in checks.values() if check.controller == MULTIKUEUE}
 
 
 def without_entrypoint(waiting: Mapping[ObjectKey, WaitingRayJob]) -> Mapping[str, str]:
-    """What each RayJob waits for before its entrypoint runs, by the RayJob's uid."""
+    """The condition that each RayJob waits for before its entrypoint runs, by the RayJob's uid."""
     return {each.uid: each.why for each in waiting.values()}
 
 
@@ -46,7 +44,7 @@ def in_its_queue(target: Target, elsewhere: Mapping[str, str], waiting: Mapping[
 
 
 class PodController(NamedTuple):
-    """The controller that a pod names: a batch/v1 Job with this uid in the pod's own namespace.
+    """The controller that a pod names, which is a batch/v1 Job with this uid in the pod's own namespace.
 
     An adopted object may have several controllers of pods, so for its pods ``uid`` is that of the TrainingJob.
     """
@@ -60,7 +58,7 @@ OwnedRun = tuple[JobId, Run]
 
 
 class AdoptedRun(NamedTuple):
-    """The same for a run that an adopted object carries."""
+    """A run that an adopted object carries, with the uid of its TrainingJob."""
 
     job: JobId
     run: Run
@@ -142,10 +140,10 @@ def placed_by_deleted(*targets: _Targets) -> tuple[PodController, ...]:
 
 
 def run_of(job: Job, target: Target) -> Run | None:
-    """The run that the object's template carries; None before the job's first run.
+    """The run that the object's template carries, or None before the job's first run.
 
-    A queued object carries a run as long as Kueue is told to run it. While the object is stopped, the run is the last
-    replaced one, which is to be recorded, or else the one that Kueue is to be told next.
+    A queued object carries a run as long as Charterer lets Kueue run the object. While the object is stopped, the run
+    is the last replaced one, which is to be recorded, or else the next one to start.
     """
     number = target.run if target.job == job.id else 0
     if not number and target.queued and target.suspended:
@@ -202,7 +200,9 @@ def adoption_problems(jobs: Mapping[JobId, Job]) -> tuple[Problem, ...]:
 
 
 def _key(ref: TargetRef) -> tuple[str, bool]:
-    """The key by which a TrainingJob finds its object: the object's uid, and whether Kueue starts it."""
+    """The key by which a TrainingJob finds its object. The key has the object's uid, and whether Kueue starts the
+    object.
+    """
     return ref.uid, ref.queued
 
 
@@ -259,7 +259,7 @@ def _each(targets: Sequence[_Targets]) -> list[Target]:
 def is_there(job: JobId, namespace: str, decoded: Mapping[JobId, DecodedJob]) -> bool:
     """Whether this namespace has a TrainingJob with that uid.
 
-    Anybody who may create objects in a namespace can write any uid into them as their owner's. So a TrainingJob in
+    Anybody who may create objects in a namespace can give them an owner reference with any uid. So a TrainingJob in
     another namespace does not count.
     """
     found = decoded.get(job)
@@ -274,7 +274,8 @@ def own_runs(
     departed: Mapping[str, JobPod | ForeignPod],
 ) -> Mapping[PodController | None, OwnRun]:
     """The runs whose jobs exist and own them, or whose targets carry them, by the controller of their pods. Each has
-    the last Warning Event about it, and its deleted pods that had ended after they were told to.
+    the last Warning Event about it, and its pods that were last seen in deletion with an exit code and do not exist any
+    more.
     """
     gone: dict[PodController | None, list[JobPod]] = {}
     for pod in departed.values():
@@ -327,8 +328,8 @@ def with_pods(own: OwnRun, pods: PodsOfController | None) -> OwnedRun:
 def not_for_runs(pods: PodsOfController, own: OwnRun | None) -> tuple[tuple[NodeName, int], ...]:
     """The GPUs of nodes that these pods of one controller, or of no run, withhold from runs.
 
-    ``own``: the run that controls the pods; None if its object or its TrainingJob does not exist. Background deletion
-    removes the object of a run at once, and its pods stay until the garbage collector deletes them.
+    ``own``: the run that controls the pods, or None if its object or its TrainingJob does not exist. Background
+    deletion removes the object of a run at once, and its pods stay until the garbage collector deletes them.
     """
     held = []
     for pod in pods:

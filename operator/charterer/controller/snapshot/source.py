@@ -29,8 +29,8 @@ from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
 
 # The zones of jobs' volumes, looked up on the API server before nodes are rented for the jobs. The zone of a bound
-# volume never changes. An unbound volume may be in any zone that its StorageClass allows. It is bound when its first
-# pod is scheduled, so it is looked up again until then.
+# volume never changes. An unbound volume may be in any zone that its StorageClass allows. The first pod that is
+# scheduled binds the volume, so the lookup is repeated until then.
 
 
 _log = logging.getLogger(__name__)
@@ -72,7 +72,7 @@ class Volumes:
         self._slots = asyncio.Semaphore(_AT_ONCE)
 
     def terms(self, jobs: Iterable[Job]) -> Mapping[JobId, tuple[AnyOf, ...] | None]:
-        """The node terms of the volumes of each job that has volumes and has not finished; None while a volume is
+        """The node terms of the volumes of each job that has volumes and has not finished, or None while a volume is
         looked up.
 
         A call starts the lookup of every volume that is not known or may have changed.
@@ -165,7 +165,7 @@ class SnapshotSource:
     """``observe`` makes a snapshot, and ``last`` returns the one that the present turn decides on.
 
     ``findings`` gives the bottlenecks of runs. ``recording`` gives the state of the record of costs. ``namespace`` is
-    the operator's own; an annotation there stops the operator.
+    the operator's own, where an annotation stops the operator.
     """
 
     def __init__(
@@ -232,7 +232,7 @@ class SnapshotSource:
         return self._last
 
     def last_or_none(self) -> Snapshot | None:
-        """The snapshot of the present turn; None before the first turn."""
+        """The snapshot of the present turn, or None before the first turn."""
         return self._last
 
     def _progress(self, jobs: Iterable[Job]) -> Mapping[JobId, Progress]:

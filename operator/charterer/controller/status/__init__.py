@@ -1,4 +1,4 @@
-"""Each turn's output for users: status views and Events. A view is written only if what it shows has changed.
+"""Each turn's output for users, which is status views and Events. A view is written only if its content has changed.
 
 A view is never read back for planning. Planning reads records, which ``execute`` writes.
 """

@@ -53,16 +53,16 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, did_you_mean, names
 
-# A GPUBudget's view of its amount: whether it has any, and whether the period ends within it.
+# The view of a GPUBudget's amount: whether the budget has any, and whether the period ends within the amount.
 
 
 _CENT = Money(10_000)
 _LEFT_OUT_TOLD = 3
-"""Most Nodes that a message names of those that take no part, and of those that have pods of others."""
+"""Most Nodes without a part, and most Nodes with pods of others, that a message names."""
 
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
-    """Whether more than the amount is spent; for a parent, together with all budgets below it."""
+    """Whether more than the amount is spent. A parent counts together with all budgets below it."""
     family = verdict.with_descendants
     if family is not None:
         return family.spent > family.amount
@@ -70,7 +70,7 @@ def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:
 
 
 def why_penniless(budget: Budget) -> str:
-    """Why the budget has no amount, and the remedy."""
+    """The reason why the budget has no amount, and the remedy."""
     share = budget.share
     if share is None or not share.declared.micros:
         return 'spec.amount is "0": nothing can be rented; set the dollars to spend in each period'
@@ -97,7 +97,7 @@ def within_budget(budget: Budget, verdict: BudgetVerdict) -> tuple[bool | None, 
 
 
 def _together(family: SpendVerdict, word: str) -> tuple[bool | None, str, str]:
-    """The same for a budget together with all budgets below it."""
+    """Whether the period can end within the amount, for a budget together with all budgets below it."""
     amount = family.amount
     if family.forecast is None:
         message = (
@@ -124,7 +124,7 @@ def shown_loans(loans: Sequence[Loan]) -> tuple[LoanStatus, ...]:
 
 
 def in_currency(budget: Budget, verdict: BudgetVerdict) -> InCurrency | None:
-    """The amounts in that currency; None for dollars."""
+    """The amounts in that currency, or None for dollars."""
     if budget.currency is None:
         return None
     forecast = None if verdict.forecast is None else verdict.forecast.expected
@@ -146,8 +146,8 @@ def rate_current(currency: Currency, now: Instant) -> tuple[bool, str, str]:
 
 
 def pool_commitment(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> Iterable[Condition]:
-    """Whether all nodes of a committed pool are rented (or held, if they are own nodes), and who pays; none for other
-    pools. ``live``: number of its nodes.
+    """The condition on whether all nodes of a committed pool are rented (or held, if they are own nodes), and who pays.
+    ``live``: number of its nodes. A pool without a commitment has no such condition.
     """
     if pool.committed is None or pool.closed_because:
         return
@@ -181,7 +181,9 @@ def _kept(pool: Pool, snapshot: Snapshot, plan: Plan, live: int) -> tuple[bool, 
 
 
 def nodes_take_part(pool: Pool, snapshot: Snapshot, live: Sequence[Rental]) -> Iterable[Condition]:
-    """Whether all Nodes that a pool of own nodes selects take part, and which GPUs pods of others hold there."""
+    """The condition on whether all Nodes that a pool of own nodes selects take part, with the GPUs that other pods
+    hold.
+    """
     survey = snapshot.surveys.get(pool.id)
     if pool.cloud.rents or survey is None or pool.gone:
         return
@@ -202,7 +204,7 @@ def nodes_take_part(pool: Pool, snapshot: Snapshot, live: Sequence[Rental]) -> I
 
 
 def budget_commitments(budget: Budget, verdict: BudgetVerdict | None, snapshot: Snapshot) -> Iterable[Condition]:
-    """Whether the amount and the hard limit cover the budget's commitments; none if it has no commitments."""
+    """Whether the amount and the hard limit cover the budget's commitments, or none if it has no commitments."""
     if verdict is None or not snapshot.committed_to(budget):
         return
     holds, reason, message = _covered(budget, verdict)
@@ -355,13 +357,13 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
 
 
 def _adopted(budget: BudgetId, snapshot: Snapshot, tally: Tally) -> int:
-    """The number of objects that would stay held if nobody restored them."""
+    """The number of adopted objects that nobody but Charterer would restore."""
     held = [each.target for each in snapshot.candidates if each.budget == budget and each.target.held]
     return tally.adopted.get(budget, 0) + len([each for each in held if each.ended is None])
 
 
 def attributed(view: GPUBudgetView, budget: Budget, snapshot: Snapshot) -> GPUBudgetView:
-    """The view with the attribution of costs, which is the slowest part: linear in all runs of all jobs."""
+    """The view with the attribution of costs. This part is the slowest, as it is linear in all runs of all jobs."""
     largest = attribute(budget, snapshot)[:ATTRIBUTIONS_SHOWN]
     return view.model_copy(update={"attribution": tuple(SpentOn(name=name, spent=amount) for name, amount in largest)})
 
@@ -459,7 +461,7 @@ def _budget_ready(budget: Budget, snapshot: Snapshot, plan: Plan, rentals: int, 
 
 
 def _may_not_spend(budget: Budget, snapshot: Snapshot, verdict: BudgetVerdict | None) -> tuple[str, str] | None:
-    """Reason and message if nothing new may be spent because of its parents or outside its grant; otherwise None."""
+    """Reason and message if the budget's parents or its grant forbid new spending, otherwise None."""
     if verdict is None:
         return None
     if verdict.parent_fault is not None:
@@ -478,8 +480,8 @@ def _ended(rentals: int) -> str:
 
 
 def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
-    """A sentence if no node of any pool with a price fits the ``maxHourlyRate`` of the budget and of those above it;
-    otherwise empty.
+    """A sentence if the lowest ``maxHourlyRate`` of the budget and those above it is below each pool's worst price, or
+    else "".
     """
     worst = {name: pool.quote.worst for name, pool in snapshot.pools_of(budget).items() if pool.quote is not None}
     known = snapshot.known_budgets
@@ -497,7 +499,7 @@ def _hourly_too_low(budget: Budget, snapshot: Snapshot) -> str:
 
 
 def _fault(kind: str, name: str, plan: Plan) -> Problem | None:
-    """The problem that planning had with the object; None if it had none."""
+    """The problem that planning had with the object, or None if it had none."""
     return next((problem for problem in plan.problems if (problem.kind, problem.name) == (kind, name)), None)
 
 
@@ -520,7 +522,7 @@ def _would(budget: Budget, snapshot: Snapshot, plan: Plan) -> str:
 
 
 def _left_running(budget: Budget, rentals: Sequence[Rental]) -> str:
-    """A sentence on the nodes of a budget in mode Observe, whose cost nothing limits; empty if there are none."""
+    """A sentence on the nodes of a budget in mode Observe, whose cost nothing limits, or "" if there are none."""
     left = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     if budget.mode is not Mode.OBSERVE or not left:
         return ""
@@ -602,7 +604,7 @@ def pool_states(errors: Mapping[PoolId, ProviderError], snapshot: Snapshot) -> M
 
 
 def _next_end(pool: Pool, snapshot: Snapshot) -> str:
-    """The next known end of nodes and the number of nodes that end then; empty if no end is known."""
+    """The next known end of nodes and the number of nodes that end then, or "" if no end is known."""
     survey = snapshot.surveys.get(pool.id)
     there = (InstanceState.PENDING, InstanceState.RUNNING)
     live = [] if survey is None else [each for each in survey.instances if each.state in there]
@@ -611,12 +613,12 @@ def _next_end(pool: Pool, snapshot: Snapshot) -> str:
 
 
 def _launches(pool: Pool, now: Instant) -> LaunchesStatus | None:
-    """The summary of refusals and starts; None before the first one, or if they do not count."""
+    """The summary of refusals and starts, or None before the first one, or if they do not count."""
     return LaunchesStatus.from_domain(pool, now) if pool.known_launches.at is not None else None
 
 
 def _interruptions(pool: Pool) -> InterruptionsStatus | None:
-    """The rate at which nodes are taken back; None if no such loss is expected or was seen."""
+    """The rate at which nodes are taken back, or None if no such loss is expected or was seen."""
     return None if pool.hazard is None or pool.hazard.never else InterruptionsStatus.from_domain(pool.hazard)
 
 

@@ -1,4 +1,4 @@
-"""Conditions. The transition time of a condition stays until its status changes."""
+"""The conditions of several kinds. The transition time of a condition stays until its status changes."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def condition(
 
 
 def stop_in_words(stop: Stop) -> str:
-    """What a stopped operator does, as a clause."""
+    """A clause on what a stopped operator does."""
     return "nothing is rented and all nodes are ended" if stop is Stop.DRAIN else "nothing is rented"
 
 
 def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
-    """The condition of a budget that somebody has stopped the operator; none if the operator is not stopped."""
+    """The budget's condition that somebody has stopped the operator, or none if the operator is not stopped."""
     if snapshot.stop is None:
         return ()
     resumed = f"`charterer resume`, which takes the annotation {ANNOTATION_STOP} from the operator's Namespace"
@@ -46,7 +46,7 @@ def stopped(snapshot: Snapshot, generation: int) -> tuple[Condition, ...]:
 
 
 def preflight(pool: Pool, findings: Sequence[PreflightFinding], snapshot: Snapshot) -> Iterable[Condition]:
-    """The condition on the pool's preflight; none before the first preflight."""
+    """The condition on the pool's preflight, or none before the first preflight."""
     if not findings:
         return
     failed = [f"{finding.subject}: {finding.message}" for finding in findings if not finding.well]
@@ -74,7 +74,7 @@ def price_held(pool: Pool, listed: Price, snapshot: Snapshot) -> Condition:
 
 
 def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
-    """The condition that the speed of the pool's GPUs is a guess until a job has run there; none if there is a data
+    """The condition that the speed of the pool's GPUs is a guess until a job has run there. None if there is a data
     sheet.
     """
     if pool.offering is None or data_sheet(pool.offering.gpu_type) is not None:
@@ -88,7 +88,7 @@ def speed_guessed(pool: Pool, snapshot: Snapshot) -> Iterable[Condition]:
 
 
 def dated(conditions: Iterable[Condition], before: Iterable[Condition]) -> tuple[Condition, ...]:
-    """The conditions. One whose status equals that ``before`` has the transition time from there."""
+    """The conditions. If the status of one is as ``before``, it has the transition time from there."""
     earlier = {(condition.type, condition.status): condition.last_transition_time for condition in before}
     return tuple(
         condition

@@ -1,4 +1,4 @@
-"""Kubernetes Events for users: the decisions about a job, and what happened to the nodes."""
+"""Kubernetes Events for users, on decisions about jobs and on changes of nodes."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ def target_subject(ref: TargetRef, namespace: str) -> EventSubject:
     return EventSubject(ref.api_version, ref.kind, namespace, ref.name, ref.uid)
 
 
-# Events on changes in a view. An object that begins to wait, to be refused or to fail gets one Event at the beginning.
-# A transition is a difference between the status that was read before the write of a view and the view. So a new
-# process repeats no Event, and a state that was never shown has no Event.
+# An Event is recorded for some changes in a view. An object that begins to wait, to be refused or to fail gets one
+# Event at the beginning. A transition is a difference between the status that was read before the write of a view and
+# the view. So a new process repeats no Event, and a state that was never shown has no Event.
 
 
 _Status = Mapping[str, Any]
@@ -91,7 +91,7 @@ _WAITING: Final = frozenset(
 )
 """Reasons why a job may be Queued."""
 _TOLD_OTHERWISE: Final = frozenset({BudgetState.DELETING, PoolState.DELETING, PoolState.COOLING, PoolState.UNKNOWN})
-"""States whose beginning has an Event of its own, or needs none."""
+"""States whose beginning has another Event, or needs no Event."""
 _PAUSE_SECONDS: Final = 600.0
 """Seconds in which an object gets at most one Event with the same reason, so that a state that flips does not fill the
 list.
@@ -102,7 +102,7 @@ _REMEMBERED: Final = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Transition:
-    """The beginning of a state: a CamelCase reason, a sentence, and whether a person must act."""
+    """The beginning of a state, with a CamelCase reason, a sentence, and whether a person must act."""
 
     reason: str
     note: str
@@ -164,7 +164,7 @@ def _held_up(before: _Status, after: _Status) -> Iterator[Transition]:
 
 
 def _refused(kind: ConditionType, before: _Status, after: _Status) -> Iterator[Transition]:
-    """The transition to an object that cannot be used, if it could be used before or the reason is another one."""
+    """The transition of an object that cannot be used any more, or cannot be used for another reason than before."""
     now, then = _condition(after, kind), _condition(before, kind)
     if not _fails(now) or after.get("state") in _TOLD_OTHERWISE:
         return
@@ -260,7 +260,7 @@ class Events:
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
         self._deleted: dict[BudgetId, tuple[Instant, Money]] = {}
-        """Budgets that this process let be deleted: when, and what they had spent in their period."""
+        """The budgets that this process let be deleted, with the time and their spending in the period."""
         self._told: dict[TargetRef, tuple[str, str]] = {}
 
     def done(self, action: Command | Step, snapshot: Snapshot) -> None:
@@ -305,7 +305,7 @@ class Events:
                 return
 
     def not_adopted(self, snapshot: Snapshot) -> None:
-        """Record one Event for each labelled object that gets no TrainingJob, or whose annotations cannot be granted.
+        """Record one Event for each labelled object that gets no TrainingJob or has annotations that cannot be granted.
 
         If the object's budget spends no money, nothing is written, and so no Event is recorded.
         """
@@ -323,7 +323,7 @@ class Events:
         self._told = said
 
     def held(self, action: Command | Step, message: str, snapshot: Snapshot) -> None:
-        """Record an Event for a step that something of others prevents."""
+        """Record an Event for a step that something outside Charterer prevents."""
         reason = "NotAdopted" if isinstance(action, AdoptTarget) else "Held"
         self._say(_subjects(action, snapshot), reason, message, type(action).__name__, warning=True)
 

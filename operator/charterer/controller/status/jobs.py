@@ -98,7 +98,7 @@ def _told(job: Job, found: Bottleneck) -> tuple[str, str]:
 
 
 def _remedy(job: Job, found: Bottleneck) -> str:
-    """What happens to a slow worker, as a sentence."""
+    """A sentence on the remedy for a slow worker."""
     if job.nodes_replaced:
         return "It got another node before: so it is rather what this rank has to do"
     if job.resize is ResizePolicy.NEVER:
@@ -136,7 +136,7 @@ _Shown = tuple[bool | None, str, str]
 
 
 def on_target(job: Job, verdict: Verdict | None, now: Instant) -> Condition | None:
-    """Whether the job ends by its targetCompletionTime; None if it has none."""
+    """Whether the job ends by its targetCompletionTime, or None if it has none."""
     target = job.target_completion
     if target is None:
         return None
@@ -154,14 +154,14 @@ def _ended_on_target(finish: Finish, target: Instant) -> _Shown:
 
 
 def _to_target(job: Job, target: Instant, verdict: Verdict | None, now: Instant) -> _Shown:
-    """The same for a job that has not ended, by the plan's expectation."""
+    """Whether a job that has not ended will meet its target, by the plan's expectation."""
     wanted = f"target {format_minute(target)}"
     outlook = None if verdict is None else verdict.target
     seconds = None if verdict is None else verdict.remaining_seconds
     if outlook is not None and not outlook.counts:
         return False, TARGET_MISSED, _out_of_reach(wanted, target, outlook, seconds, now)
     if outlook is not None and (seconds is None or not outlook.met or outlook.seconds < seconds):
-        seconds = outlook.seconds  # for the path that the target needs; the job's own path may end earlier
+        seconds = outlook.seconds  # for the path that the target needs (the job's own may end earlier)
     starts_in = 0.0 if verdict is None else verdict.starts_in
     ends = None if seconds is None else after(now, starts_in + seconds)
     starts = "" if job.allocation is not None or starts_in else " if it starts now"
@@ -195,7 +195,7 @@ def _out_of_reach(wanted: str, target: Instant, outlook: TargetOutlook, seconds:
 
 
 def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Instant) -> Condition | None:
-    """Whether the job ends before its maxCost requires a stop; None if it has no maxCost, or has ended.
+    """Whether the job ends before its maxCost requires a stop, or None if it has no maxCost, or has ended.
 
     ``cost``: the job's cost so far.
     """
@@ -229,7 +229,7 @@ QUOTE_MISSED = "QuoteMissed"
 
 
 def within_quote(job: Job, cost: Money, now: Instant) -> Condition | None:
-    """Whether a complete job met its quoted cost and end; None without a quote, or if the job is not complete.
+    """Whether a complete job met its quoted cost and end, or None without a quote, or if the job is not complete.
 
     A job that failed proves nothing about quotes, which are for jobs that complete.
     """
@@ -252,7 +252,7 @@ def _later(target: Instant, ends: Instant) -> str:
     return f"{format_duration(seconds_between(target, ends))} after"
 
 
-# The options of jobs in their status: the comparison of ``charterer explain``, for people who may read only the job.
+# The options in a job's status are the comparison of ``charterer explain``, for people who may read only the job.
 
 
 _log = logging.getLogger(__name__)
@@ -262,15 +262,15 @@ RULED_OUT = "ruled out"
 _FRESH_SECONDS = 30.0
 """Seconds for which compared options are shown while the decision is unchanged, as often as numbers are written."""
 _COMPARED_A_SECOND = 1_000
-"""Most options compared in a second, over all jobs. That takes 20 to 60 ms of the thread, less if jobs have many
-options.
+"""Most options compared in a second, over all jobs. These comparisons take 20 to 60 ms of the thread, less if jobs have
+many options.
 """
 
 _ROWS: TypeAdapter[tuple[ComparedOption, ...]] = TypeAdapter(tuple[ComparedOption, ...])
 
 
 class ShownOptions(NamedTuple):
-    """The options, and when they were compared; None if they were not."""
+    """The options, and when they were compared, which is None if they were not."""
 
     rows: tuple[ComparedOption, ...] = ()
     as_of: Instant | None = None
@@ -306,7 +306,7 @@ class JobOptions:
             del self._kept[gone]
 
     def of(self, job: Job, verdict: Verdict | None, now: Instant) -> ShownOptions:
-        """The options of a job in the last plan's snapshot; none until they are compared."""
+        """The options of a job in the last plan's snapshot, or none before they are compared."""
         solution = None if job.budget is None else self._solutions.get(job.budget)
         if solution is None or verdict is None or not job.wants_to_run:
             self._kept.pop(job.id, None)
@@ -395,9 +395,7 @@ def _money(dollars: float) -> Money:
 
 
 _AS_ASKED = (JobState.RUNNING, JobState.RESIZING, JobState.SUSPENDED, JobState.IDLE, JobState.COMPLETE)
-"""States in which a job is as its spec asks. As for a Kubernetes Job, these include a job that has begun or is
-suspended.
-"""
+"""States in which a job is as its spec asks. A job that has begun or is suspended counts, as with a Kubernetes Job."""
 _GIVEN_UP = (JobState.FAILED, JobState.CANNOT_START)
 """States that no change of the spec ends. A refused template is not among them, because it may be accepted later."""
 _CHOSEN = (ReasonCode.BUDGET_OPTIMAL, ReasonCode.RIGID, ReasonCode.NO_CURVE, ReasonCode.CHEAPEST_OVER_BUDGET)
@@ -492,7 +490,7 @@ def why_word(job: Job, verdict: Verdict | None, problems: Sequence[Problem]) -> 
 
 
 def _word(job: Job, code: ReasonCode) -> str:
-    """The code; for a job without an allocation, Placing instead of the reason for the choice of its option.
+    """The code as text. A job without an allocation has Placing instead of the reason for the choice of its option.
 
     The reason for the choice would look like a reason to wait.
     """
@@ -547,8 +545,8 @@ def _conditions(
 
 
 def _readiness(job: Job, state: JobState, admitted: Condition, waits: str, now: Instant) -> Iterator[Condition]:
-    """The conditions Ready and Stalled, which kstatus reads from any kind: the job is as its spec asks, or never will
-    be.
+    """The conditions Ready and Stalled, which kstatus reads from any kind. Ready says that the job is as its spec asks,
+    and Stalled that it never will be.
 
     ``waits``: the sentence of the job's verdict.
     """
@@ -571,7 +569,7 @@ def _resizing_message(job: Job, why: str) -> str:
 
 
 def regrouping(job: Job) -> str:
-    """The numbers of pods that train, get ready and leave during a change in place; empty if there is none."""
+    """The numbers of pods that train, get ready and leave during a change in place, or "" if there is none."""
     run = job.current_run
     if run is None or not job.regroups:
         return ""

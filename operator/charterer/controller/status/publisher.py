@@ -41,7 +41,7 @@ from charterer.providers.errors import ProviderError
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import count, is_or_are
 
-# Views of GPUPoolSets: whether all GPUPools are as the set declares them, and which are not, with the cause.
+# Views of GPUPoolSets, with the GPUPools that differ from what the set declares, and the causes.
 
 
 FAILING = "Failing"
@@ -168,9 +168,9 @@ def _value(value: object) -> str:
 
 
 _CHECKED_SOON_SECONDS = 30.0
-"""Age in seconds up to which a job whose dry run goes on has no view."""
+"""Age in seconds up to which a job has no view while its dry run goes on."""
 _ALL_COUNTED = 0.99
-"""Fraction of a declared load from which on it counts as the whole load."""
+"""Smallest fraction of a declared load that counts as the whole load."""
 
 _ObjectName = tuple[str, str, str]
 """Kind, namespace and name of an object."""
@@ -241,7 +241,7 @@ def viewed_objects(
     """
     memo = Memo() if memo is None else memo
     problems: dict[_ObjectName, tuple[Problem, ...]] = {}
-    for problem in reversed((*snapshot.problems, *decided.problems)):  # the first one gives the reason
+    for problem in reversed((*snapshot.problems, *decided.problems)):  # the first problem gives the reason
         name = problem.kind, problem.namespace, problem.name
         problems[name] = (*problems.get(name, ()), problem)
     with memo.turn():
@@ -303,7 +303,8 @@ def _just_tried(job: Job, now: Instant) -> bool:
 def _viewed_job(
     job: Job, verdict: Verdict | None, problems: tuple[Problem, ...] | None, options: JobOptions | None
 ) -> ViewedObject:
-    """The viewed job. Its texts depend on the job, its problems, and the option and kind of reason of its verdict.
+    """The viewed job. The view's texts depend on the job, its problems, and the option and kind of reason of its
+    verdict.
 
     The verdict's sentence and remaining time count as numbers. The cost changes while the job holds GPUs, its options
     change while it wants to run, and a target may pass at any time.
@@ -345,7 +346,9 @@ def _job_view(
 
 
 def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[ViewedObject]:
-    """The viewed budgets. All of a view but the attribution is made here. Its state and conditions are its facts."""
+    """The viewed budgets. All of a view but the attribution is made here. The view's state and conditions are the
+    facts.
+    """
     for budget in snapshot.budgets.values():
         view = budget_view(budget, snapshot, decided, tally)
         words = (view.state, *((shown.type, shown.status, shown.reason) for shown in view.conditions))
@@ -365,7 +368,7 @@ def _budgets(snapshot: Snapshot, decided: Plan, tally: Tally) -> Iterator[Viewed
 def viewed_pool_sets(
     snapshot: Snapshot, cloud_errors: Mapping[PoolId, ProviderError], failed: FailedPoolSteps
 ) -> Iterator[ViewedObject]:
-    """The GPUPoolSets. Their views are made in each turn, because they count what their pools show."""
+    """The GPUPoolSets. Each view is made in each turn, because it counts the states of the set's pools."""
     if not snapshot.pool_sets:
         return
     states = pool_states(cloud_errors, snapshot)
@@ -395,7 +398,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
     for kind in shown:
         for key, problem in store.view(kind).problems.items():
             stored = store.stored_version(kind, key)
-            if stored is None:  # it was deleted meanwhile
+            if stored is None:  # the object was deleted meanwhile
                 continue
             yield ViewedObject(
                 kind=kind,
@@ -411,7 +414,7 @@ def invalid_objects(store: Store) -> Iterator[ViewedObject]:
 
 
 def _declared_counts(profile: Profile, counted: Mapping[ClassId, float]) -> bool | None:
-    """Whether the whole declared load counts; None if none is declared, or if no budget pays for it."""
+    """Whether the whole declared load counts, or None if none is declared, or if no budget pays for it."""
     if profile.arrivals_per_hour is None or profile.budget is None:
         return None
     return counted.get(profile.id, 0.0) >= _ALL_COUNTED * profile.arrivals_per_hour
@@ -461,7 +464,7 @@ def _readable(profile: Profile, now: Instant) -> Condition:
 def _invalid_view(is_job: bool, problem: Problem, generation: int, snapshot: Snapshot) -> InvalidObjectView:
     """The view of an object that cannot be decoded. ``generation``: the object's.
 
-    Its conditions have no generation, because they are not about what the spec asks for.
+    The conditions have no generation, because they do not describe the state of the spec.
     """
     shown = {ConditionType.READY: False, ConditionType.STALLED: True}
     if is_job:

@@ -1,8 +1,9 @@
-"""Write views: at once if a text changes, rarely if only numbers change, and never if nothing changes.
+"""Write a view at once if a text changes, rarely if only numbers change, and never if nothing changes.
 
-A view is made anew only if something that it shows may have changed. It is no record, so the next write makes up for
-one that fails or comes late. If many views are due, jobs that need a person and all other kinds come first. Other jobs
-without a state follow, then the texts of jobs that run or have run, then those of jobs that wait, and then numbers.
+A view is made anew only if something that it shows may have changed. A view is no record, so the next write makes up
+for one that fails or comes late. If many views are due, jobs that need a person and all other kinds come first. Other
+jobs without a state follow, then the texts of jobs that run or have run, then those of jobs that wait, and then
+numbers.
 """
 
 from __future__ import annotations
@@ -66,19 +67,21 @@ _NUMBERS = _DOLLARS | frozenset(
         "secondsLeft",
     }
 )
-"""Fields that change while nothing happens. They are written after a pause, and only if the change is large enough."""
+"""Fields that change while nothing happens. Such a change is written after a pause, and only if it is large enough."""
 _NOTHING = ("0.00", 0)
 """Dollars and percents of zero. A change from zero is written at once, so that a job that has begun does not look
 broken.
 """
 _COUNTS = frozenset({"gpusInUse", "interruptions", "launches", "nodes", "readyNodes"})
-"""Top-level fields of a status that change with each node. They are written after a pause, and not once a node."""
+"""Top-level fields of a status that change with each node. Such a change is written after a pause, to avoid one write a
+node.
+"""
 _DATES = frozenset({"asOf", "lastTransitionTime", "optionsAsOf"})
-"""Fields whose change alone is no reason to write."""
+"""Fields that alone are no reason to write if they change."""
 _LEAST_CHANGE = 0.01
-"""Relative change from which on a number is written, because a person sees it."""
+"""Smallest relative change of a number that is written, because a person sees it."""
 _WRITES_AT_ONCE = 8
-"""Requests in flight. So many use an API server well and do not delay the loop's own requests."""
+"""Requests in flight, enough to use an API server well without a delay of the loop's own requests."""
 _WRITES_AT_A_TIME = 64
 """Writes after which the order of urgency is computed again, in less than a second."""
 _BATCH = 100
@@ -88,7 +91,7 @@ _FIRST_RETRY_SECONDS = 1.0
 _LAST_RETRY_SECONDS = 30.0
 """Most seconds until a failed write is tried again."""
 _LAST_REFUSED_SECONDS = 300.0
-"""The same for a write that was refused as invalid, because it will be refused until the object changes."""
+"""Most seconds after a write that was refused as invalid. It will be refused until the object changes."""
 _SOON_SECONDS = 1.0
 """Seconds until the next check of the view of a job whose GPUs have cost nothing yet."""
 _COUNTS_SECONDS = 5.0
@@ -113,7 +116,7 @@ class ViewedObject(NamedTuple):
     """An object whose view is shown, and the inputs of the view.
 
     ``uid``: the view is for the object with this uid, and is never written to another one of the same name. None if the
-    view depends on the name alone. ``step_key``: the object's key in the loop; None if the loop never changes it.
+    view depends on the name alone. ``step_key``: the object's key in the loop, or None if the loop never changes it.
     ``facts``: values on which all texts of the view depend. While they are equal, only its numbers can differ. With
     None, the view is made in each turn. ``estimate``: the object that numbers and messages come from. ``drifts``:
     whether numbers change with time even if ``estimate`` stays the same. ``make`` makes the view as of a snapshot.
@@ -132,7 +135,7 @@ class ViewedObject(NamedTuple):
 
 @dataclass(slots=True)
 class _WrittenView:
-    """The view written of an object ``at`` a time of the clock, with its inputs. It is not checked again until
+    """The view written of an object ``at`` a time of the clock, with its inputs. The view is not checked again until
     ``check_at``.
 
     ``status`` is JSON text. As objects, ten thousand of them would take ten times the memory and slow the garbage
@@ -184,7 +187,7 @@ class ViewWriter:
         """Objects without facts, as they were shown when nothing was left to write of them."""
 
     def show(self, objects: Iterable[ViewedObject], snapshot: Snapshot) -> None:
-        """Replace the objects to show. Their views are made as of this snapshot."""
+        """Replace the objects to show, whose views are made as of this snapshot."""
         self._snapshot = snapshot
         self._looked.clear()
         self._shown = {(shown.kind.name, shown.key): shown for shown in objects}
@@ -194,7 +197,7 @@ class ViewWriter:
         self._news.set()
 
     async def run(self) -> None:
-        """Write what is due, until cancelled."""
+        """Write the views that are due, until cancelled."""
         while True:
             await self._news.wait()
             await self.write_due()
@@ -232,8 +235,8 @@ class ViewWriter:
         return False
 
     def _by_urgency(self) -> list[tuple[str, ObjectKey]]:
-        """Objects whose texts may have changed, in the order of the module's docstring. Then objects whose numbers are
-        to be checked, the longest waiting first.
+        """Objects whose texts may have changed, in the order of the module's docstring. After those come objects whose
+        numbers are to be checked, the longest waiting first.
         """
         bare: list[tuple[str, ObjectKey]] = []
         words: dict[Urgency, list[tuple[str, ObjectKey]]] = {urgency: [] for urgency in Urgency}
@@ -368,7 +371,7 @@ class ViewWriter:
         return max(self._seldom, len(self._shown) / _NUMBERS_A_SECOND)
 
     def _next_look(self, status: Mapping[str, Any]) -> float:
-        """When, by the clock, numbers are checked again. That is soon if GPUs have cost nothing yet."""
+        """When, by the clock, numbers are checked again. The check is soon if GPUs have cost nothing yet."""
         begins = status.get("gpus") and status.get("cost") in _NOTHING
         return self._clock() + (_SOON_SECONDS if begins else self._pause())
 
