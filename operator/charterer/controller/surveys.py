@@ -247,7 +247,7 @@ def _left_of(rental: Rental, namesake: Pool | None) -> Pool:
 def pools_to_renew(store: Store) -> Mapping[PoolId, Pool]:
     """The existing pools, and for those that do not exist or cannot be read, the pools that their rentals record.
 
-    A pool that cannot be read is no reason to let machines end on which jobs run.
+    A pool that cannot be read must not make machines end on which jobs run.
     """
     return known_pools(store.view(kinds.GPU_POOLS).objects, store.view(kinds.GPU_RENTALS).objects)
 

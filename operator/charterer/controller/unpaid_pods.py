@@ -38,7 +38,7 @@ _LOOK_SECONDS: Final = 60.0
 _PATIENCE_SECONDS: Final = 60.0
 """Seconds for which a pod must have had no node. Autoscalers announce their nodes within a few seconds."""
 _TOLD_AT_ONCE: Final = 20
-"""Most owners that get an Event in one check. The others follow in the next."""
+"""Most owners that get an Event in one check. The others follow in the next check."""
 _REMEMBERED: Final = 1_000
 """Most owners that are stored so that they get no second Event."""
 _SERVED: Final = frozenset({"TriggeredScaleUp", "Nominated"})

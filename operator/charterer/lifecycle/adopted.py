@@ -151,7 +151,7 @@ def adopted_step(job: Job, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _idle(job: Job) -> bool:
-    """Whether the job has no run that has begun and is not on record."""
+    """Whether each run of the job that has begun is on record."""
     return not job.replaced and (job.allocation is None or not job.allocation.begun)
 
 
@@ -190,7 +190,7 @@ def not_placeable_because(target: Target) -> str:
 
 
 def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -> str:
-    """The reason why a queued object's allocation is over that Charterer did not stop, or "" if it is not over."""
+    """The reason why a queued object's allocation has ended without Charterer, or "" if it goes on."""
     if not target.queued or not (job.stopped_in_queue(allocation) or not allocation.begun):
         return ""
     if not allocation.begun and not target.withheld:

@@ -342,8 +342,8 @@ _Id = TypeVar("_Id", bound=str)
 def next_steps(snapshot: Snapshot, memo: Memo | None = None) -> tuple[Mapping[StepKey, Step], Mapping[StepKey, Wait]]:
     """The steps to take now and the waits, by the object that they change or concern.
 
-    ``next_steps(snapshot, memo) == next_steps(snapshot)``. With a memo, a job or rental is skipped if its last turn had
-    no step for it and its inputs have not changed since.
+    ``next_steps(snapshot, memo) == next_steps(snapshot)``. With a memo, a job or rental is skipped if it had no step in
+    the last turn and its inputs have not changed since.
     """
     memo = Memo() if memo is None else memo
     with memo.turn():
@@ -388,7 +388,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
 
 
 def _disturbed(used: Mapping[RentalId, bool]) -> Sequence[RentalId]:
-    """The rentals that may have a step other than to record their uses."""
+    """The rentals that may have a step, because they are not plainly in use (``is_used``)."""
     return [name for name, only in used.items() if not only]
 
 

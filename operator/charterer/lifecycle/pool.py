@@ -486,8 +486,8 @@ def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | Non
     If the cloud launches all nodes of a gang or none, each gang has a request of its own.
 
     If the cloud only counts, a rental is left out if its instance is about to be ended or is missing in two lists. The
-    end of an instance lowers the target too, so a target that counts it would buy a node too many. A target that leaves
-    it out can only be too low until the next step.
+    end of an instance lowers the target too, so a target that counts it would buy a node too many. Without such
+    rentals, the target can only be too low until the next step.
     """
     asking = [rental for rental in inventory.wanted if not view.observes(rental.budget)]
     if not asking:

@@ -82,7 +82,7 @@ def end_again(rental: Rental, view: LifecycleView) -> Terminate | Wait | None:
 
 
 def fail_pod(rental: Rental, view: LifecycleView) -> FailPod | None:
-    """Mark a pod that is alive by its status alone as failed."""
+    """Mark a pod as failed if it is alive only by its status."""
     for bound in view.pods(rental) if _cleared(rental, view) else ():
         if bound.pod.live:
             return FailPod(bound.job.namespace, bound.pod)

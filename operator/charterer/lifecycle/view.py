@@ -342,8 +342,8 @@ class PoolMachines:
 class LifecycleView:
     """The joins of a snapshot, made by ``LifecycleView.of``. Lists of rentals are in order of creation.
 
-    ``rentals_of_pool``: by acting pool, its rentals and those of the pools that it acts for. ``machines``: by pool
-    whose cloud has answered. ``listed``: the instances of rentals, as the clouds list them. ``rented``: by provider id,
+    ``rentals_of_pool``: by acting pool, its rentals and those of the pools that it acts for. ``machines``: by pool, if
+    its cloud has answered. ``listed``: the instances of rentals, as the clouds list them. ``rented``: by provider id,
     the acting pools whose rentals name it. ``uses``: by rental, the uses of its GPUs, as the jobs report. ``settled``:
     by rental, whether its uses are on record. ``uncounted``: finished jobs whose cost their budget has not yet counted
     in their class. ``ending``: by rental, the replaced runs placed there whose end is not yet on record.

@@ -32,7 +32,7 @@ _WAITS_FOR: Final = (ConditionType.ADMITTED, ConditionType.CAPACITY_AVAILABLE, C
 _LOOK_SECONDS: Final = 1.0
 """Seconds between two checks of the last snapshot."""
 _WRITES_A_LOOK: Final = 20
-"""Most Workloads written in one check. The others follow in the next."""
+"""Most Workloads written in one check. The others follow in the next check."""
 
 
 class CheckAnswer(NamedTuple):
@@ -138,7 +138,7 @@ def _asks(target: Target) -> bool:
 
 
 def _of_candidate(candidate: AdoptionCandidate, snapshot: Snapshot) -> CheckAnswer | None:
-    """The answer for a candidate, or None if its TrainingJob is about to be created, which then has the answer."""
+    """The answer for a candidate, or None if its TrainingJob is about to be created and will answer."""
     target = candidate.target
     if not target.pods:
         return CheckAnswer(target, ready=True, message="it asks for no GPUs")

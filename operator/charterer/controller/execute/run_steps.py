@@ -71,7 +71,7 @@ async def allocate(context: ExecutionContext, command: Allocate) -> ActionOutcom
     """Write the intent. A former allocation moves to ``replaced`` and stays there until its run is recorded.
 
     If an interactive job's GPUs are released, the requests for a GPU that its run served are marked as answered. A
-    later request stays open.
+    later request for a GPU stays open.
     """
     job = context.decided.job(command.job)
     if command.reason.code is ReasonCode.NO_GPU_WANTED:
@@ -241,7 +241,7 @@ async def resize_run(context: ExecutionContext, step: ResizeRun) -> ActionOutcom
 
 
 async def record_group(context: ExecutionContext, step: RecordGroup) -> ActionOutcome:
-    """Record the pods that should train together. The replies to their reports name these from then on."""
+    """Record the pods that should train together. From then on, the replies to reports name these pods."""
     job = replace(context.decided.job(step.job), group=step.group)
     snapshot = context.decided.snapshot()
     await context.objects.record_job(resized(job, snapshot.rentals, snapshot.now) if step.counts else job)

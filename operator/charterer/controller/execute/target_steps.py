@@ -120,8 +120,8 @@ async def _tell_unreadable(context: ExecutionContext, target: Target) -> None:
 
 
 async def _shadow(context: ExecutionContext, kind: TargetKind, raw: RawObject) -> RawObject:
-    """The spec of the object's TrainingJob. Raises Held if the object cannot be adopted, and writes why into a queued
-    one's check.
+    """The spec of the object's TrainingJob. If the object cannot be adopted, raises Held. The reason is also written
+    into a queued object's check.
     """
     try:
         return dict(kind.shadow(raw))
@@ -289,7 +289,7 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
 
 
 async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
-    """Delete the living pods with their grace period. Each is named by its uid, so that no later pod is deleted."""
+    """Delete the living pods with their grace period. Each deletion has the pod's uid, so that no later pod ends."""
     living = [pod for pod in pods if pod.live and not pod.deleting]
     deletions = [context.objects.delete(kinds.PODS, ObjectKey(namespace, pod.name), pod.uid) for pod in living]
     for failed in await asyncio.gather(*deletions, return_exceptions=True):

@@ -354,7 +354,7 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
-    """The status without its measured numbers. What is left is the source of each number, with its width and batch
+    """The status without its measured numbers. The result has the source of each number, with its width and batch
     sizes.
     """
     widths = [

@@ -118,6 +118,6 @@ def cluster_state(
 
 
 def stopped_in(state: ClusterState, namespace: str) -> ClusterState:
-    """The state with the stop that an annotation of the operator's ``namespace`` requests."""
+    """The state, with ``stop`` from the annotation of the operator's ``namespace``."""
     own = state.namespaces.get(ObjectKey("", namespace))
     return state if own is None else replace(state, stop=own.stop)

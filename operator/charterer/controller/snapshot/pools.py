@@ -26,8 +26,8 @@ from charterer.gpu_types import whole_type
 from charterer.incremental import Memo
 from charterer.providers.accounts import Account, account_of
 
-# Pools that fail together are of one account and ask for the same instance types in the same zones. A refusal of one
-# such pool is as likely for the others. So requests in several of these pools count as one chance.
+# Pools that fail together are of one account and ask for the same instance types in the same zones. If one such pool is
+# refused a node, the others probably are too. So requests in several of these pools count as one chance.
 
 
 def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:

@@ -219,7 +219,8 @@ def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
 
 
 def _latest(workloads: Sequence[Target]) -> Target:
-    """The Workload by which Kueue runs an object that has several. The others are being deleted, or are to replace it.
+    """The Workload by which Kueue runs an object that has several. The other Workloads are being deleted, or are to
+    replace this one.
 
     An elastic object that grows gets another Workload. Until that one starts, the run of the former one goes on.
     """
@@ -273,9 +274,9 @@ def own_runs(
     warnings: Mapping[str, str],
     departed: Mapping[str, JobPod | ForeignPod],
 ) -> Mapping[PodController | None, OwnRun]:
-    """The runs whose jobs exist and own them, or whose targets carry them, by the controller of their pods. Each has
-    the last Warning Event about it, and its pods that were last seen in deletion with an exit code and do not exist any
-    more.
+    """The runs of existing jobs, by the controller of the runs' pods. The job owns the run, or its adopted object
+    carries the run. Each has the last Warning Event about it, and its pods that were last seen in deletion with an exit
+    code and do not exist any more.
     """
     gone: dict[PodController | None, list[JobPod]] = {}
     for pod in departed.values():

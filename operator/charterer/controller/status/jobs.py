@@ -270,7 +270,7 @@ _ROWS: TypeAdapter[tuple[ComparedOption, ...]] = TypeAdapter(tuple[ComparedOptio
 
 
 class ShownOptions(NamedTuple):
-    """The options, and when they were compared, which is None if they were not."""
+    """The options, and the time of their comparison (None if there was none)."""
 
     rows: tuple[ComparedOption, ...] = ()
     as_of: Instant | None = None

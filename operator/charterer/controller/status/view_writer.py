@@ -1,7 +1,7 @@
 """Write a view at once if a text changes, rarely if only numbers change, and never if nothing changes.
 
-A view is made anew only if something that it shows may have changed. A view is no record, so the next write makes up
-for one that fails or comes late. If many views are due, jobs that need a person and all other kinds come first. Other
+A view is made anew only if something that it shows may have changed. A view is not a record, so the next write corrects
+a write that failed or came late. If many views are due, jobs that need a person and all other kinds come first. Other
 jobs without a state follow, then the texts of jobs that run or have run, then those of jobs that wait, and then
 numbers.
 """
@@ -184,7 +184,7 @@ class ViewWriter:
         self._backoff: Backoff[tuple[str, ObjectKey]] = Backoff(self._clock, _FIRST_RETRY_SECONDS)
         self._made = 0
         self._looked: dict[tuple[str, ObjectKey], ViewedObject] = {}
-        """Objects without facts, as they were shown when nothing was left to write of them."""
+        """The last checked version of each object without ``facts``, with nothing left to write."""
 
     def show(self, objects: Iterable[ViewedObject], snapshot: Snapshot) -> None:
         """Replace the objects to show, whose views are made as of this snapshot."""
@@ -255,7 +255,7 @@ class ViewWriter:
         return [*words[Urgency.FIRST], *bare, *words[Urgency.RUNS], *words[Urgency.WAITS], *numbers]
 
     def _held_back(self, shown: ViewedObject) -> bool:
-        """Whether the loop is changing the object now, which has a state already."""
+        """Whether the object has a state already and has a mutation of the loop in flight."""
         return shown.step_key in self._in_flight and not self._is_bare(shown)
 
     def _is_bare(self, shown: ViewedObject) -> bool:
