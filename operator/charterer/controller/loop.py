@@ -29,9 +29,11 @@ from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
 from charterer.providers.errors import ProviderError, Throttled
 
 # Rents wait until the demand for nodes has not changed for a moment, so that jobs that come together are planned
-# together. Otherwise the first of three jobs would rent nodes for itself alone. The plan for all three would release
-# them half a second later, at the cost of their billing minimum. Idle nodes are released by the same rule, since the
-# next job of a batch may use them. Karpenter batches in the same way.
+# together.
+#
+# Otherwise the first of three jobs would rent nodes for itself alone. The plan for all three would release them half a
+# second later, at the cost of their billing minimum. Idle nodes are released by the same rule, since the next job of a
+# batch may use them. Karpenter batches in the same way.
 
 
 _BATCHED_RELEASES: Final = frozenset({ReasonCode.IDLE, ReasonCode.NOT_NEEDED, ReasonCode.INCOMPLETE_GANG})

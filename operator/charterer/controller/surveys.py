@@ -27,10 +27,11 @@ from charterer.providers.errors import CloudCallWithheld, NotLeading, ProviderEr
 from charterer.providers.guarded import Guarded
 from charterer.providers.provider import KnownMachines
 
-# The time for plans and accounts is that of the operator's own clock as long as other clocks agree with it. A clock
-# that jumps past the end of a period would open the next one too early and lose its spending. A clock that is behind
-# would miss the cost of runs. So the own clock counts only while it is near the median of all clocks: the own one, the
-# API server's and each cloud's. Between two answers, the monotonic clock advances the readings of the others.
+# The time for plans and accounts is that of the operator's own clock as long as other clocks agree with it.
+#
+# A clock that jumps past the end of a period would open the next one too early and lose its spending. A clock that is
+# behind would miss the cost of runs. So the own clock counts only while it is near the median of all clocks: the own
+# one, the API server's and each cloud's. Between two answers, the monotonic clock advances the readings of the others.
 
 
 _log = logging.getLogger(__name__)
@@ -131,10 +132,12 @@ class Backoff(Generic[Key]):
         return min((pause.until for pause in self._pauses.values()), default=None)
 
 
-# The pools to act for are declared pools, and pools of which only rentals are left. Two GPUPools may mean the same
-# machines. Each would take the other's machines for orphans, and both would set one target. So only one acts, the first
-# by ``precedence``. Two pools mean the same machines in three cases: their specs have the same ``identity`` (unless
-# each machine names its pool), the cloud has one identifier of the group for both, or it lists a machine for both.
+# The pools to act for are declared pools, and pools of which only rentals are left.
+#
+# Two GPUPools may mean the same machines. Each would take the other's machines for orphans, and both would set one
+# target. So only one acts, the first by ``precedence``. Two pools mean the same machines in three cases: their specs
+# have the same ``identity`` (unless each machine names its pool), the cloud has one identifier of the group for both,
+# or it lists a machine for both.
 
 
 def known_pools(

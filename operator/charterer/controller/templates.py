@@ -25,9 +25,10 @@ from charterer.workloads import NotATemplate, RunEnvironment, Workload
 from charterer.workloads.adopted.noted import QUEUE_LABEL
 
 # The dry run of a job's run, by which the operator and the command line learn whether the API server accepts a
-# template. The schema of the TrainingJob does not describe the pod template. Only the Job API can validate the
-# template. The pods themselves are not tried, but some objects that they need are looked up
-# (docs/development/adr/0024).
+# template.
+#
+# The schema of the TrainingJob does not describe the pod template. Only the Job API can validate the template. The pods
+# themselves are not tried, but some objects that they need are looked up (docs/development/adr/0024).
 
 
 TRIALS_AT_ONCE: Final = 8

@@ -281,9 +281,11 @@ def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bo
     return cloud_update(rental, view) is None and rental.missing_since is None
 
 
-# The record of costs. The costs of a rental are written to it a day at a time, before the rental is forgotten. The
-# status of the rental has the recorded part of its cost, from which the next part is made (docs/development/adr/0003).
-# If the place of the record refuses a file, rentals that have ended stay, and all else goes on.
+# The record of costs. The costs of a rental are written to it a day at a time, before the rental is forgotten.
+#
+# The status of the rental has the recorded part of its cost, from which the next part is made
+# (docs/development/adr/0003). If the place of the record refuses a file, rentals that have ended stay, and all else
+# goes on.
 
 
 _PARTS: Final = 250

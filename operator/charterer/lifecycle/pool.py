@@ -223,8 +223,10 @@ def _ended_node(rental: Rental, launched: Instant, at: Instant, rentals: Sequenc
 
 
 # Machines that ended before their Nodes were ready. Their cost bought nothing, so the pool cools before the next
-# request. A wrong image or network makes every machine of a pool fail in this way. Each is billed for a quarter of an
-# hour until it is given up.
+# request.
+#
+# A wrong image or network makes every machine of a pool fail in this way. Each is billed for a quarter of an hour until
+# it is given up.
 
 
 def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:

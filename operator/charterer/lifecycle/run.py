@@ -48,7 +48,9 @@ from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count, names
 
 # A run that is resized in place. Its group is the pods that should train together, and its new width counts once they
-# do. Each step makes one change (docs/development/adr/0020-in-place.md). Pods that join are created first, and become
+# do.
+#
+# Each step makes one change (docs/development/adr/0020-in-place.md). Pods that join are created first, and become
 # members once they exist. Pods that leave stop being members first, and end once their leader reports that it trains
 # without them. A trainer that reports no generation forms its group in its own way, so its width changes at once.
 

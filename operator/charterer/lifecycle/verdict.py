@@ -42,8 +42,10 @@ from charterer.lifecycle.view import LifecycleView, must_show, vanished
 from charterer.sentences import count, names
 
 # Pods that the kubelet refused before any of their containers began. Examples of causes are a lost GPU, a device plugin
-# that restarts, and a node that is full after all. Nothing of the job ran, so nothing of it has failed. The run counts
-# as one that never started, or as interrupted if it had been running. The node is not used again (``Node.refused``).
+# that restarts, and a node that is full after all.
+#
+# Nothing of the job ran, so nothing of it has failed. The run counts as one that never started, or as interrupted if it
+# had been running. The node is not used again (``Node.refused``).
 
 
 def refusal(run: Run) -> str:
@@ -63,10 +65,12 @@ def refused_outcome(job: Job, run: Run, at: Instant) -> RunOutcome:
     return RunOutcome.INTERRUPTED if reported or ran else RunOutcome.NOT_STARTED
 
 
-# Failures of jobs that share a GPU through MPS. A fatal fault of one client ends all clients. Nobody knows which client
-# caused the fault. So if runs of two jobs fail on one node at the same time, both count as interrupted. Such runs count
-# against maxRestarts and not against backoffLimit. A job that fails by itself will do so again without company. Two
-# jobs that have ended each other twice are not put together any more (``domain.job_records``).
+# Failures of jobs that share a GPU through MPS. A fatal fault of one client ends all clients.
+#
+# Nobody knows which client caused the fault. So if runs of two jobs fail on one node at the same time, both count as
+# interrupted. Such runs count against maxRestarts and not against backoffLimit. A job that fails by itself will do so
+# again without company. Two jobs that have ended each other twice are not put together any more
+# (``domain.job_records``).
 
 
 _SAME_FAULT_SECONDS = 2.0

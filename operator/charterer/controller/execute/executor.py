@@ -26,9 +26,10 @@ from charterer.domain.steps import CreatePool, DeletePool, EditPool, Step
 from charterer.ledger.balance import StalePeriod
 from charterer.providers.errors import CloudCallWithheld
 
-# Handlers of the steps on the GPUPools of a GPUPoolSet. Each first reads the set and, if there is one, the pool from
-# the API server. A pool is created or changed only if its set still declares the pool, and deleted only if its set
-# exists without declaring the pool.
+# Handlers of the steps on the GPUPools of a GPUPoolSet.
+#
+# Each first reads the set and, if there is one, the pool from the API server. A pool is created or changed only if its
+# set still declares the pool, and deleted only if its set exists without declaring the pool.
 
 
 _POOLS = kinds.GPU_POOLS.resource

@@ -73,10 +73,12 @@ from charterer.domain.time import Instant, after, format_second
 from charterer.incremental import Memo
 from charterer.lifecycle.view import NodeIndex, rivals_of
 
-# Doubts about the allocations in the statuses of jobs. Only Charterer writes allocations, but anybody with the right to
-# update trainingjobs/status can write one too. An allocation that Charterer cannot have written holds no GPUs, and the
-# job is planned anew. If pods of the job's own run are on a node, the allocation there is not doubted, because these
-# pods really hold their GPUs. The namespace of a running job may belong to another budget by now.
+# Doubts about the allocations in the statuses of jobs.
+#
+# Only Charterer writes allocations, but anybody with the right to update trainingjobs/status can write one too. An
+# allocation that Charterer cannot have written holds no GPUs, and the job is planned anew. If pods of the job's own run
+# are on a node, the allocation there is not doubted, because these pods really hold their GPUs. The namespace of a
+# running job may belong to another budget by now.
 
 
 _AHEAD_SECONDS = 3600.0
@@ -201,9 +203,10 @@ def with_notices(survey: Survey, more: Iterable[Notice]) -> Survey:
     return replace(survey, notices=(*survey.notices, *new)) if new else survey
 
 
-# The prices of machines over time are the cloud's list prices, corrected by ``spec.price`` of the pool. A changed
-# ``spec.price`` counts from the time of the change. Earlier prices are on the rental's record and stay. If the cloud
-# does not report a machine's prices, a new segment begins when the quote changes.
+# The prices of machines over time are the cloud's list prices, corrected by ``spec.price`` of the pool.
+#
+# A changed ``spec.price`` counts from the time of the change. Earlier prices are on the rental's record and stay. If
+# the cloud does not report a machine's prices, a new segment begins when the quote changes.
 
 
 class Recorded(NamedTuple):

@@ -26,8 +26,10 @@ from charterer.gpu_types import whole_type
 from charterer.incremental import Memo
 from charterer.providers.accounts import Account, account_of
 
-# Pools that fail together are of one account and ask for the same instance types in the same zones. If one such pool is
-# refused a node, the others probably are too. So requests in several of these pools count as one chance.
+# Pools that fail together are of one account and ask for the same instance types in the same zones.
+#
+# If one such pool is refused a node, the others probably are too. So requests in several of these pools count as one
+# chance.
 
 
 def with_correlated_launches(pools: Mapping[PoolId, Pool]) -> Mapping[PoolId, Pool]:
@@ -166,11 +168,15 @@ def _at_most(traits: NodeTraits, limits: Amounts) -> NodeTraits:
 
 
 # Hardware and price of a pool's node, and the size of the pool's group, from the cloud's last answer or from the
-# status. Sources of prices are wrong at times. So a price that moves by more than a factor of two is held. The recorded
-# price then stays valid until a person confirms the new one, or another source reports it too. Real spot prices move by
-# more than that. So a spot price is held only if it is also above the most that the node could cost, which is the
-# on-demand price. A first price has no earlier one to compare it with. Such a price is held if another pool's node with
-# the same GPUs costs less than a third or more than three times as much, both for each GPU and for each processor.
+# status.
+#
+# Sources of prices are wrong at times. So a price that moves by more than a factor of two is held. The recorded price
+# then stays valid until a person confirms the new one, or another source reports it too. Real spot prices move by more
+# than that. So a spot price is held only if it is also above the most that the node could cost, which is the on-demand
+# price.
+#
+# A first price has no earlier one to compare it with. Such a price is held if another pool's node with the same GPUs
+# costs less than a third or more than three times as much, both for each GPU and for each processor.
 
 
 _RECORDED_SECONDS = 3600.0
@@ -346,8 +352,9 @@ def _quoted_alike(quote: Quote | None, recorded: Quote | None) -> bool:
     return replace(quote, as_of=recorded.as_of) == recorded
 
 
-# Refusals can reach other pools. A node that one pool was refused is not available to any pool of its account. A
-# refusal of a pool or a subnet stays with its pool. A wider one closes another pool if the refusals together name all
+# Refusals can reach other pools. A node that one pool was refused is not available to any pool of its account.
+#
+# A refusal of a pool or a subnet stays with its pool. A wider one closes another pool if the refusals together name all
 # that this pool could launch. A pool with a zone, type or family left is still offered. Each request names all of them
 # to the cloud, which launches a node in one that is left.
 

@@ -28,9 +28,10 @@ from charterer.domain.time import Instant
 from charterer.incremental import Memo
 from charterer.server.progress import ProgressBoard
 
-# The zones of jobs' volumes, looked up on the API server before nodes are rented for the jobs. The zone of a bound
-# volume never changes. An unbound volume may be in any zone that its StorageClass allows. The first pod that is
-# scheduled binds the volume, so the lookup is repeated until then.
+# The zones of jobs' volumes, looked up on the API server before nodes are rented for the jobs.
+#
+# The zone of a bound volume never changes. An unbound volume may be in any zone that its StorageClass allows. The first
+# pod that is scheduled binds the volume, so the lookup is repeated until then.
 
 
 _log = logging.getLogger(__name__)

@@ -64,8 +64,10 @@ def target_subject(ref: TargetRef, namespace: str) -> EventSubject:
 
 
 # An Event is recorded for some changes in a view. An object that begins to wait, to be refused or to fail gets one
-# Event at the beginning. A transition is a difference between the status that was read before the write of a view and
-# the view. So a new process repeats no Event, and a state that was never shown has no Event.
+# Event at the beginning.
+#
+# A transition is a difference between the status that was read before the write of a view and the view. So a new
+# process repeats no Event, and a state that was never shown has no Event.
 
 
 _Status = Mapping[str, Any]
