@@ -553,8 +553,8 @@ def draining(rental: Rental) -> bool:
 
 
 def left_alone(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's machine is not ended because its budget only observes. A person's order to drain overrides
-    that.
+    """Whether the rental's machine is not ended because its budget only observes. A person's order to drain ends the
+    machine anyway.
     """
     return view.observes(rental.budget) and view.snapshot.stop is not Stop.DRAIN
 
@@ -572,7 +572,7 @@ def must_show(survey: Survey, since: Instant) -> bool:
 def missing(rental: Rental, instance: Instance | None, survey: Survey) -> bool:
     """Whether the list must show the rental's instance and lacks it.
 
-    If only the cloud's reply named the instance, it is as old as that reply, however old its rental is.
+    If only the cloud's reply named the instance, its age counts from that reply, however old its rental is.
     """
     if rental.instance is None or instance is not None:
         return False

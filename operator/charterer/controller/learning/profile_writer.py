@@ -277,7 +277,7 @@ class ProfileWriter:
         if overwritten or self._due(status, written):
             await self._write(class_id, status)
         elif written is not None and _significant_fields(status) != _significant_fields(written.status):
-            self._digested.pop(class_id, None)  # there is something new, but too soon after the last write
+            self._digested.pop(class_id, None)  # the change is new, but too soon after the last write
 
     def _digest_due(self, class_id: ClassId) -> bool:
         """Whether the class ran on a new width, or its last digest is old."""
@@ -354,9 +354,7 @@ def _key(class_id: ClassId) -> ObjectKey:
 
 
 def _significant_fields(status: Mapping[str, Any]) -> object:
-    """The status without its measured numbers. The result has the source of each number, with its width and batch
-    sizes.
-    """
+    """The status without measured numbers: batch sizes, the source of each width, the failed widths and the pairs."""
     widths = [
         [(width["gpuType"], width["gpus"], width["source"]) for width in phase.get("widths", ())]
         for phase in status.get("phases", ())

@@ -42,7 +42,7 @@ _Span = tuple[Sequence[float], float]
 def remaining_work(
     job: Job, profiles: Sequence[Profile | None], gpu_types: Mapping[PoolId, str], now: Instant
 ) -> float | None:
-    """Expected work left, in seconds of the reference option, or None if nothing is known.
+    """Expected work left, in seconds of the reference option, or None if unknown.
 
     From TRUSTED_FRACTION on, the job's total work is its own work done divided by the fraction. Before that, the mean
     of its class is the total, of which the fraction reported as done is subtracted. A job that reports nothing has the

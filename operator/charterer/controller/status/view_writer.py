@@ -83,11 +83,11 @@ _LEAST_CHANGE = 0.01
 _WRITES_AT_ONCE = 8
 """Requests in flight, enough to use an API server well without a delay of the loop's own requests."""
 _WRITES_AT_A_TIME = 64
-"""Writes after which the order of urgency is computed again, in less than a second."""
+"""Writes after which the order of urgency is computed again. These writes take less than a second."""
 _BATCH = 100
-"""Views made before other tasks get the thread, in about ten milliseconds."""
+"""Views made before other tasks get the thread. They take about ten milliseconds."""
 _FIRST_RETRY_SECONDS = 1.0
-"""Seconds until a failed write is tried again. Each further failure doubles them."""
+"""Seconds until a failed write is tried again. Each further failure doubles the seconds."""
 _LAST_RETRY_SECONDS = 30.0
 """Most seconds until a failed write is tried again."""
 _LAST_REFUSED_SECONDS = 300.0
