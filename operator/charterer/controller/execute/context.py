@@ -122,16 +122,16 @@ class DecidedObjects:
         return fresh.job
 
     def decided_job(self, job: JobId) -> Job:
-        """The job with its runs, as it was at the decision. Raises Stale if it was not there."""
+        """The job with its runs, as it was at the decision. Raises Stale if the snapshot lacks it."""
         decided = self.snapshot().jobs.get(job)
         if decided is None:
             raise Stale
         return decided
 
     def run(self, job: JobId, number: int) -> tuple[Job, Run]:
-        """The job and one of its runs, as they were at the decision. Raises Stale if either was not there.
+        """The job and one of its runs, as they were at the decision. Raises Stale if the snapshot lacks either.
 
-        A write to the run carries its resourceVersion, so it fails if the run has changed since.
+        A write to the run carries its resourceVersion, so the write fails if the run has changed since.
         """
         decided = self.decided_job(job)
         run = next((run for run in decided.runs if run.number == number), None)

@@ -264,7 +264,7 @@ async def annotate_pod(context: ExecutionContext, step: AnnotatePod) -> ActionOu
 
 
 async def record_run(context: ExecutionContext, step: RecordRun) -> ActionOutcome:
-    """Record the outcome of the run. An uncached list must show no live pod, and for Complete the success of all."""
+    """Record the run's outcome. An uncached list must show no live pod, and for Complete the success of each index."""
     job = context.decided.job(step.job)
     number = step.record.number
     decided = context.decided.decided_job(step.job)

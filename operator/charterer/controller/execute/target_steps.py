@@ -231,7 +231,7 @@ async def edit(context: ExecutionContext, step: EditJob) -> ActionOutcome:
 
 
 async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
-    """Restore the object. If it still carries a run, it is stopped first. If it is in deletion, its pods are ended
+    """Restore the object. An object that still carries a run is stopped first. If it is in deletion, its pods are ended
     instead.
     """
     if step.target.deleting:

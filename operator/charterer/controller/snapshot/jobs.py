@@ -45,8 +45,8 @@ def remaining_work(
     """Expected work left, in seconds of the reference option, or None if unknown.
 
     From TRUSTED_FRACTION on, the job's total work is its own work done divided by the fraction. Before that, the mean
-    of its class is the total, of which the fraction reported as done is subtracted. A job that reports nothing has the
-    mean of its class left, whatever its age. ``profiles``: of the job's ``classes``.
+    of its class is the total, from which the fraction reported as done is subtracted. A job that reports nothing has
+    the mean of its class left, whatever its age. ``profiles``: of the job's ``classes``.
     """
     mean = None if profiles[0] is None else profiles[0].mean_work
     fraction = None if job.progress is None else job.progress.fraction

@@ -99,7 +99,7 @@ class Volumes:
         return found
 
     async def _ask(self, volume: _Volume) -> None:
-        """Look the volume up. If it does not exist or may not be read, it has no terms, and the scheduler decides."""
+        """Look the volume up. One that does not exist or may not be read has no terms, so the scheduler decides."""
         try:
             async with self._slots:
                 self._answers[volume] = answer = await _look(self._client, volume)

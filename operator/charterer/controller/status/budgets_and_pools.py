@@ -58,7 +58,7 @@ from charterer.sentences import count, did_you_mean, names
 
 _CENT = Money(10_000)
 _LEFT_OUT_TOLD = 3
-"""Most Nodes without a part, and most Nodes with pods of others, that a message names."""
+"""Most Nodes that a message names, of those left out and of those with other pods."""
 
 
 def overspent(budget: Budget, verdict: BudgetVerdict) -> bool:

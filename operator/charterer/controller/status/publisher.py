@@ -295,7 +295,7 @@ def _problems_of_jobs(
 def _just_tried(job: Job, now: Instant) -> bool:
     """Whether a new job has no view yet, because its dry run goes on.
 
-    The dry run takes a moment. A view before it would double the writes for thousands of jobs.
+    The dry run takes a moment. A view before its end would double the writes for thousands of jobs.
     """
     return job.checking and seconds_between(job.created, now) < _CHECKED_SOON_SECONDS
 

@@ -154,8 +154,8 @@ class ViewWriter:
     """Keeps the views of all objects written, except those of objects that have a mutation of the loop in flight.
 
     An object without a state gets its first one even then, because a job with one step after another would show none
-    until it runs. If the step writes the same object, the API server refuses one of the two writes, and it is made
-    again.
+    until it runs. If the step writes the same object, the API server refuses one of the two writes, which is then
+    repeated.
 
     ``told`` is called after each write with the kind, the status before and the whole object as written. Use it only in
     the running event loop's thread, whose clock it uses.
