@@ -199,7 +199,7 @@ _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
 """Seconds of the pauses of a job whose dry run got no answer."""
 _UNMET_SECONDS = 10.0
-"""Seconds until a job is tried again that lacked something outside its template."""
+"""Seconds until the next dry run of a job that lacked something outside its template."""
 _FIRST_UNWRITTEN_SECONDS = 300.0
 _LONGEST_UNWRITTEN_SECONDS = 3600.0
 """Seconds of the pauses of a job whose record is refused, for example by an admission policy. Each try may rent nodes

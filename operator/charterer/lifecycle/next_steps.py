@@ -383,7 +383,7 @@ def _all(view: LifecycleView, memo: Memo) -> Iterator[tuple[StepKind, str, Step 
             yield StepKind.JOB, job, _step(run_step, job, view)
     for orphan in snapshot.orphans:
         if to_stop(orphan.run) and not view.observes(orphan.budget):
-            yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # not orphan.job, which anybody may have written
+            yield StepKind.JOB, orphan.run.uid, StopOrphan(orphan)  # orphan.job could be forged
     for candidate in snapshot.candidates:
         yield StepKind.JOB, candidate.target.ref.uid, adopt_step(candidate, view)
     yield from _abandoned_labels(view, memo(_labels, placed))

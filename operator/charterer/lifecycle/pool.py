@@ -255,8 +255,9 @@ def last_ready(rentals: Sequence[Rental]) -> Instant | None:
 
 
 def _never_ready(rental: Rental) -> bool:
-    """Whether the machine was given up, ended or was taken back before its Node was ready. Spot machines count if given
-    up.
+    """Whether the machine was given up, ended or was taken back before its Node was ready.
+
+    A spot machine counts only if it was given up, because the cloud takes back ready spot machines too.
     """
     if rental.launched is None or rental.ready is not None:
         return False
@@ -271,7 +272,7 @@ def _never_ready(rental: Rental) -> bool:
 def disproved(pool: Pool, rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[Instant]:
     """The beginnings of the pool's past cool-downs after which its offer has returned.
 
-    The nodes that proved it may be released a minute later. Without a record the pool would be in doubt again.
+    The nodes that proved the return may be released a minute later. Without a record the pool would be in doubt again.
     """
     over = [each for each in pool.cooled if each.until <= snapshot.now]
     returned = {kind: offer_returned(kind, rentals, snapshot.jobs) for kind in {each.kind for each in over}}

@@ -493,8 +493,8 @@ def _ended_at(run: Run, now: Instant) -> Instant:
 def _finish(job: Job, record: RunRecord, completed: str, now: Instant) -> Finish | None:
     """The job's end if this run ended the job, or None if the job goes on.
 
-    A run ends its job by completing, with ``completed`` as the reason, or by one failure, interruption or missed start
-    too many.
+    A run ends its job if it completes (reason ``completed``), or if it exceeds backoffLimit, maxRestarts or
+    START_ATTEMPTS. The failure of an adopted object ends its job at once.
     """
     if job.finish is not None:
         return None

@@ -47,7 +47,7 @@ def read_once(ref: TargetRef, metadata: RawObject) -> TargetRef:
     return ref._replace(sized=ref.queued and ANNOTATION_GPUS in (metadata.get("annotations") or {}))
 
 
-# Release machines after their Nodes are cordoned.
+# Mark machines for release, and cordon their Nodes, before an object is restored.
 
 
 Closing: TypeAlias = Iterable[MarkDraining | Cordon]

@@ -389,7 +389,7 @@ def _words(status: Mapping[str, Any]) -> Any:
 
 
 def _without_numbers(status: Any) -> Any:
-    """The status without dates and numbers. Of a number it has whether it exists and is not zero."""
+    """The status without dates and numbers. Each number is replaced by whether it is not zero."""
     if isinstance(status, Mapping):
         shown = {key: value for key, value in status.items() if key not in _DATES}
         return {
