@@ -1,1 +1,1 @@
-"""The commands for people: each is a package or module of its own, imported when it is called."""
+"""The commands for users. Each is a package or module, which the CLI imports when the command is called."""

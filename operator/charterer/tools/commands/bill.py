@@ -1,4 +1,4 @@
-"""``charterer bill``: what clouds bill, compared with the record of costs."""
+"""``charterer bill`` compares the bills of clouds with the record of costs."""
 
 from __future__ import annotations
 
@@ -52,14 +52,15 @@ from charterer.tools.reconciliation import (
     resource_key,
 )
 
-# What ``charterer bill`` tells: differences by group, and what to know about the files.
+# The comparison as a value: differences by group, and notes on the files.
 
 
 @dataclass(frozen=True, slots=True)
 class BillReport:
-    """``groups``: ordered by what they are grouped by. ``formats``: by file. ``covered``: by vendor.
+    """The comparison. ``formats`` is by path of the file, ``covered`` by vendor.
 
-    ``notes``: on what was compared. ``found``: what somebody should look at. ``unknown``: what the files do not show.
+    ``groups`` is in order of the grouping. ``notes`` say what was compared, ``found`` what a person should check,
+    ``unknown`` what the files do not show.
     """
 
     groups: Sequence[Difference]
@@ -73,7 +74,7 @@ class BillReport:
 
 
 def machine_keys(rows: Iterable[CostRow]) -> Collection[str]:
-    """The machines of the rows, as bills are searched for them."""
+    """Return the resource keys of the rows' machines. Bill lines are matched by these keys."""
     return {resource_key(row.machine.instance) for row in rows if row.machine.instance}
 
 
@@ -84,7 +85,7 @@ def bill_report(
     months: Collection[str],
     by: Sequence[Grouping],
 ) -> BillReport:
-    """The bills beside the rows. ``months``: only these, ``2026-10``; none: all."""
+    """Compare the bills with the rows. ``months``, such as ``2026-10``, selects months; if empty, all."""
     ledger, tagged = ledger_side(rows(), bills.covered), _TagsSeen()
     entries = [each for each in compare(ledger, tagged.of(bills.lines())) if not months or each.month in months]
     total = next(iter(grouped(entries, ())), Difference("", "", "", "", "", "", 0, 0, ZERO, ZERO, ZERO, {}))
@@ -101,14 +102,17 @@ def bill_report(
 
 
 class _TagsSeen:
-    """Which vendors' bills have Charterer's tags: without them no bill shows a machine that no rental had."""
+    """Records which vendors' bills have Charterer's tags.
+
+    Without tags, no bill can show a machine that no rental had.
+    """
 
     def __init__(self) -> None:
         self._machines: dict[str, set[str]] = {}
         self._tagged: set[str] = set()
 
     def of(self, lines: Iterable[BillLine]) -> Iterable[BillLine]:
-        """The lines, as they come."""
+        """Pass the lines through and record their tags."""
         for line in lines:
             if line.kind is LineKind.MACHINE:
                 self._machines.setdefault(line.vendor, set()).add(line.resource)
@@ -187,14 +191,14 @@ def _sum(entries: Sequence[Difference], cause: DifferenceCause) -> Money:
     return Money(sum(entry.causes[cause].micros for entry in entries))
 
 
-# The answer of ``charterer bill`` for people, for spreadsheets and for programs.
+# The comparison as a document, CSV and JSON.
 
 
 _HALF_A_CENT: Final = 5_000
 
 
 def bill_document(report: BillReport, by: Sequence[Grouping]) -> Document:
-    """A table with a row for each group and one for all, and sentences about the files."""
+    """Make a table with a row for each group and one for the total, and sentences about the files."""
     columns = [
         *(TableColumn(each.value.upper()) for each in by),
         *([TableColumn("MACHINE")] if Grouping.RENTAL in by else []),
@@ -226,7 +230,7 @@ def _amounts(each: Difference) -> list[str]:
 
 
 def _shown(amount: Money) -> str:
-    """To the cent, and in full if that would show nothing of it."""
+    """Format to the cent, or in full if the amount would round to zero."""
     if 0 < abs(amount.micros) < _HALF_A_CENT:
         return f"{'-' if amount.micros < 0 else ''}${Money(abs(amount.micros)).decimal()}"
     return str(amount)
@@ -237,7 +241,7 @@ def _signed(amount: Money) -> str:
 
 
 def bill_csv(report: BillReport, file: TextIO) -> None:
-    """A row for each group, a column for each cause, to the micro-dollar. No text can be taken for a formula."""
+    """Write a row for each group and a column for each cause, to the micro-dollar. No cell can be read as a formula."""
     causes = [cause.value.replace(" ", "_") for cause in DifferenceCause]
     write_csv([*_TEXTS, *_COUNTS, *_MONEY, *causes], map(_csv_line, report.groups), file)
 
@@ -255,7 +259,7 @@ _MONEY: Final = ("ledger", "outside", "bill", "difference")
 
 
 def bill_json(report: BillReport) -> dict[str, JsonValue]:
-    """The report as JSON, dollars as decimal strings."""
+    """Return the report as JSON, with dollars as decimal strings."""
     return {
         "files": [{"path": path, "format": name} for path, name in report.formats.items()],
         "linesRead": report.lines_read,
@@ -277,7 +281,7 @@ def _json(each: Difference) -> JsonValue:
     }
 
 
-# ``charterer bill``: what clouds bill, compared with the record of costs.
+# The command.
 
 
 _DEFAULT = "month,budget,pool"

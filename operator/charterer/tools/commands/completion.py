@@ -1,4 +1,4 @@
-"""``charterer completion``: the script by which a shell completes commands and options."""
+"""``charterer completion`` prints the script by which a shell completes commands and options."""
 
 from __future__ import annotations
 

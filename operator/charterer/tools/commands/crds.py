@@ -1,4 +1,4 @@
-"""``charterer crds``: the schemas of Charterer's kinds."""
+"""``charterer crds`` prints the CustomResourceDefinitions of Charterer's kinds."""
 
 from __future__ import annotations
 

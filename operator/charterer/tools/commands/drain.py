@@ -1,4 +1,7 @@
-"""``charterer drain``: ends all rented machines before Charterer is uninstalled, or says that some are left."""
+"""``charterer drain`` ends all rented machines before an uninstall.
+
+``stop`` and ``resume`` stop and restart renting.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from charterer.tools.commands.shared.adopted_objects import FoundObject, adopted
 from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
 from charterer.tools.commands.shared.leader import find_leader, leader_if_known, operator_namespace
 
-# ``charterer stop`` and ``charterer resume``: an annotation of the operator's Namespace stops all renting.
+# ``charterer stop`` and ``charterer resume`` set or remove an annotation on the operator's Namespace.
 
 
 _NAMESPACE = click.option(
@@ -65,7 +68,10 @@ def resume(namespace: str, cluster: ClusterOptions) -> None:
 
 
 async def annotate(client: Client, namespace: str, stop: Stop | None) -> str:
-    """Set the annotation, or take it away, and return the namespace's name. ClickException where there is none."""
+    """Set or remove the annotation, and return the namespace's name.
+
+    Raises ClickException if the namespace does not exist.
+    """
     name = namespace or await _found(client)
     body = {"metadata": {"annotations": {ANNOTATION_STOP: stop}}}
     try:
@@ -90,11 +96,11 @@ async def _found(client: Client) -> str:
 
 
 _NAMED = 5
-"""Rentals named in one sentence."""
+"""Maximum number of rentals that one sentence names."""
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
-"""The annotation in which kubectl keeps what it applied last."""
+"""The annotation in which kubectl stores the last applied manifest."""
 _LOOK_SECONDS = 2.0
-"""Seconds between two looks at what is left."""
+"""Seconds between two polls of the remaining rentals and pools."""
 
 
 @click.command()
@@ -152,7 +158,7 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
 
 
 async def check_nothing_rented(client: Client) -> None:
-    """ClickException naming what is rented."""
+    """Raise ClickException with the names of rentals and adopted objects, if there are any."""
     rentals, adopted = (await client.list(GPU_RENTALS.all())).items, await adopted_objects(client)
     if adopted and not rentals:
         raise click.ClickException(f"{_still_held(adopted)}: without the operator nobody starts them")
@@ -164,7 +170,10 @@ async def check_nothing_rented(client: Client) -> None:
 
 
 async def pools_to_delete(client: Client) -> tuple[RawObject, ...]:
-    """All GPUPoolSets, and then all GPUPools. ClickException while nobody leads who would end their machines."""
+    """Return all GPUPoolSets, then all GPUPools.
+
+    Raises ClickException if no operator leads that could end their machines.
+    """
     with contextlib.suppress(Forbidden):
         trouble = (await find_leader(client, wall_clock)).trouble
         if trouble:
@@ -173,7 +182,7 @@ async def pools_to_delete(client: Client) -> tuple[RawObject, ...]:
 
 
 async def _left(client: Client) -> tuple[RawObject, ...]:
-    """The GPUPoolSets and the GPUPools that there are; of the former none where their CRD is not installed."""
+    """Return all GPUPoolSets and GPUPools. There are no sets if their CRD is not installed."""
     sets: tuple[RawObject, ...] = ()
     with contextlib.suppress(NotFound):
         sets = (await client.list(GPU_POOL_SETS.all())).items
@@ -181,8 +190,10 @@ async def _left(client: Client) -> tuple[RawObject, ...]:
 
 
 async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: float) -> None:
-    """Delete exactly these sets and pools, and wait for the end of all rentals. ClickException if they do not end in
-    time."""
+    """Delete exactly these sets and pools, and wait until all rentals have ended.
+
+    Raises ClickException after ``seconds``.
+    """
     for pool in pools:
         resource = GPU_POOL_SETS if pool["kind"] == "GPUPoolSet" else GPU_POOLS
         with contextlib.suppress(NotFound):
@@ -219,10 +230,10 @@ def _still_held(objects: Sequence[FoundObject]) -> str:
 
 
 def _save(pools: Sequence[RawObject], file: Path) -> Path:
-    """Write manifests of the sets, and of the pools that no set makes; returns where.
+    """Write manifests of the sets, and of the pools that no set controls. Return the file's path.
 
-    An existing file is left alone, because it may be all that is left of others: the next number that is free is taken.
-    ClickException where nothing can be written; nothing has been deleted then.
+    If the file exists, it may be the only copy of other pools, so the function adds the next free number to the name.
+    Raises ClickException if the write fails. Nothing has been deleted by then.
     """
     plain = [
         {
@@ -249,27 +260,27 @@ def _save(pools: Sequence[RawObject], file: Path) -> Path:
 
 
 def _kept(metadata: RawObject) -> RawObject:
-    """The metadata without what the API server and kubectl added."""
+    """Return the metadata without additions by the API server and kubectl."""
     annotations = {name: text for name, text in (metadata.get("annotations") or {}).items() if name != _LAST_APPLIED}
     written = {"name": metadata["name"], "labels": metadata.get("labels"), "annotations": annotations}
     return {key: value for key, value in written.items() if value}
 
 
 def _set_of(pool: RawObject) -> str:
-    """The uid of the GPUPoolSet that controls the pool; empty where none does."""
+    """Return the uid of the GPUPoolSet that controls the pool, empty if none does."""
     owner = controller_of(pool)
     return owner.uid if owner is not None and owner.kind == "GPUPoolSet" else ""
 
 
 def _names(objects: Sequence[RawObject]) -> str:
-    """``GPUPoolSets x, GPUPools a, b``."""
+    """Format as ``GPUPoolSets x, GPUPools a, b``."""
     kinds = {item["kind"]: None for item in objects}
     of_kind = {kind: [item["metadata"]["name"] for item in objects if item["kind"] == kind] for kind in kinds}
     return ", ".join(f"{kind}s {', '.join(names)}" for kind, names in of_kind.items())
 
 
 def _rented(rentals: Sequence[RawObject]) -> Sequence[str]:
-    """Name and phase of each rental that has not ended."""
+    """Return name and phase of each rental that has not ended."""
     phases = {item["metadata"]["name"]: (item.get("status") or {}).get("phase", "Requested") for item in rentals}
     return [f"{name} {phase}" for name, phase in phases.items() if phase != RentalPhase.ENDED]
 
@@ -279,7 +290,7 @@ def _left_alone(rentals: Sequence[RawObject]) -> str:
 
 
 def _named(rentals: Sequence[RawObject]) -> str:
-    """``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or what is waited for where all have ended."""
+    """Return ``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or that ended ones are not counted yet."""
     rented = _rented(rentals)
     if not rented:
         ended = "machine has ended and is" if len(rentals) == 1 else "machines have ended and are"

@@ -1,4 +1,4 @@
-"""``charterer logs``: what a job's pods print now, or what is kept of a run whose pods are gone."""
+"""``charterer logs`` prints the logs of a job's pods, or the stored last lines of a run whose pods are deleted."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from charterer.workloads import INDEXED_JOB
 
 @dataclass(frozen=True, slots=True)
 class LogOptions:
-    """``run``: its number, None for the latest that has pods. ``tail``: lines of each pod, None for all."""
+    """``run`` is a run's number, None for the latest with pods. ``tail`` is a number of lines per pod, None for all."""
 
     run: int | None = None
     follow: bool = False
@@ -34,7 +34,10 @@ class LogOptions:
 
 @dataclass(frozen=True, slots=True)
 class PodLog:
-    """A pod of a run, and the container that trains in it. ``started``: whether it has printed, or could have."""
+    """A pod of a run and its training container.
+
+    ``started`` says whether the pod has started, so that it may have a log.
+    """
 
     name: str
     uid: str
@@ -71,7 +74,7 @@ def logs(
 
 
 async def print_logs(client: Client, name: JobName, namespace: str, options: LogOptions) -> None:
-    """Print what there is to print. ClickException when the job or the run does not exist."""
+    """Print the logs. Raises ClickException if the job or the run does not exist."""
     raw = await record_of(client, name, namespace)
     job = decode.training_job(raw).job
     runs = await pods_by_run(client, job)
@@ -92,7 +95,10 @@ async def print_logs(client: Client, name: JobName, namespace: str, options: Log
 
 
 async def pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[PodLog]]:
-    """The pods that a run of the job controls, by uid: whoever may create pods may write any label into them."""
+    """Return the pods by run number.
+
+    Pods count by their controller's uid, because anyone may write labels into pods.
+    """
     labels = f"{LABEL_JOB_UID}={job.id}"
     if job.target is not None:
         return _of_target(job, (await client.list(PODS.all(job.namespace), labels=labels)).items)
@@ -108,7 +114,7 @@ async def pods_by_run(client: Client, job: Job) -> Mapping[int, Sequence[PodLog]
 
 
 def _of_target(job: Job, listed: Iterable[RawObject]) -> Mapping[int, Sequence[PodLog]]:
-    """The pods of an adopted object, in order of their names where they have no numbers of their own."""
+    """Return the pods of an adopted object. Pods without a completion index are numbered in order of name."""
     pods: dict[int, list[PodLog]] = {}
     for raw in sorted(listed, key=lambda raw: str(raw["metadata"]["name"])):
         read = decode.pod(raw)
@@ -139,7 +145,7 @@ async def _print_pods(client: Client, namespace: str, pods: Sequence[PodLog], op
 
 
 async def print_pod(client: Client, namespace: str, pod: PodLog, query: Mapping[str, str], prefix: str) -> None:
-    """Print a pod's log, each line with the prefix, and why there is none where that is so."""
+    """Print a pod's log with a prefix on each line, or the reason why there is none."""
     try:
         async for line in client.lines(
             f"{PODS.one(pod.name, namespace)}/log", query={**query, "container": pod.container}
@@ -157,7 +163,7 @@ def _print_record(job: Job, record: RunRecord) -> None:
 
 
 def waits(job: Job, raw: Mapping[str, Any]) -> str:
-    """Why a job has no pods."""
+    """Return why a job has no pods."""
     if job.finish is not None:
         return f"it has ended: {job.finish.message or job.finish.reason}"
     status = raw.get("status") or {}
@@ -166,9 +172,9 @@ def waits(job: Job, raw: Mapping[str, Any]) -> str:
 
 
 def _print(text: str, prefix: str = "") -> None:
-    """What a container printed: as it is, but on a terminal without what the terminal would obey.
+    """Print a container's output. On a terminal, control characters are escaped.
 
-    Of a line that a progress bar wrote again and again, a terminal shows the last state.
+    If a progress bar overwrote a line, a terminal gets only the last state.
     """
     if sys.stdout.isatty():
         text = "\n".join(visible(line.rstrip("\r").rpartition("\r")[2]) for line in text.split("\n"))
@@ -176,5 +182,5 @@ def _print(text: str, prefix: str = "") -> None:
 
 
 def note(text: str) -> None:
-    """A message that is not a line of a log goes to stderr."""
+    """Print a message on stderr, because it is no line of a log."""
     click.echo(visible(text), file=sys.stderr)

@@ -1,4 +1,4 @@
-"""``charterer notify``: what people want to be told of their money, sent once to a webhook, and pages for finance."""
+"""``charterer notify`` sends each budget notice once to a webhook, and writes weekly and monthly pages for finance."""
 
 from __future__ import annotations
 
@@ -46,19 +46,22 @@ from charterer.tools.documents.document import (
 from charterer.tools.documents.html import page
 from charterer.tools.documents.pictures import BLUE, GREY, VERMILION
 
-# Weeks and months of a budget, in its time zone.
+# Weeks and months in a budget's time zone.
 
 
 _DAY = 86_400.0
 _SETTLED_SECONDS: Final = 6 * 3600.0
-"""Seconds after its end from which a week or month has its page: by then its last day is on record, as a rule."""
+"""Seconds after the end of a week or month until its page is made. By then its last day is usually on record."""
 _LATE_SECONDS: Final = 7 * _DAY
-"""Seconds after its end up to which it still gets one: whoever sets this up wants no pages of long ago."""
+"""Seconds after the end of a week or month when its page is no longer made.
+
+A new installation thus makes no old pages.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class PagePeriod:
-    """A week, ``2026-W48``, or a month, ``2026-11``: [start, end)."""
+    """A week such as ``2026-W48``, or a month such as ``2026-11``, as the interval [start, end)."""
 
     name: str
     start: Instant
@@ -66,7 +69,7 @@ class PagePeriod:
 
 
 def past_week(time_zone: str, now: Instant) -> PagePeriod:
-    """The last week that is over; weeks begin on Monday."""
+    """Return the last complete week. Weeks begin on Monday."""
     today = moment(now).astimezone(ZoneInfo(time_zone)).replace(hour=12, minute=0, second=0, microsecond=0)
     monday = today - timedelta(days=today.weekday())
     before = monday - timedelta(days=7)
@@ -75,7 +78,7 @@ def past_week(time_zone: str, now: Instant) -> PagePeriod:
 
 
 def past_month(time_zone: str, now: Instant) -> PagePeriod:
-    """The last month that is over."""
+    """Return the last complete month."""
     first = moment(now).astimezone(ZoneInfo(time_zone)).replace(day=1, hour=12, minute=0, second=0, microsecond=0)
     before = (first - timedelta(days=1)).replace(day=1)
     return PagePeriod(f"{before:%Y-%m}", _midnight(time_zone, before), _midnight(time_zone, first))
@@ -86,19 +89,19 @@ def _midnight(time_zone: str, noon: datetime) -> Instant:
 
 
 def _months(period: PagePeriod, time_zone: str) -> list[str]:
-    """The months in which it lies."""
+    """Return the months that overlap the period."""
     ends = (period.start, Instant(period.end - 1))
     return sorted({f"{moment(at).astimezone(ZoneInfo(time_zone)):%Y-%m}" for at in ends})
 
 
-# What is to be told: a threshold that was passed, a forecast above the amount, a page.
+# Notices: a threshold that was passed, a forecast above the amount, a page.
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetNotice:
-    """What is told once. ``name``: no other notice of its budget has it. ``facts``: for programs.
+    """A notice that is sent once. ``name`` is unique within the budget. ``facts`` are the notice's data for programs.
 
-    ``page``: the content of a page that goes with it, empty if none does.
+    ``page`` is the content of the notice's page, or empty.
     """
 
     budget: str
@@ -110,12 +113,12 @@ class BudgetNotice:
 
     @property
     def id(self) -> str:
-        """By which a receiver knows it again."""
+        """Identifier by which a receiver recognises duplicates."""
         return f"{self.budget}/{self.name}"
 
     @property
     def page_name(self) -> str:
-        """The page's file."""
+        """File name of the page."""
         return f"{self.name}-{sha256(self.page).hexdigest()[:12]}.html"
 
 
@@ -127,9 +130,9 @@ def money_notices(
     thresholds: Sequence[int],
     told: Callable[[str], bool],
 ) -> Iterator[BudgetNotice]:
-    """The highest threshold that was passed in the budget's present period, and a forecast above the amount.
+    """Yield the highest threshold passed in the budget's present period, and a forecast above the amount.
 
-    ``told``: whether a notice of that name was told. Below a threshold that was told none is told any more.
+    ``told`` returns whether the notice with this name was sent. A threshold below one that was sent yields no notice.
     """
     aim, (start, end) = budget.own_aim, budget.period
     if aim <= ZERO:
@@ -166,7 +169,7 @@ def money_notices(
 
 
 def due_periods(budget: Budget, now: Instant, *, weekly: bool, monthly: bool) -> Iterator[tuple[str, PagePeriod]]:
-    """The kinds and periods of pages that are due."""
+    """Yield the kinds and periods of pages that are due."""
     found = [("week", past_week(budget.calendar.time_zone, now))] if weekly else []
     found += [("month", past_month(budget.calendar.time_zone, now))] if monthly else []
     for kind, period in found:
@@ -176,7 +179,7 @@ def due_periods(budget: Budget, now: Instant, *, weekly: bool, monthly: bool) ->
 
 
 def period_rows(record: CostRecord, budget: Budget, period: PagePeriod, snapshot: Snapshot) -> Iterator[CostRow]:
-    """What is on record of the period, and what of it the cluster still has. RecordUnavailable."""
+    """Yield the period's rows: those on record and those of the cluster's present state. Raises RecordUnavailable."""
     still_open = open_rows(snapshot, budget)
     for month in _months(period, budget.calendar.time_zone):
         for found, _ in month_rows(month, record.read([month], [budget.id]), still_open):
@@ -185,7 +188,7 @@ def period_rows(record: CostRecord, budget: Budget, period: PagePeriod, snapshot
 
 
 def page_notice(kind: str, budget: Budget, period: PagePeriod, rows: Sequence[CostRow]) -> BudgetNotice:
-    """The page of a week or month."""
+    """Make the notice with the page of a week or month."""
     losses, days = Losses(), {day: Losses() for day in _days(period, budget.calendar.time_zone)}
     for found in rows:
         losses.add_row(found)
@@ -244,7 +247,7 @@ def _caption(losses: Losses) -> str:
 
 
 def _who(losses: Losses) -> DocumentTable:
-    """By namespace: what its jobs cost, and what of that was lost; and what no job held."""
+    """Make a table of dollars spent and lost: a row for each namespace, and one for GPUs that no job held."""
     spent_by: dict[str, Money] = {}
     lost_by: dict[str, Money] = {}
     for cause, places in losses.sums.items():
@@ -276,7 +279,10 @@ _WIDTH, _HEIGHT, _BASE = 720, 170, 150
 
 
 def _days_svg(days: Mapping[Instant, Losses], time_zone: str) -> str:
-    """A bar for each day, of what was trained, not reported and lost. The image of the operator has no matplotlib."""
+    """Draw a bar for each day: trained, not reported and lost.
+
+    The function writes SVG, as the operator's image has no matplotlib.
+    """
     most = max((found.spent.dollars for found in days.values()), default=0.0) or 1.0
     step = _WIDTH / max(len(days), 1)
     drawn = [
@@ -301,31 +307,35 @@ def _days_svg(days: Mapping[Instant, Losses], time_zone: str) -> str:
     return "".join([*drawn, "</svg>"])
 
 
-# What was told is marked in the record's place, beside the pages: ``_reports/<budget>/``.
+# Marks of sent notices are files in the record of costs, beside the pages, in ``_reports/<budget>/``.
 #
-# A notice is marked as tried before it is sent, and as sent after. Whoever finds it tried and not sent does not know
-# whether it arrived: it is sent again and says so. So none is lost, and none is there twice without saying it.
+# A notice is marked as tried before it is sent, and as sent afterwards. If a notice is marked as tried only, it may or
+# may not have arrived. Such a notice is sent again, with a remark. No notice is lost, and each duplicate has the
+# remark.
 
 
 class ReportFiles(Protocol):
-    """Files about a budget in the place of the record. RecordUnavailable."""
+    """Files about a budget in the record of costs. The methods raise RecordUnavailable."""
 
     def report_files(self, budget: str) -> frozenset[str]:
-        """The names of those that are there."""
+        """Return the names of the existing files."""
 
     def write_report(self, budget: str, name: str, content: bytes) -> None:
-        """Write one; what a file of that name has stays, or is replaced by this."""
+        """Write a file. An existing file of this name is kept or replaced."""
 
 
 class NotDelivered(Exception):
-    """A notice was not taken; the message is a sentence that has nothing secret."""
+    """The receiver did not accept a notice. The message is a sentence without secrets."""
 
 
 class Channel(Protocol):
-    """Where notices go."""
+    """A receiver of notices."""
 
     async def send(self, notice: BudgetNotice, *, again: bool, place: str) -> None:
-        """Send one. ``again``: it may have arrived before. ``place``: of its page, empty without. NotDelivered."""
+        """Send a notice. Raises NotDelivered. ``again``: it may have arrived before.
+
+        ``place``: location of its page, or empty.
+        """
 
 
 _TRIED: Final = ".tried"
@@ -333,9 +343,9 @@ _SENT: Final = ".sent"
 
 
 async def tell(notice: BudgetNotice, files: ReportFiles, channel: Channel | None, at: str) -> list[str]:
-    """Write its page, and send it if it was not sent; what happened, as sentences. NotDelivered; RecordUnavailable.
+    """Write the notice's page, and send the notice unless it is marked as sent. Return sentences on the actions.
 
-    ``at``: the place of the record.
+    ``at`` is the location of the record. Raises NotDelivered and RecordUnavailable.
     """
     said, place = [], ""
     known = files.report_files(notice.budget)
@@ -356,7 +366,7 @@ async def tell(notice: BudgetNotice, files: ReportFiles, channel: Channel | None
 
 
 def page_of(name: str, known: Iterable[str]) -> str:
-    """The file of the page of that name; empty if it is not written."""
+    """Return the file of the page with this name, empty if there is none."""
     pages = [file for file in known if file.endswith(".html") and file.rpartition("-")[0] == name]
     return min(pages, default="")
 
@@ -370,14 +380,14 @@ def _mark(notice: BudgetNotice) -> bytes:
 
 FORMATS: Final = ("json", "slack", "teams")
 _TRIES: Final = (0.0, 1.0, 4.0)
-"""Seconds before each try."""
+"""Seconds of pause before each attempt."""
 _SECONDS: Final = 10.0
-"""Seconds that a try may take, whatever the receiver does meanwhile."""
+"""Time limit of one attempt in seconds."""
 _TEAMS: Final = "application/vnd.microsoft.card.adaptive"
 
 
 def body_of(notice: BudgetNotice, as_format: str, *, again: bool, place: str) -> JsonValue:
-    """What the webhook is sent."""
+    """Return the body of the HTTP request in this format."""
     text = notice.text + (f" The page is {place}." if place else "")
     if again:
         text += " (Sent again: whether it arrived before is not known.)"
@@ -404,12 +414,12 @@ def body_of(notice: BudgetNotice, as_format: str, *, again: bool, place: str) ->
 
 
 class Webhook:
-    """An address that takes JSON. It is a secret, and no message has more of it than its host."""
+    """A URL that accepts JSON by POST. The URL is secret, so messages contain only its host."""
 
     def __init__(
         self, url: str, as_format: str, *, seconds: float = _SECONDS, tries: Sequence[float] | None = None
     ) -> None:
-        """ClickException if it is no such address."""
+        """Raises ClickException if the URL is invalid."""
         try:
             parts = urlsplit(url)
             host, scheme = parts.hostname, parts.scheme
@@ -425,7 +435,7 @@ class Webhook:
         self._seconds, self._tries = seconds, _TRIES if tries is None else tries
 
     async def send(self, notice: BudgetNotice, *, again: bool, place: str) -> None:
-        """As the protocol says; an answer other than 2xx is none."""
+        """Send a notice as Channel.send describes. Any response but 2xx is a failure."""
         body = json.dumps(body_of(notice, self._format, again=again, place=place)).encode()
         trouble = ""
         for number, pause in enumerate(self._tries):
@@ -438,7 +448,7 @@ class Webhook:
         raise NotDelivered(f"{notice.id} was not delivered: the webhook at {self._host} {trouble}")
 
     async def _post(self, body: bytes, name: str) -> str:
-        """Why it was not taken; empty if it was."""
+        """Return why the request failed, empty if it succeeded."""
         import aiohttp
 
         headers = {"Content-Type": "application/json", "Idempotency-Key": name}
@@ -455,7 +465,7 @@ class Webhook:
             return f"cannot be reached ({type(error).__name__})"
 
 
-# ``charterer notify``.
+# The command.
 
 
 @click.command()
@@ -525,7 +535,7 @@ def notify(
 
 
 class Teller:
-    """Tells what each budget has to tell. What fails is kept in ``troubles``, and stops nothing else."""
+    """Sends the notices of each budget. A failure is appended to ``troubles`` and does not stop the others."""
 
     def __init__(self, files: CostRecord, channel: Channel | None, at: str) -> None:
         self._files, self._channel, self._at = files, channel, at
@@ -534,7 +544,7 @@ class Teller:
     def money(
         self, budget: Budget, snapshot: Snapshot, forecast: ForecastVerdict | None, thresholds: Sequence[int]
     ) -> None:
-        """The budget's thresholds and its forecast; without a webhook nobody is told."""
+        """Send the notices about thresholds and forecast. Does nothing without a webhook."""
         if self._channel is None:
             return
         current = budget.in_period_of(snapshot.now)
@@ -544,7 +554,7 @@ class Teller:
             self._tell(money_notices(current, used, forecast, snapshot.now, thresholds, sent.__contains__))
 
     def page(self, kind: str, budget: Budget, period: PagePeriod, snapshot: Snapshot) -> None:
-        """A page, which is made once, and sent once where there is a webhook."""
+        """Write a page once and, with a webhook, send it once."""
         with self._explained():
             known = self._files.report_files(budget.id)
             sends = self._channel is not None and f"{period.name}{_SENT}" not in known
@@ -565,4 +575,4 @@ class Teller:
             self.troubles.append(str(error))
         except NotDelivered as error:
             self.troubles.append(str(error))
-            self._channel = None  # the others wait for the next time, which is soon; pages are written still
+            self._channel = None  # send no other notices this time; the next run, a few minutes later, sends them

@@ -1,4 +1,4 @@
-"""``charterer predict``: how long steps, checkpoints and start-ups will take, before the first run."""
+"""``charterer predict`` estimates the duration of steps, checkpoints and node starts before the first run."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from charterer.tools.documents.document import (
     row,
 )
 
-# What is expected of each class: seconds of a step and of a checkpoint, as the operator's own learner has them.
+# Predictions for each class: seconds of a step and of a checkpoint, by the operator's learner.
 
 
 _ONE_SAMPLE = BatchTerms(1, 1, 1)
-"""The batch of a class whose batch nobody declared and no job reported: seconds are those of a sample."""
+"""Batch terms of a class whose batch is neither declared nor reported. Seconds are then per sample."""
 
 
 class PredictionBasis(StrEnum):
-    """Where the seconds of a checkpoint come from, or those of a start-up that nobody saw."""
+    """The source of a checkpoint's seconds, or of a start's seconds that were not observed."""
 
     DECLARED = "declared"
     KNOWN = "declared or reported"
@@ -59,7 +59,10 @@ class PredictionBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StepPrediction:
-    """Seconds of a step of ``batch`` samples on so many GPUs, with their 90 % interval; None: of a single sample."""
+    """Seconds of a step of ``batch`` samples on ``gpus`` GPUs, with the 90 % interval.
+
+    ``batch`` None means a step of one sample.
+    """
 
     gpu_type: str
     gpus: int
@@ -71,15 +74,14 @@ class StepPrediction:
 
     @property
     def samples_per_second(self) -> float:
-        """Throughput."""
         return (self.batch or 1) / self.seconds
 
 
 @dataclass(frozen=True, slots=True)
 class ClassPrediction:
-    """What is expected of one class. ``alike``: described classes that have run, which the prior learned from.
+    """The prediction for one class. ``alike``: number of other described classes that have run and inform the prior.
 
-    ``missing``: what would have to be declared for a prediction; empty where nothing is.
+    ``missing`` names the field to declare if there is no prediction, and is empty otherwise.
     """
 
     class_id: ClassId
@@ -92,7 +94,7 @@ class ClassPrediction:
 
 @dataclass(frozen=True, slots=True)
 class StartPrediction:
-    """Seconds from a node's launch to its readiness: the mean of those ``seen`` and of those ``declared``."""
+    """Seconds from a node's launch until it is ready: the mean over ``seen`` starts and ``declared`` pseudo-starts."""
 
     pool: PoolId
     seconds: float
@@ -101,12 +103,12 @@ class StartPrediction:
 
     @property
     def basis(self) -> str:
-        """What the seconds are the mean of: ``declared``, or ``3 seen, and 120 declared``."""
+        """The basis of the mean: ``declared``, or ``3 seen, and 120 declared``."""
         return f"{self.seen} seen, and {self.declared:.0f} declared" if self.seen else PredictionBasis.DECLARED.value
 
 
 def recorded_states(profiles: Iterable[Mapping[str, Any]]) -> Mapping[ClassId, ClassState]:
-    """What the status of SpeedupProfiles remembers, for a learner; unreadable ones are left out, as by the operator."""
+    """Decode the learner's state from the status of SpeedupProfiles. Profiles that cannot be decoded are skipped."""
     found = {}
     for raw in profiles:
         meta = ObjectMeta.of("SpeedupProfile", raw)
@@ -122,7 +124,7 @@ def recorded_states(profiles: Iterable[Mapping[str, Any]]) -> Mapping[ClassId, C
 
 
 def learner_of(profiles: Collection[Profile], states: Mapping[ClassId, ClassState]) -> Learner:
-    """The operator's learner, as it is once every class that has run has reported since its last restart."""
+    """Rebuild the operator's learner, as if every class that has run had reported since the operator's last restart."""
     learner = Learner({})
     for profile in profiles:
         state = states.get(profile.id)
@@ -145,9 +147,9 @@ def class_predictions(
     nodes: Mapping[str, int],
     gpus: Sequence[int] = (),
 ) -> list[ClassPrediction]:
-    """The prediction of each chosen class, among all ``profiles`` of ``learner_of``.
+    """Predict each chosen class. ``profiles`` must be those of ``learner_of``.
 
-    ``nodes``: GPUs of a node by GPU type; ``gpus``: widths, by default 1, a node and two.
+    ``nodes`` maps a GPU type to the GPUs of a node. ``gpus`` are widths; if empty, 1, one node and two nodes.
     """
     for gpu_type, size in nodes.items():
         learner.set_node_gpus(gpu_type, size)
@@ -155,7 +157,7 @@ def class_predictions(
 
 
 def start_predictions(pools: Iterable[Pool]) -> list[StartPrediction]:
-    """The prediction of each pool."""
+    """Predict the start of each pool's nodes."""
     return [
         StartPrediction(
             pool.id,
@@ -168,7 +170,7 @@ def start_predictions(pools: Iterable[Pool]) -> list[StartPrediction]:
 
 
 def node_sizes(pools: Iterable[Pool], named: Iterable[str]) -> Mapping[str, int]:
-    """GPUs of the largest node by GPU type, of the pools and of types that are only named."""
+    """Return the GPUs of the largest node by GPU type, over the pools and with a default for the ``named`` types."""
     sizes: dict[str, int] = dict.fromkeys(named, DEFAULT_NODE_GPUS)
     offered: dict[str, int] = {}
     for pool in pools:
@@ -230,7 +232,7 @@ def _checkpoint_basis(profile: Profile) -> PredictionBasis:
     return PredictionBasis.ASSUMED if profile.model.parameters is None else PredictionBasis.PARAMETERS
 
 
-# The answer of ``charterer predict``, for people and for programs.
+# The answer as a document and as JSON.
 
 
 _STEPS = (
@@ -247,7 +249,7 @@ _TIMES = (TableColumn("OF"), TableColumn("SECONDS", right=True), TableColumn("BA
 
 
 def predict_document(classes: Sequence[ClassPrediction], starts: Sequence[StartPrediction]) -> Document:
-    """Tables of steps, checkpoints and start-ups, and what to declare where nothing can be said."""
+    """Make tables of steps, checkpoints and starts, and name fields to declare if there is no prediction."""
     blocks: list[Block] = [Heading("Seconds of a training step")]
     rows = [
         row(
@@ -295,7 +297,7 @@ def _sentences(classes: Sequence[ClassPrediction]) -> list[tuple[str, Tone]]:
 
 
 def predict_json(classes: Sequence[ClassPrediction], starts: Sequence[StartPrediction]) -> dict[str, JsonValue]:
-    """The same for programs."""
+    """Return the answer as JSON."""
     return {
         "classes": [
             {
@@ -316,7 +318,7 @@ def _seconds(value: float) -> str:
     return f"{value:.3g} s" if value >= 1.0 else f"{1000.0 * value:.3g} ms"
 
 
-# ``charterer predict``: how long steps, checkpoints and start-ups will take, before the first run.
+# The command.
 
 
 @click.command()
@@ -382,7 +384,7 @@ def predict(
 
 
 def read_profiles(cluster: ClusterOptions) -> Sequence[Mapping[str, Any]]:
-    """The SpeedupProfiles with their whole status. ClickException like ``read``."""
+    """Read the SpeedupProfiles with their whole status. Raises like ``read``."""
 
     async def listed(client: Client) -> Sequence[Mapping[str, Any]]:
         return (await client.list(SPEEDUP_PROFILES.all())).items
@@ -391,7 +393,7 @@ def read_profiles(cluster: ClusterOptions) -> Sequence[Mapping[str, Any]]:
 
 
 def profile_of(raw: Mapping[str, Any], namespace: str) -> tuple[str, str]:
-    """Namespace and name of a written profile."""
+    """Return namespace and name of a profile in a file."""
     metadata = raw.get("metadata") or {}
     return str(metadata.get("namespace") or namespace), str(metadata.get("name"))
 
@@ -399,7 +401,10 @@ def profile_of(raw: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 def chosen_profiles(
     profiles: Sequence[Profile], name: str | None, namespace: str, written: Sequence[tuple[str, str]]
 ) -> Sequence[Profile]:
-    """The profile of that name; without one those of the files, or all. ClickException where there is none."""
+    """Return the profile of this name, or without a name those of the files, or all.
+
+    Raises ClickException if there is none.
+    """
     ordered = sorted(profiles, key=lambda profile: profile.id)
     if name is not None:
         found = [profile for profile in ordered if profile.id == (namespace, name)]

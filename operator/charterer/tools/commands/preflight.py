@@ -1,4 +1,4 @@
-"""``charterer preflight``: what would fail in a pool once nodes are rented."""
+"""``charterer preflight`` checks what would fail in a pool once nodes are rented."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from charterer.tools.commands.shared.output import FAILED, FORMATS, JsonValue, e
 from charterer.tools.documents.document import Document, Item, Items, Paragraph, Tone
 
 Found = Mapping[str, Sequence[PreflightFinding]]
-"""Findings by the name of the pool."""
+"""Findings by name of the pool."""
 
 
 @click.command()
@@ -52,7 +52,7 @@ def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:
 
 
 async def look(client: Client, pool: str | None) -> Found:
-    """The findings of one pool, or of all. ClickException where there is no such pool; ApiError."""
+    """Check one pool, or all if ``pool`` is None. Raises ApiError, and ClickException if the pool does not exist."""
     snapshot = snapshot_of(await read_cluster(client), wall_clock())
     pools = {name: each for name, each in snapshot.pools.items() if not each.gone}
     chosen = [each for name, each in pools.items() if pool in (None, name)]
@@ -65,7 +65,7 @@ async def look(client: Client, pool: str | None) -> Found:
 
 
 async def look_at(pools: Sequence[Pool], accounts: Accounts, snapshot: Snapshot) -> Found:
-    """The findings of these pools, and of their Nodes in the snapshot; the accounts are closed."""
+    """Check these pools and their Nodes in the snapshot. Closes the accounts."""
     try:
         found = await asyncio.gather(*(findings_of(accounts, pool) for pool in pools))
     finally:
@@ -75,7 +75,7 @@ async def look_at(pools: Sequence[Pool], accounts: Accounts, snapshot: Snapshot)
 
 
 def preflight_document(found: Found) -> Document:
-    """A line for each finding, and a sentence."""
+    """Make a line for each finding, and a summary sentence."""
     every = [(name, finding) for name, findings in sorted(found.items()) for finding in findings]
     failed = sum(not finding.well for _, finding in every)
     words = f"{failed} of {len(every)} checks found something wrong." if failed else "All is well."
@@ -89,7 +89,7 @@ def _item(pool: str, finding: PreflightFinding) -> Item:
 
 
 def preflight_json(found: Found) -> JsonValue:
-    """The same for programs."""
+    """Return the findings as JSON."""
     return {
         "pools": [
             {

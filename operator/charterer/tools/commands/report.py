@@ -1,4 +1,4 @@
-"""``charterer report``: one page for a meeting, on the jobs of the last month."""
+"""``charterer report`` makes one page about the jobs of the last month."""
 
 from __future__ import annotations
 
@@ -70,26 +70,26 @@ from charterer.tools.simulator.history.savings import (
 from charterer.tools.simulator.policy_registry import PolicyChoice
 from charterer.tools.simulator.replay import ReplayResult, dollars_by_job, replay
 
-# The jobs of a budget's last days, simulated again: what Charterer saves, and what more or less money would bring.
+# Simulations of a budget's recent jobs: Charterer's savings, and the effect of more or less money.
 
 
 DAYS = 30
-"""Days of history that are simulated."""
+"""Days of history to simulate."""
 MOST_JOBS = 300
-"""Jobs that are simulated at most, the latest ones: ten simulations of them take some seconds on two cores."""
+"""Maximum number of jobs to simulate, the latest ones. Ten simulations of 300 jobs take some seconds on two cores."""
 _ROUNDS = 2
-"""Rounds in which rates are tried between known ones; after two, neighbours differ by a factor of √2."""
+"""Rounds that try rates between known ones. After two rounds, neighbours differ by a factor of √2."""
 _SEED = 0
-"""Seed of the bootstrap, constant so that the same history always has the same interval."""
+"""Seed of the bootstrap, constant so that the same history always gives the same interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonthEstimate:
-    """The estimate of one budget. ``factors``: times today's money, which was asked about.
+    """The estimate of one budget. ``factors`` are multiples of today's spending to estimate.
 
-    ``rate``: dollars that it pays now for a job-hour saved; None in mode Observe, or where it pays for no job.
-    ``measured_seconds``: the measured mean completion time, if known. ``savings`` is None because of ``why_not``.
-    ``frontier``: (dollars, mean seconds) of Charterer at the rates that were simulated. ``losses``: of the same days.
+    ``rate``: dollars that the budget pays per job-hour saved; None in mode Observe, or if it pays for no job.
+    ``measured_seconds``: measured mean completion time, None if unknown. ``why_not`` says why ``savings`` is None.
+    ``frontier``: (dollars, mean seconds) under Charterer at each simulated rate. ``losses``: of the same days.
     """
 
     budget: Budget
@@ -108,7 +108,7 @@ class MonthEstimate:
 def month_estimates(
     state: ClusterState, now: Instant, others: OtherJobs, name: str | None, factors: tuple[float, ...]
 ) -> tuple[MonthEstimate, ...]:
-    """An estimate for each budget, or for the one of that ``name``. ``factors``: times today's dollars, asked about."""
+    """Estimate each budget, or the one with this ``name``. ``factors`` are multiples of today's dollars."""
     snapshot, payers = snapshot_of(state, now), payers_of(state.budgets, state.namespaces)
     verdicts = plan(snapshot).budgets
     estimates = []
@@ -162,7 +162,7 @@ def _too_few(count: int) -> str:
 def _simulated(
     history: History, rate: float | None, factors: Sequence[float]
 ) -> tuple[SavingsReplay, SavingsReplay, list[SavingsReplay]]:
-    """The jobs as asked for, what is paid today (at ``rate``, or as asked), and Charterer at each rate tried."""
+    """Replay the jobs as their owners asked, as paid today (at ``rate``, None for as asked), and at each other rate."""
     rates = rates_around(history, 4.0)
     asked, *paying = _replay_all(history, [PolicyChoice("as-asked"), *_paying(rates)])
     today = asked
@@ -195,11 +195,11 @@ def _joined(history: History, choice: PolicyChoice, parts: Sequence[ReplayResult
     return savings_replay(history, choice.rate, seconds, dollars_by_job(parts))
 
 
-# The report of a budget's last month as blocks of a document, and as JSON or YAML.
+# The report as a document and as JSON.
 
 
 _NOTHING = 0.005
-"""Part of the mean time below which a change is none in whole percent."""
+"""Relative change of the mean time that rounds to 0 %."""
 _METHOD = (
     "Each interval holds its number in nine cases of ten: {resamples:,} resamples of the jobs in blocks of {block} "
     "consecutive ones. They cover the variation between jobs like these, not errors of the curves."
@@ -207,7 +207,7 @@ _METHOD = (
 
 
 def month_document(estimates: Sequence[MonthEstimate], pictures: Mapping[BudgetId, Picture]) -> Document:
-    """A section for each budget, with its picture where there is one, which a page shows."""
+    """Make a section for each budget, with its picture if there is one. Only HTML pages have pictures."""
     blocks = [block for estimate in estimates for block in _section(estimate, pictures.get(estimate.budget.id))]
     return Document("charterer report", tuple(blocks))
 
@@ -233,7 +233,7 @@ def _section(estimate: MonthEstimate, picture: Picture | None) -> list[Block]:
 
 
 def _findings(estimate: MonthEstimate, savings: Savings) -> list[str]:
-    """What Charterer saves, and what more money would bring."""
+    """Return sentences on Charterer's savings and on the effect of more money."""
     spent, mean = savings.asked
     ways = []
     if savings.dollars is not None:
@@ -342,7 +342,7 @@ def _dollars(value: float) -> str:
 
 
 def month_json(estimates: Sequence[MonthEstimate]) -> JsonValue:
-    """The same for programs."""
+    """Return the report as JSON."""
     return {"budgets": [_plain(estimate) for estimate in estimates]}
 
 
@@ -404,7 +404,7 @@ def _point(point: tuple[float, float]) -> dict[str, JsonValue]:
     return {"spends": dollars_json(point[0]), "meanCompletionSeconds": point[1]}
 
 
-# ``charterer report``: one page for a meeting, on the jobs of the last month.
+# The command.
 
 
 @click.command()

@@ -1,4 +1,4 @@
-"""``charterer simulate``: a workload, or the cluster's own job history, under policies."""
+"""``charterer simulate`` runs a workload, or the cluster's job history, under several policies."""
 
 from __future__ import annotations
 
@@ -55,21 +55,21 @@ from charterer.tools.simulator.policy_registry import (
 from charterer.tools.simulator.policy_registry import simulate_scenario as run_one
 from charterer.tools.simulator.replay import ReplayResult, replay
 
-# The options of ``charterer simulate`` in groups: source, nodes, policies and output.
+# Groups of options: source, nodes, policies and output.
 
 
 _SPAN = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
 _LONGEST_SECONDS = 604_800.0
-"""A week: the longest start of a node, or restart of a run, that is believed."""
+"""Longest accepted start of a node or restart of a run: a week."""
 _HIGHEST_RATE = 1_000_000.0
 _UNIT_SECONDS = {"m": 60.0, "h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 class FiniteRange(click.FloatRange):
-    """A range of numbers that nan is not in."""
+    """A range of numbers that excludes nan."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number. click.BadParameter where it is not in the range."""
+        """Return the number. Raises click.BadParameter if it is not in the range."""
         number: float = super().convert(value, param, ctx)
         if number != number:
             self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
@@ -78,7 +78,7 @@ class FiniteRange(click.FloatRange):
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """The options for what is simulated: a workload file with its speeds, or the cluster's own history."""
+    """Options of the source: a workload file with its speeds, or the cluster's history."""
 
     from_cluster: bool
     last: str | None
@@ -87,7 +87,7 @@ class SourceOptions:
     speeds: Path | None
 
     def check(self, workload: Path | None) -> None:
-        """ClickException unless exactly one source is named, with options that belong to it."""
+        """Raise ClickException unless exactly one source is named and all options apply to it."""
         if self.from_cluster == (workload is not None):
             raise click.ClickException("name one thing to simulate: a workload file, or --from-cluster")
         options = {"--save": self.save, "--last": self.last, "--namespace": self.namespace}
@@ -103,7 +103,7 @@ class SourceOptions:
 
     @property
     def last_seconds(self) -> float | None:
-        """``--last`` in seconds. ClickException where it is no span of time."""
+        """``--last`` in seconds. Raises ClickException if it is no span of time."""
         if self.last is None:
             return None
         match = _SPAN.fullmatch(self.last)
@@ -133,9 +133,9 @@ source_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class NodeOptions:
-    """The nodes of jobs whose rows do not describe them. ``node_price``: dollars an hour.
+    """Nodes for jobs whose rows do not describe any. ``node_price`` is dollars per hour.
 
-    ``pools``: a file of pools. ``seed``: of the lifetimes that are drawn.
+    ``pools`` is a file of pools. ``seed`` is the seed of random node lifetimes.
     """
 
     pools: Path | None
@@ -147,7 +147,7 @@ class NodeOptions:
     seed: int
 
     def pool(self) -> PoolModel:
-        """The pool of these nodes. ValueError for what is no price of a node."""
+        """Return the pool of these nodes. Raises ValueError if the price is invalid."""
         problem = f"--node-price {self.node_price} is no price of a node: give from $0 to {DEAREST}"
         try:
             price = Price.parse(self.node_price)
@@ -159,7 +159,7 @@ class NodeOptions:
 
 
 def _given_node_options() -> list[str]:
-    """The options about nodes that stand on the command line."""
+    """Return the node options that the user gave on the command line."""
     context = click.get_current_context()
     return [
         f"--{field.name.replace('_', '-')}"
@@ -207,9 +207,9 @@ node_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class PolicyOptions:
-    """The policies that are compared. ``rates``: dollars per job-hour saved, for the operator's planner.
+    """Policies to compare. ``rates`` are dollars per job-hour saved, for the operator's planner.
 
-    ``pairs``: a file that says what jobs keep of their speeds beside each other on a GPU.
+    ``pairs`` is a file with the speeds that jobs keep beside each other on a shared GPU.
     """
 
     policies: Sequence[str]
@@ -218,7 +218,7 @@ class PolicyOptions:
     pairs: Path | None
 
     def check(self) -> None:
-        """UnknownPolicy for a policy that does not exist. ClickException where --pairs is missing, or for no policy."""
+        """Raise UnknownPolicy for an unknown policy, ClickException if --pairs is missing or no policy uses it."""
         for policy in self.policies:
             check_policy(policy)
         sharing = [policy for policy in self.policies if shares_gpus(policy)]
@@ -233,9 +233,10 @@ class PolicyOptions:
             )
 
     def choices(self, default_rates: Sequence[float], pairs: PairTable | None) -> list[PolicyChoice]:
-        """Each policy, Charterer once for each rate; the noise of what it learns from is the same each time.
+        """Return each policy, ``charterer`` once for each rate.
 
-        ``pairs``: for the policies under which jobs share GPUs.
+        With ``learn``, all rates use the same random noise in reports. ``pairs`` is for policies that share GPUs
+        between jobs.
         """
         choices = []
         for policy in self.policies:
@@ -278,7 +279,7 @@ policy_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class OutputOptions:
-    """How the results are shown. ``budget``: dollars a month; ``processes``: None for one per core."""
+    """Output options. ``budget`` is dollars per month. ``processes`` None means one per core."""
 
     budget: str | None
     processes: int | None
@@ -287,7 +288,7 @@ class OutputOptions:
     page: Path | None
 
     def amount(self) -> Money | None:
-        """The budget. ValueError where it is none."""
+        """Parse the budget. Raises ValueError."""
         if self.budget is None:
             return None
         problem = f"--budget {self.budget} is no budget: give dollars a month from 0 on"
@@ -300,7 +301,7 @@ class OutputOptions:
         return amount
 
     def check(self) -> None:
-        """CannotDraw for a picture of an unknown format."""
+        """Raise CannotDraw if a picture has an unknown format."""
         if self.picture is not None:
             file_format(self.picture)
 
@@ -320,7 +321,7 @@ output_options = option_group(
 )
 
 
-# The input of ``charterer simulate``: a history, or a workload file with its speeds.
+# The input: a history, or a workload file with its speeds.
 
 
 _RATES = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
@@ -330,11 +331,11 @@ _LEFT_OUT = "Left out: storage, egress, CPU nodes"
 
 @dataclass(frozen=True, slots=True)
 class SimulationInput:
-    """The input of the simulations. ``parts(choice)``: one simulation for each pool.
+    """The input of the simulations. ``parts(choice)`` returns one simulation for each group of pools.
 
-    ``rates``: the default exchange rates. ``budget``: dollars a month, drawn beside the spend.
-    ``gaps``: the notes about what is not modelled or looks wrong, which go to stderr where the output is for programs.
-    ``classes``: the applications of its jobs; ``gpu_types``: of its pools.
+    ``rates``: default exchange rates. ``budget``: dollars per month, drawn beside the spending. ``gaps``: notes on what
+    is not modelled or looks wrong, which go to stderr if the output is JSON or YAML. ``classes``: the jobs'
+    applications. ``gpu_types``: the pools' GPU types.
     """
 
     title: str
@@ -348,7 +349,7 @@ class SimulationInput:
 
 
 def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Money | None) -> SimulationInput:
-    """A history, with notes on its pools and on what is not modelled."""
+    """Make an input from a history, with notes on its pools and on what is not modelled."""
     jobs = history.jobs
     pools = ", ".join(
         f"{past.pool.name} ({past.pool.gpus_per_node} GPUs a node at {past.pool.hourly}, ready after "
@@ -372,7 +373,7 @@ def of_history(title: str, history: History, gaps: tuple[str, ...], budget: Mone
 
 
 def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Money:
-    """Dollars a month of the budgets that pay for these jobs of a cluster; ``payers``: the budget of each namespace."""
+    """Sum the monthly dollars of the budgets that pay for these cluster jobs. ``payers`` maps namespaces to budgets."""
     namespaces = {job.name.partition("/")[0] for job in jobs}
     month = Calendar("UTC").usual_seconds
     paying = {
@@ -385,9 +386,9 @@ def monthly_budget(jobs: Iterable[PastJob], payers: Mapping[str, Budget]) -> Mon
 
 @dataclass(frozen=True, slots=True)
 class OnSale:
-    """The pools of jobs whose rows do not describe them, at least one, and the restart in those that say nothing.
+    """Pools for jobs whose rows do not describe nodes (at least one), and the restart time of pools without their own.
 
-    ``from_file``: whether a file names the pools, otherwise the options describe the only one.
+    ``from_file`` says that a file names the pools. Otherwise the options describe the only pool.
     """
 
     pools: tuple[PoolModel, ...]
@@ -396,7 +397,7 @@ class OnSale:
 
 
 def on_sale(file: Path | None, default: PoolModel, restart_seconds: float, seed: int) -> OnSale:
-    """The pools of a file, or the default one. BadRow."""
+    """Read the pools of a file, or return the default pool if there is none. Raises BadRow."""
     if file is None:
         return OnSale((default,), restart_seconds, False)
 
@@ -410,7 +411,7 @@ def on_sale(file: Path | None, default: PoolModel, restart_seconds: float, seed:
 
 
 def from_file(workload: Path, speeds: Path | None, sale: OnSale, budget: Money | None) -> SimulationInput:
-    """A workload file of either kind. BadRow where it cannot be used."""
+    """Read a workload file of either kind. Raises BadRow if it cannot be used."""
     with _csv_errors(workload):
         return _from_lines(_lines(workload), workload, speeds, sale, budget)
 
@@ -424,7 +425,7 @@ def _csv_errors(file: Path) -> Iterator[None]:
 
 
 def _lines(file: Path) -> io.StringIO:
-    """The file's text. ClickException."""
+    """Return the file's text. Raises ClickException."""
     return io.StringIO(read_text(file), newline="")
 
 
@@ -468,7 +469,10 @@ def _from_lines(
 
 
 def with_pairs(subject: SimulationInput, file: Path) -> tuple[SimulationInput, PairTable]:
-    """The pairs of a file, and the input with a note on how many of its pairs the file knows. BadRow."""
+    """Read the pairs of a file, and add a note to the input on how many of the workload's pairs the file has.
+
+    Raises BadRow.
+    """
     with _csv_errors(file):
         table = read_pairs(_lines(file), file.name, subject.gpu_types)
     known = {tuple(sorted((own.class_name, other.class_name))) for _, _, own, other in table.pairs}
@@ -544,12 +548,12 @@ def _scenario(submissions: Sequence[Submission], speeds: Speeds, file: str, sale
 
 
 def _placeable(size: int, widest: int) -> Iterator[int]:
-    """The widths that nodes of ``size`` GPUs can place: powers of two below one, and whole nodes."""
+    """Yield the widths that nodes of ``size`` GPUs can place: powers of two below a node, and whole nodes."""
     yield from (1 << power for power in range(size.bit_length()) if 1 << power < size)
     yield from range(size, widest + 1, size)
 
 
-# ``charterer simulate``: a workload, or the cluster's own job history, under policies side by side.
+# The command.
 
 
 @click.command(context_settings={"show_default": True})
@@ -638,7 +642,10 @@ def simulate(
 
 
 def _simulate(subject: SimulationInput, choices: Sequence[PolicyChoice], processes: int | None) -> list[Simulated]:
-    """All simulations, in parallel processes; one result for each policy. Of an interrupt, what there is."""
+    """Run all simulations in parallel, and return one result per policy.
+
+    After an interrupt, return complete results.
+    """
     tasks = [list(subject.parts(choice)) for choice in choices]
     try:
         results: Mapping[int, Any] = dict(enumerate(side_by_side(list(chain.from_iterable(tasks)), processes)))
@@ -659,7 +666,7 @@ def _simulate(subject: SimulationInput, choices: Sequence[PolicyChoice], process
 
 
 def _show(subject: SimulationInput, simulated: Sequence[Simulated], show: OutputOptions) -> None:
-    """Print the results, and write the files that were asked for."""
+    """Print the results, and write the files that the user asked for."""
     try:
         drawing = simulation.draw(simulated, "svg", subject.budget).decode() if show.page is not None else ""
         emit(simulation.document(subject.title, subject.notes, simulated), simulation.plain(simulated), show.output)
@@ -679,7 +686,7 @@ def _show(subject: SimulationInput, simulated: Sequence[Simulated], show: Output
 
 
 def _cluster_history(source: SourceOptions, cluster: ClusterOptions) -> tuple[ClusterHistory, Money]:
-    """The cluster's history, and the dollars a month of the budgets that pay for its jobs."""
+    """Return the cluster's history, and the monthly dollars of the budgets that pay for its jobs."""
     seconds, namespace = source.last_seconds, source.namespace
     reading = read(cluster)
     if namespace is not None and not any(key.name == namespace for key in reading.state.namespaces):
@@ -692,7 +699,7 @@ def _cluster_history(source: SourceOptions, cluster: ClusterOptions) -> tuple[Cl
 
 
 def _simulated_history(past: ClusterHistory) -> History:
-    """The jobs that can be simulated. ClickException where there are none."""
+    """Return the jobs that can be simulated. Raises ClickException if there are none."""
     if past.history is None:
         why = "".join(f" {sentence}" for sentence in _gap_sentences(past))
         raise click.ClickException(
@@ -716,5 +723,5 @@ def _save(history: History, past: ClusterHistory, file: Path) -> None:
 
 
 def _gap_sentences(past: ClusterHistory) -> Iterable[str]:
-    """The notes on what was left out or simplified, with counts."""
+    """Return the counts and notes of what was left out or simplified."""
     return (f"{count} x {gap}." for count, gap in past.gaps)

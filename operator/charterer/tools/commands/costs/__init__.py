@@ -1,3 +1,3 @@
-"""``charterer costs``: who spent what, in tables, CSV, JSON and FOCUS."""
+"""``charterer costs`` reports who spent what, as tables, CSV, JSON and FOCUS."""
 
 from __future__ import annotations

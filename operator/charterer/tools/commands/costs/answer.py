@@ -1,4 +1,4 @@
-"""What ``charterer costs`` answers: sums of a month, and how they compare with the ledger."""
+"""The answer of ``charterer costs``: sums of a month, and their comparison with the ledger."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from charterer.ledger.cost_rows import Part, next_part, rows
 from charterer.sentences import similar_names
 from charterer.tools.commands.shared.lost import Losses, pieces, word
 
-# Sums of the rows of the record of costs by what a person asks for.
+# Sums over the rows of the record of costs, by the keys that the user names.
 
 
 LABEL: Final = "label:"
 PURPOSE: Final = "purpose"
 NAMESPACE: Final = "namespace"
 CAUSE: Final = "cause"
-"""As purpose, with what is known of the jobs' dollars."""
+"""A key like PURPOSE that divides the dollars of jobs by their known causes."""
 
 _OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
     NAMESPACE: lambda payer: payer.namespace,
@@ -45,17 +45,17 @@ _OF_ALL: Final[Mapping[str, Callable[[CostRow], str]]] = {
 
 
 def purpose(cause: Cause) -> str:
-    """The cause in words: ``job``, ``incomplete gang``."""
+    """Return the cause as text, such as ``job`` or ``incomplete gang``."""
     return cause.value.replace("_", " ")
 
 
 def _cause_of(row: CostRow) -> Cause | JobTime | None:
-    """The cause of a row that has one (``_by_cause``)."""
+    """Return the cause of a row that has only one, as ``_by_cause`` makes them."""
     return row.cause if row.cause is not Cause.JOB else next(iter(row.went_to), None)
 
 
 def _by_cause(row: CostRow) -> Iterator[CostRow]:
-    """The row in parts that have one cause each."""
+    """Divide the row into rows with one cause each."""
     found = dict(pieces(row.cause, row.cost, row.went_to))
     if len(found) == 1:
         yield row
@@ -69,12 +69,12 @@ def _by_cause(row: CostRow) -> Iterator[CostRow]:
 
 
 class KeysType(click.ParamType[tuple[str, ...]]):
-    """What to sum by: names with commas between them."""
+    """Parameter type of the keys to sum by, separated by commas."""
 
     name = "keys"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, ...]:
-        """The names, each once."""
+        """Return the keys without duplicates."""
         if isinstance(value, tuple):
             return value
         keys = tuple(dict.fromkeys(part.strip() for part in str(value).split(",")))
@@ -89,7 +89,10 @@ class KeysType(click.ParamType[tuple[str, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class SumKey:
-    """``cells``: the values of the keys asked for, None without a job. ``cause``: None if all are together."""
+    """A group of rows. ``cells`` are the values of the keys, None for a key of jobs if no job held the GPUs.
+
+    ``cause`` is None if the group includes all causes.
+    """
 
     budget: str
     cells: tuple[str | None, ...]
@@ -98,7 +101,10 @@ class SumKey:
 
 @dataclass(slots=True)
 class CostSum:
-    """``open_cost``: the part that is not on record yet. ``waste``: what was shared out to it, beside its own cost."""
+    """Dollars of a group. ``open_cost`` is the part that is not on record yet.
+
+    ``waste`` is the group's share of the dollars that no job held, in addition to ``cost``.
+    """
 
     cost: Money = ZERO
     open_cost: Money = ZERO
@@ -108,7 +114,7 @@ class CostSum:
 
 @dataclass(slots=True)
 class CostSums:
-    """The rows summed by ``keys``, in each budget and pool. ``labels``: keys of labels that were seen."""
+    """Rows summed by ``keys`` within each budget and pool. ``labels`` has the label keys found in the rows."""
 
     keys: Sequence[str]
     by_pool: dict[tuple[SumKey, str], CostSum] = field(default_factory=lambda: defaultdict(CostSum))
@@ -117,16 +123,16 @@ class CostSums:
 
     @property
     def of_jobs(self) -> bool:
-        """Whether a key is one of jobs, so that what no job held has sums of its own."""
+        """Whether a key is a property of jobs. If so, dollars that no job held have separate sums."""
         return any(key not in _OF_ALL for key in self.keys)
 
     @property
     def with_cause(self) -> bool:
-        """Whether the causes have sums of their own."""
+        """Whether each cause has a separate sum."""
         return self.of_jobs or PURPOSE in self.keys
 
     def add(self, rows: Iterable[tuple[CostRow, bool]]) -> None:
-        """Add rows, each with whether it is still open."""
+        """Add rows. The flag beside each row says whether the row is still open."""
         values = [_value_of(key) for key in self.keys]
         with_cause = self.with_cause
         for row, is_open in _each_cause(rows) if CAUSE in self.keys else rows:
@@ -142,7 +148,10 @@ class CostSums:
                 added.open_cost += row.cost
 
     def add_days(self, budget: str, days: Iterable[DayCosts]) -> None:
-        """Add days of a budget's status, which know namespaces and purposes only, or causes of all namespaces."""
+        """Add days of a budget's status.
+
+        Days have namespaces and purposes, or causes over all namespaces, but no other keys.
+        """
         for day in days:
             amounts: list[tuple[Cause, str | None, Money]] = [
                 (cause, None, amount) for cause, amount in day.by_cause.items() if cause is not Cause.JOB
@@ -157,9 +166,9 @@ class CostSums:
                     self.by_pool[SumKey(budget, cells, cause if self.with_cause else None), ""].cost += amount
 
     def share_waste(self) -> None:
-        """Share out what no job held of each pool to the jobs of that pool and budget, in proportion to their cost.
+        """Divide the dollars that no job held among the jobs of the same pool and budget, in proportion to their cost.
 
-        What was spent on a pool that no job used stays where it is.
+        If no job used a pool, its dollars stay as they are.
         """
         pools: dict[tuple[str, str], dict[bool, list[tuple[SumKey, str]]]] = defaultdict(lambda: defaultdict(list))
         for key in self.by_pool:
@@ -177,7 +186,7 @@ class CostSums:
                     self.by_pool[jobs[name]].open_cost += part
 
     def sums(self) -> list[tuple[SumKey, CostSum]]:
-        """By budget, jobs before all else, and the largest amount first."""
+        """Return the sums in order of budget, those of jobs first, then by amount, the largest first."""
         found: dict[SumKey, CostSum] = defaultdict(CostSum)
         for (key, _), each in self.by_pool.items():
             one = found[key]
@@ -216,16 +225,16 @@ def _value_of(key: str) -> Callable[[CostRow, Payer | None], str | None]:
     return lambda row, payer: None if payer is None else payer.labels.get(label, "")
 
 
-# The rows of a month: those on record, and those that the cluster's present state adds.
+# The rows of a month: those on record, and those computed from the cluster's present state.
 
 
 @dataclass(frozen=True, slots=True)
 class LedgerMonth:
-    """What a budget's ledger says of a month in [start, end). ``is_open``: it goes on.
+    """A budget's ledger for a month in [start, end). ``is_open`` says that the month has not ended.
 
-    ``spent`` includes ``opening``; None if the ledger does not know the month. ``amount``: what the budget had to
-    spend, None if that is not known. ``with_below``: what it and the budgets below it have in all; None without any.
-    ``period``: the budget's, by which its ledger counts: it knows no month if that is another one.
+    ``spent`` includes ``opening``. ``spent`` is None if the ledger does not know the month, as for a budget whose
+    ``period`` is not a month. ``amount`` is the budget's target, None if unknown. ``with_below`` is the total for the
+    budget and the budgets below it, None if there are none below.
     """
 
     start: Instant
@@ -241,7 +250,7 @@ class LedgerMonth:
 def ledger_month(
     budget: Budget, rentals: Sequence[Rental], bounds: tuple[Instant, Instant], now: Instant
 ) -> LedgerMonth:
-    """The ledger of the month that lies in ``bounds``."""
+    """Return the ledger of the month within ``bounds``."""
     start, end = bounds
     balance, period = budget.balance, budget.calendar.period
     if period is not Period.MONTH:
@@ -259,7 +268,7 @@ def ledger_month(
 
 
 def open_rows(snapshot: Snapshot, budget: Budget) -> list[CostRow]:
-    """What the budget's rentals cost up to now and is not in the record of costs, as it will be there."""
+    """Return the rows of the budget's rentals up to now that are not on record yet, as they will be recorded."""
     rentals = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id]
     vain = in_vain(rentals, snapshot)
     return [
@@ -278,7 +287,10 @@ def open_rows(snapshot: Snapshot, budget: Budget) -> list[CostRow]:
 
 
 def _open_parts(rental: Rental, budget: Budget, now: Instant) -> Iterator[tuple[Part, Rental]]:
-    """The parts that are not on record, the last one up to now; each with the rental as it is when that is recorded."""
+    """Yield the rental's parts that are not on record, the last one up to now.
+
+    Each part comes with the rental's state at the time when that part will be recorded.
+    """
     while (part := next_part(rental, budget.calendar.time_zone)) is not None and part.start <= now:
         if part.end > now:
             part = replace(part, end=now, after=RecordedCost(now, accrued(rental, now), part.after.parts))
@@ -291,10 +303,10 @@ def _open_parts(rental: Rental, budget: Budget, now: Instant) -> Iterator[tuple[
 def month_rows(
     month: str, recorded: Iterable[CostRow], still_open: Sequence[CostRow]
 ) -> Iterator[tuple[CostRow, bool]]:
-    """Each row of the month, and whether it is still open.
+    """Yield each row of the month, and whether the row is still open.
 
-    ``recorded``: of the month, from the record of costs, which was read after the cluster. ``still_open``: of all
-    months, from the cluster. What was recorded meanwhile is still open here, and counts once.
+    ``recorded`` has the month's rows of the record of costs, which must be read after the cluster. ``still_open`` has
+    the cluster's rows of all months. A row that was recorded between the two reads counts once, as open.
     """
     first: dict[str, int] = {}
     for row in still_open:
@@ -309,8 +321,9 @@ def month_rows(
 
 @dataclass(frozen=True, slots=True)
 class BudgetMonth:
-    """A budget's month. ``ledger`` is None if the cluster was not read or has no such budget. ``losses``: None unless
-    it is asked for causes.
+    """A budget's month. ``ledger`` is None if the cluster was not read or has no such budget.
+
+    ``losses`` is None unless the user sums by cause.
     """
 
     budget: str
@@ -321,22 +334,25 @@ class BudgetMonth:
 
     @property
     def cost(self) -> Money:
-        """What its rentals cost, as far as it is known."""
+        """Known cost of the budget's rentals."""
         return total(found.cost + found.waste for _, found in self.sums)
 
     @property
     def still_open(self) -> Money:
-        """What of that is not on record yet."""
+        """The part of the cost that is not on record yet."""
         return total(found.open_cost for _, found in self.sums)
 
     @property
     def on_record(self) -> Money:
-        """What of that is on record."""
+        """The part of the cost that is on record."""
         return self.cost - self.still_open
 
     @property
     def not_on_record(self) -> Money:
-        """What the ledger has and the rows lack; negative if rows are those of a former budget of that name."""
+        """Dollars that the ledger has and the rows lack.
+
+        Negative if the rows include a former budget with the same name.
+        """
         if self.ledger is None or self.ledger.spent is None:
             return ZERO
         return self.ledger.spent - self.ledger.opening - self.cost
@@ -344,9 +360,10 @@ class BudgetMonth:
 
 @dataclass(frozen=True, slots=True)
 class CostsAnswer:
-    """The sums by ``keys`` of each budget; ``with_cause``: what no job held has sums of its own.
+    """The sums by ``keys`` of each budget. If ``with_cause`` is true, dollars that no job held have separate sums.
 
-    ``shares_waste``: it was shared out to the jobs. ``place``: of the record, empty without one.
+    If ``shares_waste`` is true, the jobs share those dollars instead. ``place`` is the location of the record, or
+    empty.
     """
 
     month: str

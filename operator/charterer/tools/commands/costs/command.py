@@ -1,4 +1,4 @@
-"""``charterer costs``: who spent what in a month, from the record of costs and the cluster's present state."""
+"""``charterer costs`` reports a month's spending from the record of costs and the cluster's present state."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ _FORMATS: Final = ("table", "csv", "json")
 
 @dataclass(frozen=True, slots=True)
 class CostQuestion:
-    """What is asked: a month, None for the present one; budgets, none for all; what to sum by."""
+    """The user's question. ``month`` None is the present month. Empty ``budgets`` means all.
+
+    ``by`` has the keys to sum by.
+    """
 
     month: str | None
     record: str
@@ -140,7 +143,7 @@ def _check(ctx: click.Context, question: CostQuestion, focus: str | None) -> Non
 def _answer(question: CostQuestion, output: str, focus: str | None, cluster: ClusterOptions) -> None:
     snapshot, now = None, wall_clock()
     if not question.recorded_only:
-        from charterer.controller.snapshot.offline import snapshot_of  # as slow to load as what it reads
+        from charterer.controller.snapshot.offline import snapshot_of  # this import is as slow as that of cluster reads
 
         reading = read(cluster)
         snapshot, now = snapshot_of(reading.state, reading.now), reading.now
@@ -157,8 +160,10 @@ def _answer(question: CostQuestion, output: str, focus: str | None, cluster: Clu
 
 
 def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant) -> CostsAnswer:
-    """The sums of the month at ``now``. ``snapshot``: of the cluster, None if that is not read. ClickException for
-    what is neither there nor on record; RecordUnavailable."""
+    """Sum the month. ``snapshot`` is the cluster at ``now``, or None if the cluster was not read.
+
+    Raises ClickException for a budget or label that does not exist, and RecordUnavailable.
+    """
     record = CostRecord(question.record) if question.record else None
     budgets, zones, month = _asked(question, snapshot, record, now)
     sums = CostSums(question.by)
@@ -194,20 +199,20 @@ def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant
 def _asked(
     question: CostQuestion, snapshot: Snapshot | None, record: CostRecord | None, now: Instant
 ) -> tuple[list[str], Mapping[str, str], str]:
-    """The budgets, their time zones and the month."""
+    """Return the budgets, their time zones and the month."""
     budgets = _budgets(question, snapshot, {} if record is None else record.months())
     zones = {} if snapshot is None else {str(name): each.calendar.time_zone for name, each in snapshot.budgets.items()}
     return budgets, zones, question.month or _this_month(zones.values(), now)
 
 
 def _this_month(zones: Collection[str], now: Instant) -> str:
-    """The month of ``now``, in the budgets' time zone if they have one in common."""
+    """Return the month of ``now`` in the budgets' common time zone, or in UTC without a common one."""
     zone = next(iter(zones)) if len(set(zones)) == 1 else "UTC"
     return f"{moment(now).astimezone(ZoneInfo(zone)):%Y-%m}"
 
 
 def _lost_too(rows: Iterable[tuple[CostRow, bool]], losses: dict[str, Losses]) -> Iterator[tuple[CostRow, bool]]:
-    """The rows, which are added to the losses of their budgets on the way."""
+    """Pass the rows through and add each to the losses of its budget."""
     for row, is_open in rows:
         losses[row.budget].add_row(row)
         yield row, is_open
@@ -216,7 +221,7 @@ def _lost_too(rows: Iterable[tuple[CostRow, bool]], losses: dict[str, Losses]) -
 def _add_days(
     sums: CostSums, losses: dict[str, Losses] | None, month: str, budgets: Sequence[str], snapshot: Snapshot | None
 ) -> None:
-    """Add the days of the month that the budgets' statuses have."""
+    """Add the month's days from the budgets' statuses."""
     for name, budget in ({} if snapshot is None else snapshot.budgets).items():
         if name in budgets and budget.balance is not None:
             start, end = bounds(month, budget.calendar.time_zone)
@@ -243,7 +248,7 @@ def _ledger(name: str, month: str, snapshot: Snapshot | None) -> LedgerMonth | N
 
 
 def _budgets(question: CostQuestion, snapshot: Snapshot | None, on_record: Mapping[str, object]) -> list[str]:
-    """The budgets asked for; all of the cluster and the record if none is named."""
+    """Return the named budgets, or all budgets of the cluster and the record if none is named."""
     known = {*on_record, *(() if snapshot is None else map(str, snapshot.budgets))}
     for name in question.budgets:
         if name not in known:
@@ -252,7 +257,7 @@ def _budgets(question: CostQuestion, snapshot: Snapshot | None, on_record: Mappi
 
 
 def _check_labels(keys: Sequence[str], sums: CostSums) -> None:
-    """ClickException for a label that no job's row has: it was not recorded, or is misspelt."""
+    """Raise ClickException for a label that no row of a job has, because it was not recorded or is misspelt."""
     for key in keys:
         label = key.removeprefix(LABEL)
         if key.startswith(LABEL) and sums.jobs and label not in sums.labels:

@@ -1,4 +1,4 @@
-"""The costs of a month: for people, as CSV, as JSON, and as FOCUS."""
+"""The costs of a month as a document, CSV, JSON and FOCUS."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from charterer.tools.documents.document import (
     row,
 )
 
-# The costs of a month for people.
+# The document.
 
 
 _WITHOUT_RECORD: Final = (
@@ -51,7 +51,7 @@ _WITHOUT_RECORD: Final = (
 
 
 def costs_document(answer: CostsAnswer) -> Document:
-    """A table for each budget, and below it how its sum compares with the ledger."""
+    """Make a table for each budget, and below each table a comparison with the ledger."""
     blocks = [block for found in answer.budgets for block in _budget_blocks(answer, found)]
     if not blocks:
         blocks = [Paragraph("There is no GPUBudget.")]
@@ -148,16 +148,16 @@ def _spent(ledger: LedgerMonth | None, cost: Money) -> tuple[Money, str]:
     return ledger.spent, of
 
 
-# Costs as CSV that no spreadsheet executes.
+# CSV that no spreadsheet executes.
 
 
 def dollars(amount: Money) -> str:
-    """A number with six decimals."""
+    """Format an amount as a number with six decimals."""
     return output.exact(amount).replace(",", "")
 
 
 def costs_csv(answer: CostsAnswer, file: TextIO) -> None:
-    """A line for each sum."""
+    """Write a line for each sum."""
     with_purpose = answer.with_cause and PURPOSE not in answer.keys
     header = [
         *("month", "budget", *map(harmless, answer.keys)),
@@ -180,11 +180,11 @@ def _csv_lines(answer: CostsAnswer, with_purpose: bool) -> Iterator[Sequence[str
             ]
 
 
-# The costs of a month as JSON: dollars are decimal strings.
+# JSON, with dollars as decimal strings.
 
 
 def costs_json(answer: CostsAnswer) -> JsonValue:
-    """The whole answer."""
+    """Return the whole answer as JSON."""
     return {
         "month": answer.month,
         "by": list(answer.keys),
@@ -224,11 +224,11 @@ def _sum(answer: CostsAnswer, key: SumKey, found: CostSum) -> JsonValue:
     }
 
 
-# The rows of a month as FOCUS 1.2 or 1.4 (focus.finops.org), the form in which tools for cloud costs take charges.
+# FOCUS 1.2 or 1.4 (focus.finops.org), the format in which cost tools import charges.
 #
-# One charge for each row of the record of costs. ``x_CostMicrodollars`` has the exact cost; so have the cost
-# columns, in dollars with six decimals. A unit price is what a GPU-hour of the charge came to, since FOCUS wants
-# its product with the quantity to be the cost.
+# Each row of the record of costs is one charge. ``x_CostMicrodollars`` has the exact cost. The cost columns have the
+# same cost in dollars with six decimals. FOCUS requires that unit price times quantity equals cost, so the unit price
+# is the charge's cost per GPU-hour.
 
 
 _NAMES: Final = """
@@ -247,17 +247,20 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "1.2": tuple(_NAMES.split()),
     "1.4": tuple(_RENAMED.get(name, name) for name in _NAMES.split()),
 }
-"""By version: those of the specification, and then our own. The status of commitments is empty: none is known.
+"""Columns by FOCUS version: those of the specification, then our own. The commitment status is empty, as it is unknown.
 
-FOCUS 1.4 has two columns for who sells and who hosts, instead of two for who sells and who makes a product.
+FOCUS 1.4 replaces the columns of provider and publisher by columns of service provider and host provider.
 """
 _UNPRICED: Final = dict.fromkeys(("PricingCategory", "SkuPriceDetails", "SkuPriceId"), "")
-"""A correction has no price of a unit, so by FOCUS 1.4 it names none either."""
+"""Columns that are empty for a correction.
+
+A correction has no unit price, so FOCUS 1.4 wants no pricing category either.
+"""
 _PROVIDERS: Final = {"aws": "Amazon Web Services", "azure": "Microsoft Azure", "gcp": "Google Cloud"}
 
 
 def focus_csv(month: str, rows: Iterable[tuple[CostRow, bool]], file: TextIO, version: str) -> None:
-    """A charge for each row of the month; the rows come with whether they are still open. ``version``: of FOCUS."""
+    """Write a charge for each row of the month. The flag beside each row says whether the row is still open."""
     write_csv(COLUMNS[version], _focus_lines(month, rows, itemgetter(*COLUMNS[version])), file)
 
 
@@ -316,9 +319,9 @@ def _charge(month: str, row: CostRow, is_open: bool) -> Mapping[str, str]:
 
 @lru_cache
 def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str]:
-    """What all charges of machines that are alike have in common; that is not to be changed."""
+    """Return the columns that all charges of identical machines share. Callers must not change the dictionary."""
     provider = _PROVIDERS.get(machine.cloud, machine.cloud)
-    sku = machine.instance_type or machine.gpu_type or pool  # a pool has one price, whatever its nodes are
+    sku = machine.instance_type or machine.gpu_type or pool  # fallback: all nodes of a pool have one price
     spot = machine.capacity_type == CapacityType.SPOT.value
     texts = {
         "AvailabilityZone": machine.zone,
@@ -354,11 +357,11 @@ def _of_machine(machine: BilledMachine, pool: str, budget: str) -> dict[str, str
 
 
 _second: Final = lru_cache(maxsize=1024)(format_second)
-"""Charges beside each other have their times in common."""
+"""Format an instant. The cache helps because adjacent charges share their times."""
 
 
 def _charged_until(row: CostRow) -> Instant:
-    """The end, at least a second after the start: FOCUS has no charges without a duration."""
+    """Return the end of the charge, at least a second after its start, because a FOCUS charge must have a duration."""
     return max(row.end, after(row.start, 1.0))
 
 
@@ -367,7 +370,7 @@ def _hours(row: CostRow) -> str:
 
 
 def _priced(row: CostRow, hours: str) -> tuple[str, str, str]:
-    """Quantity, its unit, and the price of one; nothing for a correction. Without GPU-time the charge is one unit."""
+    """Return quantity, unit and unit price; all empty for a correction. A charge without GPU time is one unit."""
     if row.correction:
         return "", "", ""
     if not row.gpu_seconds:

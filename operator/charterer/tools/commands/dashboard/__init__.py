@@ -1,3 +1,3 @@
-"""``charterer dashboard``: a live page on the loopback address, of the documents that other commands print as JSON."""
+"""``charterer dashboard`` serves a live page on the loopback address from the JSON documents of the other commands."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""``charterer dashboard``: a live page of budgets, jobs, decisions and costs on this machine."""
+"""``charterer dashboard`` serves a live page of budgets, jobs, decisions and costs on this machine."""
 
 from __future__ import annotations
 
@@ -58,20 +58,23 @@ from charterer.tools.commands.shared.options import option_group, record_option
 from charterer.tools.commands.shared.output import announce_when_slow
 from charterer.tools.commands.shared.plan_report import with_trials
 
-# The page's server: on the loopback address, for whoever has the token, and for nobody else's page.
+# The page's HTTP server, which listens on the loopback address and requires a token.
 
 
 HOST: Final = "127.0.0.1"
 MOST_CLIENTS: Final = 16
-"""Pages that may be connected at a time."""
+"""Maximum number of pages connected at the same time."""
 _MOST_CONNECTIONS: Final = 128
-"""At a time: a browser opens six for a page. Of more, the oldest is closed; a page whose stream that was asks again."""
+"""Maximum number of connections at the same time. A browser opens six per page.
+
+Beyond the limit the server closes the oldest connection. A page whose event stream was closed reconnects.
+"""
 _REQUEST_SECONDS: Final = 15.0
-"""Seconds within which a connection must bring a request, and the next one."""
+"""Maximum seconds that a connection may wait before its first request and between requests."""
 _PULSE_SECONDS: Final = 15.0
-"""Seconds after which something is sent, so that a client that has gone is noticed."""
+"""Seconds without a message after which an empty one is sent, so that the server notices a lost client."""
 _SLOW_SECONDS: Final = 60.0
-"""Seconds that a client may take for one message."""
+"""Seconds that a client may take to receive one message."""
 
 _TYPES: Final = MappingProxyType(
     {
@@ -85,7 +88,7 @@ _TYPES: Final = MappingProxyType(
         "uPlot.min.css": "text/css",
     }
 )
-"""The files of the page."""
+"""The files of the page and their media types."""
 
 HEADERS: Final = MappingProxyType(
     {
@@ -100,17 +103,17 @@ HEADERS: Final = MappingProxyType(
         "Cache-Control": "no-store",
     }
 )
-"""The headers of every answer: nothing is loaded but the page's own files, and no other page may frame or read it."""
+"""Headers of every response. The page may load only its own files, and no other page may frame or read it."""
 
 _BRIEF: Final = logging.getLogger(__name__)
 _BRIEF.addFilter(lambda record: record.exc_info is None or not isinstance(record.exc_info[1], HttpProcessingError))
-"""Without tracebacks about requests that are none, which anybody on this machine may send."""
+"""Logs no tracebacks about malformed requests, which any user of this machine can send."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class PageServer:
-    """Serves the page and its stream of parts below ``/<token>/`` until closed."""
+    """Serves the page and its event stream below ``/<token>/`` until it is closed."""
 
     def __init__(self, board: Board, request_seconds: float = _REQUEST_SECONDS) -> None:
         self._board = board
@@ -124,19 +127,19 @@ class PageServer:
         app.router.add_get("/{token}/parts", self._stream, allow_head=False)
         app.router.add_get("/{token}/{file}", self._static, allow_head=False)
         app.on_response_prepare.append(_with_headers)
-        # A handler is cancelled when its client goes: the stream of a closed page ends at once.
+        # Cancel the handler when its client disconnects, so that the stream of a closed page ends at once.
         self._runner = web.AppRunner(
             app,
             handler_cancellation=True,
             access_log=None,
             shutdown_timeout=0.5,
             logger=_BRIEF,
-            keepalive_timeout=request_seconds,  # also the time for the first request's headers
+            keepalive_timeout=request_seconds,  # also the time limit for the first request's headers
         )
         self.url = ""
 
     async def start(self, port: int) -> None:
-        """Listen; port 0 takes a free one. OSError where the port is taken."""
+        """Listen on the port. Port 0 means any free port. Raises OSError if the port is taken."""
         await self._runner.setup()
         assert self._runner.server is not None
         self._listener = Listener(self._runner.server, HOST, port, None, _MOST_CONNECTIONS)
@@ -146,15 +149,17 @@ class PageServer:
         self.url = f"http://{self._address}/{self._token}/"
 
     async def close(self) -> None:
-        """Close all connections, streams too."""
+        """Close all connections, including event streams."""
         if self._listener is not None:
             await self._listener.close()
         await self._runner.cleanup()
 
     @web.middleware
     async def _guarded(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """Refuse another name of this host, which a foreign page may have given it (DNS rebinding), and whoever lacks
-        the token. The router refuses other methods than GET."""
+        """Refuse requests for another host name (DNS rebinding) or without the token.
+
+        The router refuses all but GET.
+        """
         if request.headers.get("Host", "").lower() not in self._hosts:
             return _refusal(403, f"this page is at {self._address} only; by SSH, take the same port on both sides")
         given = request.path.strip("/").partition("/")[0]
@@ -177,7 +182,7 @@ class PageServer:
         return web.Response(body=self._files[name], content_type=_TYPES[name], charset="utf-8")
 
     async def _stream(self, request: web.Request) -> web.StreamResponse:
-        """Server-sent events (WHATWG HTML, section 9.2): each has parts that changed."""
+        """Send server-sent events (WHATWG HTML, section 9.2). Each event has the parts that changed."""
         if self._board.clients >= MOST_CLIENTS:
             return _refusal(503, f"{MOST_CLIENTS} pages are open already: close one")
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
@@ -201,22 +206,26 @@ def _file(name: str) -> bytes:
     return resources.files("charterer.tools.commands.dashboard").joinpath("static", name).read_bytes()
 
 
-# Reads the cluster for all pages that are open, and only while one is: as often as reading it costs little.
+# The read loop. While a page is open, the loop reads the cluster, once for all pages. A pause grows with the read's
+# time.
 
 
 LEAST_SECONDS: Final = 5.0
-"""Seconds between the end of a reading and the next one, at least."""
+"""Minimum seconds between the end of a read and the next read."""
 _IDLE_PART: Final = 4.0
-"""Seconds of pause for each second that a reading took: a large cluster is read a fifth of the time at most."""
+"""Seconds of pause per second that a read took. Reads of a large cluster thus take at most a fifth of the time."""
 _MOST_SECONDS: Final = 60.0
-"""Seconds between two tries while the cluster cannot be read, at most."""
+"""Maximum seconds between two attempts while the cluster cannot be read."""
 
 Source = Callable[[], Awaitable[Parts]]
-"""Makes the parts of the page anew. Raises ClickException."""
+"""Computes the parts of the page. Raises ClickException."""
 
 
 def pause_seconds(took: float, failures: int) -> float:
-    """Seconds until the next reading, after one that took so long and ``failures`` that failed in a row."""
+    """Return the seconds until the next read.
+
+    ``took``: seconds of the last read, ``failures``: failed reads in a row.
+    """
     if failures:
         return min(LEAST_SECONDS * 2.0 ** (failures - 1), _MOST_SECONDS)
     return max(LEAST_SECONDS, _IDLE_PART * took)
@@ -230,7 +239,10 @@ async def read_on(
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     clock: Callable[[], float] = time.monotonic,
 ) -> NoReturn:
-    """Read again and again while a page is connected. What fails is said once, and on the page until it works again."""
+    """Read repeatedly while a page is connected.
+
+    An error is logged once by ``say``. The page shows it until a read succeeds.
+    """
     failures, said, took = 0, "", 0.0
     while True:
         await sleep(pause_seconds(took, failures))
@@ -251,9 +263,10 @@ async def read_on(
 
 
 class ClusterSource:
-    """The parts from the cluster, with the rights of whoever asks. The client is closed by whoever opened it.
+    """Computes the parts from the cluster with the user's rights. The caller must close the client.
 
-    ``namespace``: whose jobs are shown to an account that may not read the whole cluster; None: the context's.
+    ``namespace`` is the namespace to read if the account may not read the whole cluster. None is the context's
+    namespace.
     """
 
     def __init__(
@@ -274,7 +287,7 @@ class ClusterSource:
         self._refusals: dict[tuple[JobId, int], str] = {}
 
     async def __call__(self) -> Parts:
-        """Read anew. ClickException where that fails; MayNotRead where not even the namespace may be read."""
+        """Read the cluster. Raises ClickException, or MayNotRead if the account may not even read the namespace."""
         with explained(self._client.access):
             parts = await self._read_own() if self._own else await self._read()
         history = None if self._history is None else await self._history.latest()
@@ -294,7 +307,7 @@ class ClusterSource:
         return await asyncio.to_thread(self._planned, seen)
 
     def _planned(self, seen: Sighting) -> Parts:
-        """In a thread of its own: a plan takes seconds where there are thousands of jobs."""
+        """Plan in a separate thread, because a plan takes seconds for thousands of jobs."""
         tried = with_trials(self._cluster, self._with_known(seen.state), {})
         generations = {decoded.job.id: decoded.job.generation for decoded in tried.state.jobs.values()}
         self._refusals = {
@@ -306,7 +319,7 @@ class ClusterSource:
         return cluster_parts(warned, self._question, self._month)
 
     def _with_known(self, state: ClusterState) -> ClusterState:
-        """The state with what earlier dry runs told, so that no template is tried at every reading."""
+        """Return the state with the refusals of earlier dry runs, so that each template is tried only once."""
         jobs = [decoded.job for decoded in state.jobs.values() if decoded.template_verdict is None]
         known = {
             job.id: self._refusals[job.id, job.generation] for job in jobs if (job.id, job.generation) in self._refusals
@@ -325,7 +338,7 @@ class ClusterSource:
 
 @dataclass(frozen=True, slots=True)
 class PageOptions:
-    """What is shown, and where. ``port`` 0: a free one. ``prometheus``: its URL, None without."""
+    """Options of the page. ``port`` 0 is any free port. ``prometheus`` is a URL, None for no history."""
 
     budget: str | None
     namespace: str | None
@@ -403,7 +416,7 @@ def dashboard(options: PageOptions, cluster: ClusterOptions) -> None:
 
 
 async def _serve(options: PageOptions, cluster: ClusterOptions) -> None:
-    """Until a signal ends it. ClickException where the cluster cannot be read or the port is taken."""
+    """Serve until a signal. Raises ClickException if the cluster cannot be read or the port is taken."""
     question = PageQuestion(options.budget, options.record, options.by)
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(Client(cluster.access()))
@@ -416,7 +429,7 @@ async def _serve(options: PageOptions, cluster: ClusterOptions) -> None:
 
 
 async def serve_page(source: Source, options: PageOptions) -> None:
-    """Serve the page of this source until SIGINT or SIGTERM. ClickException where the port is taken."""
+    """Serve the page of this source until SIGINT or SIGTERM. Raises ClickException if the port is taken."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     with announce_when_slow("reading the cluster"):
@@ -456,13 +469,16 @@ def _say(sentence: str) -> None:
 
 
 def _has_screen() -> bool:
-    """Whether a browser can be opened: without a screen a text browser would take the terminal."""
+    """Return whether a browser can open a window. Without a display, a text browser would take over the terminal."""
     return sys.platform != "linux" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 @contextmanager
 def _redirection(url: str) -> Iterator[Path]:
-    """A page that leads to the URL, which only this user may read: a browser's arguments are seen by everybody."""
+    """Yield a file that redirects to the URL and that only this user may read.
+
+    A browser's arguments are visible to all users of the machine, so they must not contain the token.
+    """
     with tempfile.TemporaryDirectory(prefix="charterer-") as folder:
         file = Path(folder) / "dashboard.html"
         file.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={html.escape(url)}">\n')

@@ -1,4 +1,4 @@
-"""The parts of the page: the documents of ``plan`` and ``costs`` as they print them, and what both leave out."""
+"""The parts of the page: the JSON documents of ``plan`` and ``costs``, and data that neither of them has."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from charterer.tools.commands.shared.one_namespace import OwnJobs
 from charterer.tools.commands.shared.output import JsonValue
 from charterer.tools.commands.shared.plan_report import plan_report
 
-# The widths of jobs over time, from the jobs' own records.
+# GPUs of jobs over time, from the jobs' records.
 
 
 def lane_json(job: Job, state: str, cost: str | None, now: Instant) -> JsonValue:
-    """The job's runs in order, at the widths that their GPUs were held with; times are milliseconds since 1970.
+    """Return the job's runs in order, with their GPUs. Times are milliseconds since 1970.
 
-    ``cost``: dollars of all its runs. ``why`` of a run: the reason of its width.
-    ``widthFrom`` of a run that was resized in place: since when it has its width. How long such runs had others is in
-    ``inPlace``, in all: their order is not on record.
+    ``cost`` is dollars of all runs. ``why`` of a run is the reason for its width. ``widthFrom`` of a run that was
+    resized in place is the time of its last resize. ``inPlace`` has the total seconds of such runs at each earlier
+    width, because the order of these widths is not on record.
     """
     return {
         "namespace": job.namespace,
@@ -99,18 +99,21 @@ def _milliseconds(at: Instant) -> int:
     return at // 1_000
 
 
-# What was decided and what happened, newest first: runs as jobs record them, and the operator's Events on the rest.
+# Decisions and events, newest first: runs as jobs record them, and the operator's Events about other objects.
 
 
 SHOWN: Final = 500
-"""Decisions that the page gets: what a person scrolls through. Events are kept for an hour, as a rule."""
+"""Maximum number of decisions on the page. The API server usually deletes Events after an hour."""
 _EVENTS: Final = Resource("", "v1", "events", namespaced=True)
-"""The form of Events that ClusterRole view lets people read."""
+"""The API group of Events that ClusterRole view allows users to read."""
 _OPERATOR: Final = f"reportingComponent={GROUP}/operator"
 
 
 async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[RawObject], str]:
-    """The operator's Events, of one namespace or all; and a sentence on why they are not there, empty if they are."""
+    """List the operator's Events of one namespace, or of all if ``namespace`` is None.
+
+    The second value is a sentence that says why they cannot be read, empty if they can.
+    """
     try:
         return (await client.list(_EVENTS.all(namespace), fields=_OPERATOR)).items, ""
     except ApiError as error:
@@ -118,9 +121,9 @@ async def read_events(client: Client, namespace: str | None) -> tuple[Sequence[R
 
 
 def decisions_json(events: Iterable[RawObject], jobs: Iterable[Job], *, only_jobs: bool) -> JsonValue:
-    """At most ``SHOWN`` of them. Dollars and seconds of an ended run are what it cost and how long it lasted.
+    """Return at most ``SHOWN`` decisions. Dollars and seconds of an ended run are its cost and duration.
 
-    ``only_jobs``: leave out what is about other objects than these jobs.
+    ``only_jobs`` omits Events about other objects than these jobs.
     """
     jobs = tuple(jobs)
     known: dict[str, set[str]] = {}
@@ -167,7 +170,7 @@ def _end_json(job: Job, run: RunRecord) -> JsonValue:
 
 
 def _is_recorded(event: RawObject, known: Mapping[str, set[str]]) -> bool:
-    """Whether the record of one of these jobs tells the same."""
+    """Return whether the records of these jobs already contain the Event's decision."""
     told = known.get(event["involvedObject"].get("uid"))
     if told is None or event.get("action") not in ("Allocate", "RecordRun"):
         return False
@@ -196,12 +199,12 @@ def _event_json(event: RawObject) -> JsonValue:
     }
 
 
-# What a Prometheus has kept of budgets: more than the days in their status.
+# History of budgets from Prometheus, which goes back further than a budget's status.
 
 
 _SPAN_SECONDS: Final = 31 * 86_400
 _STEP_SECONDS: Final = 3_600
-"""A point an hour, of a month: 744 of each series."""
+"""One point an hour for 31 days: 744 points per series."""
 _FRESH_SECONDS: Final = 300.0
 _TIMEOUT_SECONDS: Final = 5.0
 _MOST_BYTES: Final = 16 * 1024 * 1024
@@ -213,7 +216,7 @@ _SERIES: Final = {
 
 
 class PrometheusHistory:
-    """Series of each budget from the Prometheus at ``url``, asked again when they are five minutes old."""
+    """Series of each budget from the Prometheus at ``url``. Series are read again when they are five minutes old."""
 
     def __init__(self, url: str, session: aiohttp.ClientSession, clock: Callable[[], float] = time.monotonic) -> None:
         self._url = url.rstrip("/")
@@ -223,7 +226,10 @@ class PrometheusHistory:
         self._asked = float("-inf")
 
     async def latest(self) -> JsonValue:
-        """``budgets``: by name, series by name, each with ``[seconds since 1970, value]``; ``problem``: why not."""
+        """Return ``budgets`` and ``problem``, an error or None.
+
+        ``budgets`` maps a budget's name to its series by name, each a list of ``[seconds since 1970, value]``.
+        """
         if self._clock() - self._asked >= _FRESH_SECONDS:
             self._latest = await self._ask()
             self._asked = self._clock()
@@ -249,7 +255,10 @@ class PrometheusHistory:
         return {"budgets": budgets, "problem": None}
 
     async def _range(self, metric: str) -> Mapping[str, JsonValue]:
-        """A month of a metric by budget; ValueError for an answer that Prometheus does not give."""
+        """Return a month of a metric by budget.
+
+        Raises ValueError if the response is not a success of the Prometheus API.
+        """
         end = ceil(time.time())
         query = {
             "query": f"max by (budget) ({metric})",
@@ -280,15 +289,15 @@ class PrometheusHistory:
 
 
 _RECORD_FRESH_SECONDS: Final = 300.0
-"""Seconds after which a record of costs, which may be of thousands of files, is read again."""
+"""Seconds between two reads of a record of costs. A record may have thousands of files."""
 
 Parts = Mapping[str, JsonValue]
-"""The parts of the page by name. A lane is a part of its own, ``lane:<uid>``; ``lanes`` has their order."""
+"""The parts of the page by name. Each job's lane is a part ``lane:<uid>``. The part ``lanes`` has their order."""
 
 
 @dataclass(frozen=True, slots=True)
 class PageQuestion:
-    """What is shown: ``budget``, None for all; ``record`` of costs, empty for none; ``by`` what costs are summed."""
+    """Selects the page's content: a ``budget`` or None for all, the ``record`` of costs or empty, keys to sum by."""
 
     budget: str | None = None
     record: str = ""
@@ -297,7 +306,7 @@ class PageQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """The cluster as it was read. ``trouble``: why nobody acts on it; ``warnings``: what else a person should know."""
+    """A read of the cluster. ``trouble`` says why no operator acts, ``warnings`` what else a user should know."""
 
     state: ClusterState
     now: Instant
@@ -307,7 +316,7 @@ class Sighting:
 
 
 class MonthCosts:
-    """This month's costs, as ``charterer costs`` has them. A record of costs is read again after five minutes."""
+    """This month's costs as in ``charterer costs``. A record of costs is read again after five minutes."""
 
     def __init__(self, question: PageQuestion) -> None:
         budgets = () if question.budget is None else (question.budget,)
@@ -316,7 +325,7 @@ class MonthCosts:
         self._known: tuple[JsonValue, str] = None, ""
 
     def at(self, snapshot: Snapshot, now: Instant) -> tuple[JsonValue, str]:
-        """The document, None where it cannot be had; and a sentence on why, empty if it can."""
+        """Return the document and an empty text, or None and a sentence that gives the reason."""
         fresh = self._read is not None and seconds_between(self._read, now) < _RECORD_FRESH_SECONDS
         if not fresh or not self._asked.record:
             self._read = now
@@ -330,9 +339,9 @@ class MonthCosts:
 
 
 def cluster_parts(seen: Sighting, question: PageQuestion, month: MonthCosts | None = None) -> Parts:
-    """The parts for somebody who may read the whole cluster. ClickException for a budget that does not exist.
+    """Compute the parts for an account that may read the whole cluster.
 
-    ``month``: what the same question was told of costs before.
+    Raises ClickException if the budget does not exist. ``month`` caches the costs of earlier reads.
     """
     snapshot, now = snapshot_of(seen.state, seen.now), seen.now
     budgets = _chosen(snapshot, question)
@@ -365,7 +374,7 @@ def cluster_parts(seen: Sighting, question: PageQuestion, month: MonthCosts | No
 
 
 def own_parts(own: OwnJobs, events: Sequence[RawObject], warnings: Sequence[str]) -> Parts:
-    """The parts for somebody who may read one namespace: its jobs, from what the operator wrote there."""
+    """Compute the parts for an account that may read only one namespace, from the status of its jobs."""
     views = {each.job.id: each.view for each in own.jobs if each.job is not None}
     jobs = _by_age([each.job for each in own.jobs if each.job is not None])
     lanes = {}
@@ -406,7 +415,7 @@ def _of_budget(rows: JsonValue, key: str, budget: str) -> JsonValue:
 
 
 def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
-    """The budget's period, what its nodes cost now, and the days that its status keeps."""
+    """Return the budget's period, the present hourly cost of its nodes, and the days in its status."""
     balance, budget = budget.balance, budget.in_period_of(now)
     start, end = budget.period
     return {
@@ -431,20 +440,20 @@ def _budget_json(budget: Budget, snapshot: Snapshot, now: Instant) -> JsonValue:
     }
 
 
-# What pages are shown, part by part: each client takes what has changed since it last looked, at its own pace.
+# Distribution of the parts to pages. Each client gets the parts that changed since its last message, at its own pace.
 
 
 _BATCH: Final = 256
-"""Parts in one message, so that a client that reads slowly has a bounded amount of it waiting."""
+"""Maximum number of parts in one message. The limit bounds the data that waits for a slow client."""
 
 
 def encode(parts: Parts) -> Mapping[str, str]:
-    """Each part as JSON in one line, its characters visible."""
+    """Encode each part as one line of JSON without control characters."""
     return {name: visible(json.dumps(part, ensure_ascii=False, separators=(",", ":"))) for name, part in parts.items()}
 
 
 class Board:
-    """The latest parts. Nothing is queued: a client that is slow leaves out what was overtaken."""
+    """The latest parts. There is no queue: a slow client misses versions that a newer one has replaced."""
 
     def __init__(self) -> None:
         self._parts: dict[str, tuple[int, str]] = {}
@@ -454,7 +463,7 @@ class Board:
         self.clients = 0
 
     def show(self, encoded: Mapping[str, str], *, whole: bool = True) -> None:
-        """Show these parts; those that are the same as before are not sent again. ``whole``: there are no others."""
+        """Publish these parts. Unchanged parts are not sent again. ``whole`` removes all other parts."""
         before, version = self._parts, self._version + 1
         fresh = {
             name: known if (known := before.get(name)) is not None and known[1] == text else (version, text)
@@ -467,7 +476,7 @@ class Board:
 
     @contextmanager
     def client(self) -> Iterator[None]:
-        """A page is connected meanwhile."""
+        """Count a page as connected inside the ``with`` block."""
         self.clients += 1
         self._watched.set()
         try:
@@ -482,7 +491,10 @@ class Board:
         await self._watched.wait()
 
     async def messages(self, pulse_seconds: float) -> AsyncIterator[str]:
-        """Texts for one client: JSON objects of parts by name; an empty one where nothing changed for so long."""
+        """Yield messages for one client: JSON objects of parts by name.
+
+        After ``pulse_seconds`` without a change, yield "".
+        """
         seen = 0
         while True:
             changed, version = self._changed, self._version

@@ -1,3 +1,3 @@
-"""``charterer doctor``: is the operator alive, and what keeps it from its work."""
+"""``charterer doctor`` checks whether the operator runs and what prevents its work."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The checks, as functions of the objects that were read. Each finding says that something is right, or what to do."""
+"""The checks as functions of objects that were read. Each finding says that something is right, or what to do."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ from charterer.tools.commands.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.tools.commands.shared.one_namespace import OwnJob, OwnJobs
 from charterer.tools.commands.shared.output import when
 
-# A line of ``charterer doctor``.
+# One line of ``charterer doctor``.
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One line. ``remedy`` is empty if all is well, and says what to do if not.
+    """The result of a check. ``remedy`` says what to do, and is empty if all is well.
 
-    ``skipped``: nothing was looked at. ``lost``: what is paid for it an hour while nobody acts.
+    ``skipped`` means that nothing was checked. ``lost`` is the hourly cost while nobody acts.
     """
 
     check: str
@@ -58,27 +58,30 @@ class Finding:
 
 
 def condition_of(item: RawObject, kind: str) -> RawObject | None:
-    """The condition of this type in an object's status."""
+    """Return the condition of this type in the object's status, None if there is none."""
     conditions: Sequence[RawObject] = (item.get("status") or {}).get("conditions") or ()
     return next((found for found in conditions if found.get("type") == kind), None)
 
 
 def remedy_of(sentence: str, plural: str) -> str:
-    """The remedy without its full stop. Where there is none, the command that shows the objects named ``plural``."""
+    """Return the remedy as part of a sentence.
+
+    If there is none, return the command that shows the objects named ``plural``.
+    """
     if "`charterer doctor`" in sentence:
         return "if it lasts, see the line about the leader"
     return f"{sentence[:1].lower()}{sentence[1:].rstrip('.')}" or f"kubectl describe {plural}"
 
 
-# The checks of objects of teams that are to be adopted.
+# Checks of team objects that ask to be adopted.
 
 
 _ADOPTED_SECONDS = 30.0
-"""Seconds after which an object that is held should have its record."""
+"""Seconds after which a held object should have a TrainingJob."""
 
 
 def check_adoption(snapshot: Snapshot, leader: LeaderSeen | None) -> Iterable[Finding]:
-    """Each labelled object that is not adopted, and what is held while nobody leads."""
+    """Report labelled objects that are not adopted, and objects that are held while no operator leads."""
     adopted = [job.adopted for job in snapshot.jobs.values() if job.adopted is not None and job.finish is None]
     waiting = [each for each in snapshot.candidates if each.target.ended is None and not _let_through(each.target)]
     for each in waiting:
@@ -100,7 +103,10 @@ def check_adoption(snapshot: Snapshot, leader: LeaderSeen | None) -> Iterable[Fi
 
 
 def check_held(targets: Iterable[Target], recorded: AbstractSet[str], now: Instant) -> Iterable[Finding]:
-    """Objects that are held and have no record, so that nobody starts them. ``recorded``: uids of those that have."""
+    """Report held objects without a TrainingJob, which nobody starts.
+
+    ``recorded`` has the uids of objects that have one.
+    """
     for target in targets:
         waits = seconds_between(target.created, now) > _ADOPTED_SECONDS and target.ref.uid not in recorded
         if target.held and target.ended is None and waits:
@@ -111,23 +117,23 @@ def check_held(targets: Iterable[Target], recorded: AbstractSet[str], now: Insta
 
 
 def _let_through(target: Target) -> bool:
-    """Whether it waits in a queue of Kueue that needs no GPUs for it, or has started it."""
+    """Return whether the object is in a Kueue queue that has started it or needs no GPUs for it."""
     return target.queued and (not target.pods or not target.suspended)
 
 
-# The checks of Kueue's queues that ask Charterer.
+# Checks of Kueue queues that use Charterer's AdmissionCheck.
 
 
 _EXCLUDE: Final = {
     "kueue.x-k8s.io/provisioning-request": "by which the cluster autoscaler adds nodes of its own",
     MULTIKUEUE: "by which its jobs run in another cluster: nothing is rented for them here, and they wait",
 }
-"""Controllers of checks that do not go together with Charterer's, and what they do."""
+"""Controllers of admission checks that conflict with Charterer's, and their effect."""
 _TAKE_OUT = f"take {KUEUE_CHECK} out of its spec.admissionChecksStrategy"
 
 
 def check_queues(queues: Queues | None, leader: LeaderSeen | None) -> Iterable[Finding]:
-    """Whether somebody answers the queues that ask Charterer, and nobody else rents nodes for them."""
+    """Report for each queue whether the operator answers its check, and whether another controller adds nodes."""
     if queues is None:
         yield Finding("queues", "Kueue's queues", "may not be read: they were left out", skipped=True)
         return
@@ -159,14 +165,14 @@ def check_queues(queues: Queues | None, leader: LeaderSeen | None) -> Iterable[F
                 yield Finding("queues", subject, text, f"keep only one of {other} and {KUEUE_CHECK} in the queue")
 
 
-# The checks of one namespace's jobs and profiles, from what the operator wrote into their status.
+# Checks of one namespace's jobs and profiles, from their status.
 
 
 @dataclass(frozen=True, slots=True)
 class OwnReading:
-    """The TrainingJobs of a namespace, its SpeedupProfiles, and its objects that are to be adopted and have not ended.
+    """A namespace's TrainingJobs, SpeedupProfiles, and labelled objects that have not ended.
 
-    None of what may not be read.
+    Kinds that the account may not read are empty.
     """
 
     jobs: OwnJobs
@@ -178,13 +184,13 @@ NOTHING_OWN: Final = OwnReading(OwnJobs("", (), Instant(0)))
 
 
 class JobTally(NamedTuple):
-    """How many jobs that need nobody run, and how many wait."""
+    """Numbers of running and of waiting jobs. Jobs that need a person's action are excluded."""
 
     running: int = 0
     waiting: int = 0
 
     def __str__(self) -> str:
-        """As the end of a sentence."""
+        """Return the counts as the end of a sentence."""
         if not (self.running or self.waiting):
             return ""
         told = f": {count(self.running, 'job')} {'runs' if self.running == 1 else 'run'}"
@@ -193,14 +199,14 @@ class JobTally(NamedTuple):
 
     @classmethod
     def of(cls, own: OwnJobs) -> JobTally:
-        """Counts the jobs that have not ended."""
+        """Count the jobs that have not ended."""
         fine = [job for job in own.jobs if not job.ended and ((found := _job(job)) is None or not found.remedy)]
         waiting = sum(job.is_waiting for job in fine)
         return cls(len(fine) - waiting, waiting)
 
 
 def check_own_jobs(own: OwnJobs) -> Iterable[Finding]:
-    """Each job that needs a person or waits, and how many others there are."""
+    """Report each job that needs a person or waits, and the number of other jobs."""
     others = 0
     for job in own.jobs:
         if job.ended:
@@ -257,7 +263,7 @@ def _found(own: OwnJob) -> Finding | None:
 
 
 def check_own_profiles(profiles: Iterable[RawObject]) -> Iterable[Finding]:
-    """Profiles that cannot be used."""
+    """Report profiles that cannot be used."""
     for item in profiles:
         ready = condition_of(item, "Ready")
         if ready is not None and ready.get("status") == "False":
@@ -266,19 +272,19 @@ def check_own_profiles(profiles: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 _NAMED = 5
-"""Namespaces named of one budget; of more, the number is said."""
+"""Maximum number of namespaces of a budget that a line names. The line counts the others."""
 
 
 @dataclass(frozen=True, slots=True)
 class Right:
-    """Whether the caller may list all objects of a kind."""
+    """Whether the account may list all objects of a kind."""
 
     resource: str
     allowed: bool
 
 
 def check_leader(leader: LeaderSeen | None) -> Finding:
-    """Whether an operator leads; None: the Lease may not be read."""
+    """Report whether an operator leads. ``leader`` is None if the account may not read the Lease."""
     if leader is None:
         return Finding(
             "leader",
@@ -299,13 +305,13 @@ def check_leader(leader: LeaderSeen | None) -> Finding:
 
 
 def check_stopped(stop: Stop | None) -> Iterable[Finding]:
-    """Whether a person has stopped the operator."""
+    """Report a person's stop of the operator."""
     if stop is not None:
         yield Finding("stop", "a person", f"has stopped the operator: {stop_in_words(stop)}", "charterer resume")
 
 
 def check_limits(limits: OperatorLimits) -> Iterable[Finding]:
-    """The operator's own limits."""
+    """Report the operator's global limits."""
     if limits != NO_LIMITS:
         yield Finding(
             "limits", "the operator", f"may have {operator_limits.in_words(limits)} in all (chart values limits)"
@@ -313,7 +319,7 @@ def check_limits(limits: OperatorLimits) -> Iterable[Finding]:
 
 
 def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Pools whose price moved too far to be believed."""
+    """Report pools whose new price differs too much from the last one to be used."""
     for item in raw:
         held = condition_of(item, "PriceHeld")
         if held is not None and held.get("status") == "True":
@@ -322,8 +328,11 @@ def check_held_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_commitments(pools: Iterable[RawObject], budgets: Iterable[RawObject]) -> Iterable[Finding]:
-    """Committed pools whose nodes are not all rented, budgets that cannot pay for what they are committed to, and Nodes
-    that are there anyway and take no part."""
+    """Report failed conditions about commitments and own Nodes.
+
+    These are committed pools whose nodes are not all rented, budgets that cannot pay for their commitments, and own
+    Nodes that a pool cannot use.
+    """
     pools = [*pools]
     kinds = (
         ("GPUPool", "CommitmentKept", pools, "is committed: "),
@@ -341,7 +350,7 @@ def check_commitments(pools: Iterable[RawObject], budgets: Iterable[RawObject]) 
 
 
 def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Pools in which something would fail once nodes are rented, other than what keeps them from being ready."""
+    """Report pools that failed their preflight, unless the condition Ready already says so."""
     for item in raw:
         found, ready, name = condition_of(item, "Preflight"), condition_of(item, "Ready"), item["metadata"]["name"]
         said = "" if ready is None or ready.get("status") == "True" else str(ready.get("message", ""))
@@ -351,7 +360,7 @@ def check_preflights(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def skipped_checks(rights: Iterable[Right], role: str) -> Finding:
-    """The checks that were left out, because they need the rights that the caller lacks."""
+    """Report the checks that were skipped because the account lacks rights."""
     missing = names(right.resource for right in rights if not right.allowed)
     text = (
         f"leader, pools, prices, budgets and namespaces: you may not list {missing} in the whole cluster; somebody "
@@ -361,12 +370,12 @@ def skipped_checks(rights: Iterable[Right], role: str) -> Finding:
 
 
 def check_rights(rights: Sequence[Right]) -> Finding:
-    """That the caller may read everything."""
+    """Report that the account may read everything."""
     return Finding("permissions", "you", f"may read all {len(rights)} kinds that plan and explain read")
 
 
 def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Whether each pool is ready and has a price. ``raw``: the objects, for their conditions."""
+    """Report whether each pool is ready and has a price. ``raw`` has the objects with their conditions."""
     raw = list(raw)
     if not raw:
         yield Finding("pools", "no GPUPool", "exists, so nothing can be rented", "apply one: docs/clouds/README.md")
@@ -395,7 +404,7 @@ def check_pools(pools: Mapping[str, Pool], raw: Iterable[RawObject]) -> Iterable
 
 
 def check_pool_sets(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Whether the GPUPools of each GPUPoolSet are as it declares them."""
+    """Report whether the GPUPools of each GPUPoolSet match its declaration."""
     for item in raw:
         subject, status = f"GPUPoolSet {item['metadata']['name']}", item.get("status") or {}
         ready = condition_of(item, "Ready")
@@ -411,7 +420,7 @@ def check_pool_sets(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Whether the operator has fresh prices, as it says in the condition of each GPUBudget."""
+    """Report whether prices are fresh, by the condition of each GPUBudget."""
     said = [(item["metadata"]["name"], condition_of(item, "PriceDataFresh")) for item in raw]
     stale = {found.get("message", "") for _, found in said if found is not None and found.get("status") == "False"}
     for message in sorted(stale):
@@ -426,7 +435,7 @@ def check_prices(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_cost_record(raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Whether what rentals cost is put on record, as the condition of each GPUBudget says."""
+    """Report whether the record of costs accepts rows, by the condition of each GPUBudget."""
     said = [found for item in raw if (found := condition_of(item, "CostsRecorded")) is not None]
     refused = {str(found.get("message", "")) for found in said if found.get("status") == "False"}
     remedy = remedy_of(CONDITION_REASONS["RecordRefuses"].remedy, "gpubudgets")
@@ -437,7 +446,10 @@ def check_cost_record(raw: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Finding]:
-    """Budgets that cannot act, and namespaces that several of them select. ``raw``: the objects, for conditions."""
+    """Report budgets that cannot act and namespaces that several budgets select.
+
+    ``raw`` has objects with conditions.
+    """
     objects = {item["metadata"]["name"]: item for item in raw}
     budgets = sorted(state.budgets.values(), key=lambda budget: (budget.created, budget.id))
     if not budgets:
@@ -468,7 +480,7 @@ def check_budgets(state: ClusterState, raw: Iterable[RawObject]) -> Iterable[Fin
 
 
 def _parent(budget: Budget, tree: BudgetTree) -> Finding:
-    """The budgets below one, and what all of them may spend."""
+    """Report the budgets below this one and the amount for all of them."""
     below, share = tree.below[budget.id], budget.share
     text = f"is above {count(len(below), 'GPUBudget')} ({names(below, _NAMED)})"
     if share is not None:
@@ -481,7 +493,7 @@ def _parent(budget: Budget, tree: BudgetTree) -> Finding:
 
 
 def _loan(budget: Budget, shown: RawObject) -> str:
-    """A loan of the budget's status, as a part of a sentence."""
+    """Return a loan in the budget's status as part of a sentence."""
     amount = Money.parse(shown["amount"])
     return (
         f", with {amount} of {shown['lender']}"
@@ -493,7 +505,10 @@ def _loan(budget: Budget, shown: RawObject) -> str:
 def _budget(
     budget: Budget, selected: Sequence[str], paid: Sequence[str], lacking: NoPoolSelected | None, item: RawObject
 ) -> Iterable[Finding]:
-    """Nothing of a budget that only selects namespaces for which older ones pay: that is a finding of all of them."""
+    """Report on a budget, unless older budgets pay for all namespaces that it selects.
+
+    ``check_budgets`` reports overlaps.
+    """
     subject, ready = f"GPUBudget {budget.id}", condition_of(item, "Ready")
     if budget.deleting:
         yield Finding("budgets", subject, "is being deleted, and pays for nothing new", "wait until its rentals end")
@@ -529,7 +544,7 @@ def _budget(
 
 
 def check_namespaces(state: ClusterState) -> Iterable[Finding]:
-    """Namespaces with jobs that no budget pays for."""
+    """Report namespaces with jobs that no budget pays for."""
     paid = payers_of(state.budgets, state.namespaces).keys()
     jobs = [decoded.job for decoded in state.jobs.values() if decoded.job.finish is None]
     unpaid = sorted({job.namespace for job in jobs} - paid)
@@ -548,7 +563,7 @@ def check_namespaces(state: ClusterState) -> Iterable[Finding]:
 
 
 def check_objects(state: ClusterState) -> Iterable[Finding]:
-    """Objects that cannot be used; of TrainingJobs the checks of jobs say it."""
+    """Report objects that cannot be used, except TrainingJobs, which the checks of jobs report."""
     for problem in state.problems:
         if problem.kind == TRAINING_JOBS.name:
             continue

@@ -1,4 +1,4 @@
-"""``charterer doctor``: every check in one line, and what to do about what is wrong."""
+"""``charterer doctor`` prints a line for each check, with a remedy for each fault."""
 
 from __future__ import annotations
 
@@ -67,8 +67,11 @@ _READ = (
 
 @dataclass(frozen=True, slots=True)
 class DoctorReading:
-    """The input of all checks. ``state`` is None if the caller may not list everything; then only ``own`` is
-    checked. ``leader`` is None if its Lease may not be read, ``queues`` if Kueue's may not."""
+    """The input of all checks. ``state`` is None if the account may not list all kinds.
+
+    Without ``state`` only ``own`` is checked. ``leader`` is None if the account may not read the Lease, ``queues`` is
+    None if it may not read Kueue's objects.
+    """
 
     leader: LeaderSeen | None
     rights: tuple[Right, ...]
@@ -109,9 +112,10 @@ def doctor(output: str, namespace: str | None, cluster: ClusterOptions) -> None:
 
 
 async def read_for_doctor(client: Client, namespace: str | None) -> DoctorReading:
-    """Ask for rights first, and read what they allow, at least of the namespace (None: all, or the context's).
+    """Ask for the account's rights, then read all kinds, or if a right is missing only one namespace.
 
-    Raises ApiError; Forbidden if not even that is allowed.
+    ``namespace`` None means all namespaces, or the context's namespace if a right is missing. Raises ApiError, and
+    Forbidden if the account may not even read the namespace.
     """
     rights = tuple(await asyncio.gather(*(_right(client, resource) for resource in _READ)))
     try:
@@ -151,7 +155,7 @@ async def _right(client: Client, resource: Resource) -> Right:
 
 
 def examine(reading: DoctorReading) -> tuple[Finding, ...]:
-    """All checks that what was read allows."""
+    """Run all checks for which the reading has data."""
     own, state = reading.own, reading.state
     if state is None:
         recorded = {
@@ -163,7 +167,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
             *check_held(own.targets, recorded, own.jobs.now),
             *check_own_profiles(own.profiles),
         )
-    jobs = [job for job in own.jobs.jobs if job.view.why != ReasonCode.NO_BUDGET]  # told by their namespaces
+    jobs = [job for job in own.jobs.jobs if job.view.why != ReasonCode.NO_BUDGET]  # check_namespaces reports the others
     return (
         check_leader(reading.leader),
         check_rights(reading.rights),
@@ -186,7 +190,10 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
 
 
 def doctor_document(findings: Sequence[Finding], jobs: JobTally) -> Document:
-    """A line for each finding, what needs a person last, what costs most while nobody acts first; and a sentence."""
+    """Make a line for each finding and a summary sentence.
+
+    Faults come last, ordered by hourly loss, the largest first.
+    """
     wrong = sorted((finding for finding in findings if finding.remedy), key=_lost, reverse=True)
     items = Items(tuple(map(_item, (*(finding for finding in findings if not finding.remedy), *wrong))))
     if wrong:
@@ -212,7 +219,7 @@ def _item(finding: Finding) -> Item:
 
 
 def doctor_json(findings: Sequence[Finding]) -> JsonValue:
-    """All findings as JSON."""
+    """Return all findings as JSON."""
     return {
         "ok": not any(finding.remedy for finding in findings),
         "findings": [

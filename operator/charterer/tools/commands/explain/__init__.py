@@ -1,3 +1,3 @@
-"""``charterer explain``: the command, and its answer as a document and as JSON."""
+"""``charterer explain`` and ``charterer quote``, and their answers as documents and JSON."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer of ``charterer explain``: a job in the plan, with its options."""
+"""The answer of ``charterer explain`` as a value: a job in the plan, with its options."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from charterer.tools.commands.shared.plan_report import PlanReport, given
 
 @dataclass(frozen=True, slots=True)
 class JobNow:
-    """A job as it is now, from a plan or from the status that the operator wrote.
+    """The present state of a job, from a plan or from its status.
 
-    ``reason`` and ``message``: why it has the GPUs that it has. ``opening``: of the sentence that says so, empty if
-    people are not told. ``limits``: the conditions of its targetCompletionTime and maxCost. ``held_up``: what holds its
-    run up, as the operator has found. ``resizing``: how far a change of its size is, empty if there is none.
+    ``reason`` and ``message`` explain the job's GPUs or its wait. ``opening`` begins that sentence, and is empty to
+    hide it. ``limits`` are the conditions of targetCompletionTime and maxCost. ``held_up`` has the bottlenecks that the
+    operator found. ``resizing`` says how far a resize is, and is empty without one.
     """
 
     namespace: str
@@ -45,9 +45,10 @@ class JobNow:
 
 @dataclass(frozen=True, slots=True)
 class MoreNodes:
-    """The effect of ``nodes`` more nodes of the pool.
+    """The effect of ``nodes`` more nodes in the pool.
 
-    ``option``: the job's option then; None if it is the one of today. ``others``: names of other jobs that would start.
+    ``option`` is the job's option in that case, or None if the option does not change. ``others`` has the names of
+    other jobs that would start.
     """
 
     pool: PoolId
@@ -58,10 +59,10 @@ class MoreNodes:
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """A job and the plan; each of the others is None if the plan has none for the job.
+    """A job in the plan. A field is None or empty if the plan has nothing for the job.
 
-    ``ruled_out``: the options of a job that waits because it may have none of them. ``held_up``: what holds its run up,
-    as the operator has found. ``node``: that of a job narrower than one. ``more_nodes``: of full pools.
+    ``ruled_out`` has the options of a waiting job that may have none of them. ``held_up`` has the bottlenecks that the
+    operator found. ``node`` is the node of a job that uses only a part of a node. ``more_nodes`` is about full pools.
     """
 
     report: PlanReport
@@ -77,7 +78,7 @@ class Explanation:
 
 
 def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] = ()) -> Explanation:
-    """The job's part of the plan; it has options only while it wants to run."""
+    """Find the job's part of the plan. Only a job that wants to run has options."""
     verdict = report.plan.jobs.get(job.id)
     budget = None if job.budget is None else report.plan.budgets.get(job.budget)
     solution = next((solution for solution in report.solutions if solution.budget.id == job.budget), None)
@@ -96,11 +97,11 @@ def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] 
     return Explanation(report, job, verdict, budget, solution, options, excluded, held_up, node, more)
 
 
-# The effect of one more node of a full pool: the plan is made again for a pool that may have it.
+# The effect of more nodes in a full pool. The planner plans again for a pool that may have them.
 
 
 def more_nodes(report: PlanReport, job: Job, options: Alternatives) -> Sequence[MoreNodes]:
-    """For each full pool where the job waits for something better: one node more, and as many as its option needs."""
+    """For each full pool with an option that the job waits for, plan with one more node, then with all it needs."""
     waits = job.allocation is None
     wanted = [row.option for row in options.rows if row.rank is Rank.BETTER or (waits and row.rank is Rank.CHOSEN)]
     found = []
@@ -122,7 +123,7 @@ def more_nodes(report: PlanReport, job: Job, options: Alternatives) -> Sequence[
 
 
 def _with(snapshot: Snapshot, name: PoolId, nodes: int) -> Snapshot:
-    """The snapshot, but the cloud and ``maxNodes`` allow the pool ``nodes`` more than it has."""
+    """Return the snapshot with room for ``nodes`` more nodes in the pool, without refusals of its cloud."""
     pool = snapshot.pools[name]
     live = sum(rental.pool == name and rental.phase is not RentalPhase.ENDED for rental in snapshot.rentals.values())
     larger = replace(pool, max_nodes=live + nodes, cooled=(), reached=None)

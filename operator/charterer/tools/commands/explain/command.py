@@ -1,4 +1,4 @@
-"""``charterer explain``: why a job has this width on this pool now, and what would make another win."""
+"""``charterer explain`` says why a job has its width and pool, and what would make another option better."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ from charterer.tools.documents.document import (
     Tone,
 )
 
-# The answer of ``charterer explain`` as JSON or YAML.
+# The answer as JSON or YAML.
 
 
 def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
-    """The whole answer, all options included; ``options`` is null if the job is not planned for."""
+    """Return the whole answer with all options. ``options`` is null if the plan does not include the job."""
     job, budget, options = explanation.job, explanation.budget, explanation.options
     now = job_now(explanation)
     return {
@@ -143,14 +143,17 @@ def _change(change: WinningChange) -> JsonValue:
     }
 
 
-# The answer of ``charterer explain`` from a job's status, for accounts that may not read the whole cluster.
+# The answer from a job's status, for accounts that may not read the whole cluster.
 
 
 _MAY_HAVE_OPTIONS = (JobState.QUEUED, JobState.STARTING, JobState.RUNNING, JobState.RESIZING)
 
 
 def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
-    """What the status says of the job; ``every``: also the options that are both slower and dearer than its own."""
+    """Make a document from the job's status.
+
+    ``every`` includes options that are both slower and dearer than the chosen one.
+    """
     view = own.view
     source = Paragraph(source_sentence(view.options_as_of, now), Tone.FAINT)
     wrong = [found.message for found in troubles(own) if found.message != own.why]
@@ -163,7 +166,7 @@ def own_document(own: OwnJob, now: Instant, *, every: bool) -> Document:
 
 
 def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
-    """That as JSON, under the keys of the whole answer as far as the status has them."""
+    """Return the status as JSON, with the keys of ``explain_json`` as far as the status has the data."""
     job, options = own_job_now(own, now), own.view.options
     ruled_out = [option for option in options if option.verdict == RULED_OUT]
     return {
@@ -179,7 +182,7 @@ def own_json(own: OwnJob, now: Instant) -> Mapping[str, JsonValue]:
 
 
 def own_job_now(own: OwnJob, now: Instant) -> JobNow:
-    """The job as the operator has written it."""
+    """Return the present state of the job from its status."""
     view, resizing, ended = own.view, own.condition(ConditionType.RESIZING), _ended(own)
     if view.state is None:
         summary = f"No operator has looked at TrainingJob {own.namespace}/{own.name} yet."
@@ -208,7 +211,7 @@ def own_job_now(own: OwnJob, now: Instant) -> JobNow:
 
 
 def troubles(own: OwnJob) -> Sequence[Condition]:
-    """The conditions that say what is wrong with the job's object or its pods."""
+    """Return the conditions that report faults of the job's object or pods."""
     return [*filter(None, (own.objection, None if _ended(own) else own.not_starting))]
 
 
@@ -302,7 +305,10 @@ def _explain_own(name: JobName, namespace: str | None, output: str, *, every: bo
 
 
 def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
-    """The job. ClickException with why there is none, or similar names, there or in other namespaces."""
+    """Find the job by name.
+
+    ClickException gives the reason, similar names, or other namespaces that have such a job.
+    """
     snapshot = report.snapshot
     meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target)]
     for job in meant:

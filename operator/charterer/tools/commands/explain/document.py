@@ -1,4 +1,4 @@
-"""The document that ``charterer explain`` shows."""
+"""The document of ``charterer explain``."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ from charterer.tools.documents.document import (
     row,
 )
 
-# How GPU types are compared that nobody has measured yet, as ``charterer explain`` says it.
+# Comparison of GPU types for which nobody has measured a speed.
 
 
 def assumed_speeds_sentence(assumed: Mapping[str, RelativeSpeed]) -> str:
-    """With what each type is compared, and by what; empty if nothing is assumed, or there is only one type."""
+    """Return a sentence that compares GPU types without measured speeds. Empty without assumptions or other types."""
     if len(assumed) < 2:
         return ""
     known = {gpu_type: speed for gpu_type, speed in sorted(assumed.items()) if data_sheet(gpu_type) is not None}
@@ -88,7 +88,7 @@ def _of_it(speed: RelativeSpeed) -> str:
     return f"{speed.estimate:.0%} of its speed ({speed.low:.0%} to {speed.high:.0%})"
 
 
-# The quantities that an option's figures count, and how each of them is known.
+# The quantities that an option's time and cost include, and the basis of each.
 
 
 _ASSUMED = "assumed"
@@ -98,7 +98,7 @@ _MEASURED = "measured"
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """One thing that an option's time and cost count: ``what``, how much of it, and how that is ``known``."""
+    """A quantity that an option's time and cost include: its name, its amount, and its basis, such as measured."""
 
     what: str
     much: str
@@ -106,7 +106,7 @@ class Counted:
 
 
 def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
-    """Everything that the option's figures count, in the order in which it is put together."""
+    """List all quantities that the option's time and cost include."""
     chosen, solution = option.option, explanation.solution
     lost = chosen.interruptions
     reports = f", {count(option.reports, 'report')}" if option.reports else ""
@@ -146,17 +146,17 @@ def counted(option: Alternative, explanation: Explanation) -> list[Counted]:
 
 
 def counted_blocks(option: Alternative, explanation: Explanation) -> list[Block]:
-    """Everything that the option's figures count, as a table."""
+    """Make a table of all quantities that the option's time and cost include."""
     columns = (TableColumn("WHAT"), TableColumn("HOW MUCH", elastic=True), TableColumn("KNOWN"))
     rows = tuple(row(figure.what, figure.much, figure.known) for figure in counted(option, explanation))
     return [Heading("What the chosen option's figures count"), DocumentTable(columns, rows)]
 
 
-# What ``charterer explain`` says of the empty part of a job's node.
+# Empty GPUs of a job's node.
 
 
 def empty_gpus_sentence(node: JobNode | None) -> str:
-    """``Its node h100-1 has 8 GPUs, 7 are empty: the budget pays $55.00/h.``; nothing if none is empty."""
+    """Return ``Its node h100-1 has 8 GPUs, 7 are empty: the budget pays $55.00/h.``, or nothing if no GPU is empty."""
     if node is None or not node.empty:
         return ""
     empty = f"{node.empty} {is_or_are(node.empty)} empty"
@@ -165,11 +165,11 @@ def empty_gpus_sentence(node: JobNode | None) -> str:
     return f"Its node has {count(node.gpus, 'GPU')}, {empty} unless others come: the budget pays {node.price}."
 
 
-# What ``charterer explain`` says of more nodes of a full pool.
+# More nodes in a full pool.
 
 
 def in_words(more: MoreNodes, job: Job) -> str:
-    """A sentence."""
+    """Return the effect as a sentence."""
     nodes = "one more node" if more.nodes == 1 else f"{more.nodes} more nodes"
     text = f"With {nodes} of {more.pool}, "
     if more.option is None:
@@ -181,11 +181,11 @@ def in_words(more: MoreNodes, job: Job) -> str:
     return f"{text}."
 
 
-# What ``charterer explain`` says of a job whose pods come or go while it trains.
+# Jobs that are resized in place.
 
 
 def regrouping_sentence(job: Job) -> str:
-    """How far the change is, with the pods that get ready by name; empty if there is none."""
+    """Return how far the resize is, with the joining pods by name, or an empty text without a resize."""
     text, run = regrouping(job), job.current_run
     if not text or run is None or job.allocation is None:
         return ""
@@ -201,11 +201,11 @@ def _readiness(pod: Pod | None) -> str:
     return pod.trouble or ("Ready" if pod.ready else str(pod.phase))
 
 
-# What ``charterer explain`` says of an interactive job's sessions.
+# Sessions of an interactive job.
 
 
 def sessions_sentence(job: Job) -> str:
-    """How its GPUs were used so far, and what they cost; empty for any other job, and before its worker reported."""
+    """Return busy and idle GPU time with its cost. Empty for other jobs and before the worker's first report."""
     told, usage = job.interactive, None if job.progress is None else job.progress.usage
     if told is None or usage is None:
         return ""
@@ -217,13 +217,13 @@ def sessions_sentence(job: Job) -> str:
     )
 
 
-# What ``charterer explain`` says of slices and shared GPUs, and of pools that a job does not take.
+# Slices and shared GPUs, and pools that the job cannot use.
 
 
 def slice_sentences(explanation: Explanation) -> Sequence[str]:
-    """A sentence for each kind of slice or shared GPU among its options, and for each pool that is none of them.
+    """Return a sentence for each kind of slice or shared GPU in the options, and for each pool without an option.
 
-    Nothing of pools of slices or shared GPUs to a job that takes none.
+    Pools of slices or shared GPUs are omitted if the job does not accept such GPUs.
     """
     solution, options = explanation.solution, explanation.options
     if solution is None or options is None:
@@ -240,7 +240,7 @@ def slice_sentences(explanation: Explanation) -> Sequence[str]:
 
 
 def _beside(job: Job, pair: Pair, snapshot: Snapshot) -> str:
-    """With whom it shares a GPU, or would, and what both keep."""
+    """Return a sentence that names the job's present or possible partner on a GPU, and the speed that both keep."""
     other = snapshot.jobs[pair.partner]
     name, runs = f"{other.namespace}/{other.name}", job.allocation is not None
     keeps = "keeps" if runs else "would keep"
@@ -289,13 +289,13 @@ LIMITS: Final[Mapping[str, str]] = {
     ConditionType.WITHIN_MAX_COST: "Its maxCost",
     ConditionType.WITHIN_QUOTE: "Its quote",
 }
-"""A job's own limits, and its quote, by the type of their condition."""
+"""Subject of the sentence about a limit or the quote, by the type of its condition."""
 TONES: Final[Mapping[str, Tone]] = {Rank.CHOSEN: Tone.STRONG, Rank.BETTER: Tone.CHANGED, Rank.WORSE: Tone.FAINT}
-"""How an option is shown, by its rank."""
+"""Tone of an option's row, by the option's rank."""
 
 
 def explain_document(explanation: Explanation, *, every: bool) -> Document:
-    """The answer for one job; ``every``: also the options that are both slower and dearer than the chosen one."""
+    """Make the document for one job. ``every`` includes options that are both slower and dearer than the chosen one."""
     report, job, options = explanation.report, explanation.job, explanation.options
     problems = [f"{problem.field}: {problem.message}" for problem in report.problems_of(job)]
     blocks = first_blocks(job_now(explanation), problems)
@@ -328,7 +328,10 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
 
 
 def first_blocks(job: JobNow, troubles: Iterable[str], source: Sequence[Block] = ()) -> list[Block]:
-    """The job as it is now. ``troubles``: what is wrong with its object or its pods. ``source``: of the answer."""
+    """Return the blocks about the job's present state. ``troubles``: faults of its object or pods.
+
+    ``source``: data source.
+    """
     blocks: list[Block] = [Paragraph(job.summary, Tone.STRONG), *source]
     if job.opening:
         blocks.append(Paragraph(f"{job.opening} ({job.reason}): {job.message}."))
@@ -341,7 +344,7 @@ def first_blocks(job: JobNow, troubles: Iterable[str], source: Sequence[Block] =
 
 
 def job_now(explanation: Explanation) -> JobNow:
-    """The job as the plan has it."""
+    """Return the present state of the job from the plan."""
     job, verdict, snapshot = explanation.job, explanation.verdict, explanation.report.snapshot
     state, cost = job_state(job), job_cost(job, snapshot.rentals, snapshot.now)
     return JobNow(
@@ -360,7 +363,7 @@ def job_now(explanation: Explanation) -> JobNow:
 
 
 def headline(job: Job, state: JobState, spent: Money, now: Instant) -> str:
-    """The job's present state, or its end, in one sentence."""
+    """Return one sentence about the job's present state or its end."""
     cost = f", {spent} so far" if spent.micros else ""
     subject = f"TrainingJob {job.namespace}/{job.name}"
     if job.finish is not None:
@@ -412,7 +415,7 @@ def _pays(explanation: Explanation) -> str:
 
 
 def _at_most(explanation: Explanation) -> str:
-    """The most that the budget pays to end this job an hour earlier; empty if its own rate is not above that."""
+    """Return the most that the budget pays to end this job an hour earlier, empty if its own rate is not above that."""
     budget, solution = explanation.budget, explanation.solution
     assignment = None if solution is None else solution.assignment(explanation.job)
     if budget is None or budget.rate is None or assignment is None or assignment.group.most >= budget.rate:
@@ -421,7 +424,7 @@ def _at_most(explanation: Explanation) -> str:
 
 
 def _for_target(explanation: Explanation) -> str:
-    """The price of an hour of this job that its target needs; empty if the budget's own rate is enough."""
+    """Return the rate that the job's target needs, empty if the budget's rate is enough."""
     job, solution = explanation.job, explanation.solution
     if solution is None or solution.deadline_values(job) is None:
         return ""
@@ -430,7 +433,7 @@ def _for_target(explanation: Explanation) -> str:
 
 
 def _mixes(explanation: Explanation) -> str:
-    """For a class whose jobs take several paths, so that pools that are too small are used in full."""
+    """Return a sentence if the class's jobs take several paths, which fills pools that are too small for all."""
     solution = explanation.solution
     assignment = None if solution is None else solution.assignment(explanation.job)
     if solution is None or assignment is None or not assignment.mixes:
@@ -442,7 +445,7 @@ def _mixes(explanation: Explanation) -> str:
 
 
 def work_left(job: Job, options: Alternatives) -> str:
-    """The work left, and how it is known."""
+    """Return a sentence on the work left and its basis."""
     left = options.position.left
     if not options.known_work:
         if left == DEFAULT_WORK_SECONDS:
@@ -456,12 +459,12 @@ def work_left(job: Job, options: Alternatives) -> str:
 
 
 def _unknown_speed(explanation: Explanation, options: Alternatives) -> str:
-    """A sentence on how the job's speed becomes known; empty if that of an option is."""
+    """Return a sentence on how the job's speed becomes known, empty if the speed of an option is known."""
     job, snapshot = explanation.job, explanation.report.snapshot
     if any(option.basis is not Basis.ASSUMED for option in options.rows):
         return ""
     if any(problem.field == PROFILE_NAME for problem in explanation.report.problems_of(job)):
-        return ""  # it says what to do
+        return ""  # the problem already says what to do
     profile = snapshot.profiles.get(job.class_id)
     types = () if profile is None else {curve.gpu_type for phase in profile.phases for curve in phase.curves}
     if types:
@@ -494,7 +497,10 @@ def _options(options: Alternatives, gpu_types: Mapping[PoolId, str], *, every: b
 def options_blocks(
     heading: str, columns: Sequence[TableColumn], rows: Iterable[tuple[str, Sequence[str]]], hidden: int
 ) -> list[Block]:
-    """``rows``: the cells of each option with its rank, which marks it. ``hidden``: the number of options left out."""
+    """Make the table of options. ``rows`` has each option's rank, which marks it, and cells.
+
+    ``hidden`` counts omitted options.
+    """
     marked = [
         tuple(TableCell(text, TONES.get(rank, Tone.PLAIN)) for text in ("*" if rank == Rank.CHOSEN else "", *cells))
         for rank, cells in rows
@@ -508,10 +514,10 @@ def options_blocks(
 
 
 def _worth_showing(rows: Sequence[Alternative], gpu_types: Mapping[PoolId, str]) -> Sequence[Alternative]:
-    """The options that are not both slower and dearer, and of a GPU type that has only such the cheapest one."""
+    """Select the options that are not both slower and dearer, and the cheapest option of each other GPU type."""
     types = {gpu_types.get(each.option.pool) for each in rows if each.rank is not Rank.WORSE}
     shown = []
-    for each in rows:  # cheapest first
+    for each in rows:  # in order of cost, the cheapest first
         if each.rank is not Rank.WORSE or gpu_types.get(each.option.pool) not in types:
             shown.append(each)
             types.add(gpu_types.get(each.option.pool))
@@ -519,7 +525,7 @@ def _worth_showing(rows: Sequence[Alternative], gpu_types: Mapping[PoolId, str])
 
 
 def ruled_out_blocks(found: Sequence[RuledOut]) -> list[Block]:
-    """The options of a job that may have none of them."""
+    """Make the table of a job's options if the job may have none of them."""
     if not found:
         return []
     columns = (
@@ -543,14 +549,14 @@ def ruled_out_blocks(found: Sequence[RuledOut]) -> list[Block]:
 
 
 def late_pools(explanation: Explanation) -> Mapping[PoolId, LaunchWait]:
-    """The pools of its options that are expected to give it a node late."""
+    """Return the pools among the options whose next node is expected late."""
     rows = () if explanation.options is None else explanation.options.rows
     waited_for = {option.option.pool for option in rows if option.launch_delay}
     return {name: wait for name, wait in explanation.report.late_pools.items() if name in waited_for}
 
 
 def _left_alone(width: LeftAlone) -> str:
-    """Why a width is not among the options."""
+    """Return why a width is not among the options."""
     message = f": {width.message}" if width.message else ""
     what = f"{count(width.gpus, 'GPU')} ({width.gpu_type}){as_variant(width.variant)}"
     gpus = f"{what} {is_or_are(width.gpus)} no option"
@@ -560,14 +566,14 @@ def _left_alone(width: LeftAlone) -> str:
 
 
 def _other_pools(explanation: Explanation) -> list[Block]:
-    """The pools that are not open to the job because its budget does not select them."""
+    """Return a sentence on pools that the job cannot use because its budget does not select them."""
     solution = explanation.solution
     others = None if solution is None else left_out(solution.budget, explanation.report.snapshot.pools)
     return [] if others is None else [Paragraph(f"{others.sentence()}.")]
 
 
 def _cells(option: Alternative, *, wholes: bool) -> Sequence[str]:
-    """``wholes``: whether jobs choose with what of nodes stays empty (ADR 11)."""
+    """Return the cells of a row. ``wholes`` adds the cost of GPUs of a node that stay empty (ADR 11)."""
     return (
         name(option.option),
         output.hourly(option.option.price),
@@ -582,7 +588,7 @@ def _cells(option: Alternative, *, wholes: bool) -> Sequence[str]:
 
 
 def _basis(option: Alternative) -> str:
-    """The evidence for the speed, with the number of reports."""
+    """Return the basis of the speed, with the number of reports."""
     return f"{option.basis}, {count(option.reports, 'report')}" if option.reports else str(option.basis)
 
 
@@ -594,7 +600,7 @@ def _changes(explanation: Explanation, options: Alternatives) -> list[Block]:
 
 
 def change_sentence(change: WinningChange, explanation: Explanation, options: Alternatives) -> str:
-    """The rate, the price or the work left at which another option would win."""
+    """Return the rate, the price or the work left at which another option would be better."""
     report, job, budget = explanation.report, explanation.job, explanation.budget
     assert job.budget is not None
     assert budget is not None

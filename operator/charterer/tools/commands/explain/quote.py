@@ -1,4 +1,4 @@
-"""``charterer quote``: what a job would cost and when it would end, before it is submitted."""
+"""``charterer quote`` says what a job would cost and when it would end, before the job is submitted."""
 
 from __future__ import annotations
 
@@ -64,12 +64,12 @@ from charterer.tools.documents.document import (
     row,
 )
 
-# The answer: a job in a plan with it, beside the plan without it.
+# The answer compares a plan with the job to a plan without it.
 
 
 @dataclass(frozen=True, slots=True)
 class Delay:
-    """Another job that would end ``seconds`` later; None: it would wait, nobody knows for how long."""
+    """Another job that would end ``seconds`` later. None means that it would wait for an unknown time."""
 
     job: str
     seconds: float | None
@@ -77,9 +77,10 @@ class Delay:
 
 @dataclass(frozen=True, slots=True)
 class ByThen:
-    """What it takes that the job is done at ``target``. ``estimate``: of the way that the planner then takes.
+    """Feasibility of a completion time ``target``. ``estimate`` is for the option that the planner then chooses.
 
-    ``earliest``: when the fastest way ends. ``met``: whether that is expected, as far as the budget pays for it.
+    ``earliest`` is the end on the fastest option. ``met`` says whether the job is expected to end by ``target`` at a
+    cost that the budget pays.
     """
 
     target: Instant
@@ -90,9 +91,10 @@ class ByThen:
 
 @dataclass(frozen=True, slots=True)
 class QuoteAnswer:
-    """``estimates``: in the order of ``Choice``; empty where the job cannot run, as ``explanation`` tells.
+    """The quote. ``estimates`` are in order of ``Choice``, and empty if the job cannot run; ``explanation`` says why.
 
-    ``delays``: of other jobs, if it runs as the budget pays. ``before``: what is said of its budget without it.
+    ``delays`` are of other jobs, if the job runs as the budget pays. ``before`` is the budget's verdict without the
+    job.
     """
 
     explanation: Explanation
@@ -103,19 +105,22 @@ class QuoteAnswer:
 
     @property
     def now(self) -> Instant:
-        """When it is said."""
+        """The time of the quote."""
         return self.explanation.report.snapshot.now
 
     @property
     def own(self) -> Estimate | None:
-        """As the budget pays, or by the time that was asked for, where that is expected to be kept."""
+        """The estimate with the requested completion time if it can be met, otherwise at the budget's rate.
+
+        None without one.
+        """
         if self.by is not None and self.by.met:
             return self.by.estimate
         return _chosen(self.estimates, Choice.BUDGET)
 
     @property
     def kept(self) -> JobQuote | None:
-        """It as it is kept with the job: to whole cents and seconds, no nearer to each other than it says."""
+        """The quote as stored in the job's spec. Cents and seconds are rounded so that the interval only grows."""
         if self.own is None:
             return None
         told = self.own.told(self.now)
@@ -127,7 +132,7 @@ class QuoteAnswer:
 
     @property
     def exit_code(self) -> int:
-        """0 where the job can run, and is expected to be done in time."""
+        """0 if the job can run and is expected to end in time, otherwise CANNOT_RUN or TOO_LATE."""
         if not self.estimates:
             return CANNOT_RUN
         return TOO_LATE if self.by is not None and not self.by.met else 0
@@ -137,12 +142,12 @@ _CENT, _SECOND = 10_000, 1_000_000
 
 
 def _chosen(found: Iterable[Estimate], choice: Choice) -> Estimate | None:
-    """The estimate of the choice; None if there are none."""
+    """Return the estimate of this choice, None if there is none."""
     return next((each for each in found if each.choice is choice), None)
 
 
 def quote_job(snapshot: Snapshot, without: Snapshot, job_id: JobId, by: Instant | Weekday | None) -> QuoteAnswer:
-    """The quote of a job of the snapshot; ``without``: the same without it."""
+    """Quote a job of the snapshot. ``without`` is the same snapshot without the job."""
     before, report = plan_report(without), plan_report(snapshot)
     job = report.snapshot.jobs.get(job_id, snapshot.jobs[job_id])
     explanation = explain_job(report, job)
@@ -162,7 +167,7 @@ def _estimates(explanation: Explanation) -> Sequence[Estimate]:
 
 
 def _instant(by: Instant | Weekday, time_zone: str, now: Instant) -> Instant:
-    """A weekday means the end of the next such day in the budget's time zone, today included."""
+    """Return the target time. A weekday is the end of the next such day in the budget's time zone, today included."""
     if not isinstance(by, Weekday):
         return by
     at = now
@@ -174,7 +179,7 @@ def _instant(by: Instant | Weekday, time_zone: str, now: Instant) -> Instant:
 
 
 def _by(snapshot: Snapshot, job: Job, target: Instant) -> ByThen:
-    """The same with a target: the planner says what it takes."""
+    """Plan again with ``target`` as the job's targetCompletionTime."""
     asked = plan_report(replace(snapshot, jobs={**snapshot.jobs, job.id: replace(job, target_completion=target)}))
     explanation = explain_job(asked, asked.snapshot.jobs[job.id])
     found = _estimates(explanation)
@@ -186,11 +191,11 @@ def _by(snapshot: Snapshot, job: Job, target: Instant) -> ByThen:
 
 
 _LEAST_DELAY = 60.0
-"""Seconds by which another job ends later at least, to be told of."""
+"""Minimum delay in seconds that is reported for another job."""
 
 
 def _delays(report: PlanReport, before: PlanReport, own: JobId) -> Sequence[Delay]:
-    """The other jobs that have GPUs, or get some soon, and would end later or wait; those that wait first."""
+    """Return the other jobs with GPUs now or soon that would end later or wait. Those that would wait come first."""
     now, then, found = before.given, report.given, list[Delay]()
     for other, option in now.items():
         job = before.snapshot.jobs[other]
@@ -211,7 +216,7 @@ def _delays(report: PlanReport, before: PlanReport, own: JobId) -> Sequence[Dela
 
 
 def quote_document(answer: QuoteAnswer) -> Document:
-    """A row for each choice, what that rests on, and what else it would mean; or why the job cannot run."""
+    """Make a document: a row for each choice, its basis and its effects, or the reason why the job cannot run."""
     explanation = answer.explanation
     job, title = explanation.job, f"charterer quote {explanation.job.namespace}/{explanation.job.name}"
     if not answer.estimates:
@@ -265,7 +270,7 @@ def _row(title: str, each: Estimate, now: Instant, *, wholes: bool) -> tuple[Tab
 
 
 def _sentences(answer: QuoteAnswer) -> Iterable[str]:
-    """What is told below the table: why, by when, who is delayed, what it means for jobs to come."""
+    """Yield sentences on the reason, the target time, delayed jobs and the effect on later jobs."""
     verdict = answer.explanation.verdict
     if verdict is not None:
         yield f"Why ({verdict.reason.code}): {verdict.reason.message}."
@@ -313,7 +318,7 @@ def _delays_sentence(delays: Sequence[Delay]) -> str:
 
 
 def _budget_sentence(answer: QuoteAnswer) -> str:
-    """What the job means for the budget's jobs to come; empty where it is nothing that one could see."""
+    """Return the effect on the budget's later jobs, empty if rate and feasibility stay the same."""
     after_it, before = answer.explanation.budget, answer.before
     if after_it is None or before is None:
         return ""
@@ -334,7 +339,7 @@ def _rests_on(answer: QuoteAnswer) -> DocumentTable:
 
 
 def _spreads(own: Estimate) -> Iterable[tuple[str, str, str]]:
-    """What the intervals are made of, the widest being that of jobs' sizes."""
+    """Yield the sources of uncertainty in the intervals: job sizes, interruptions and waits."""
     known = "assumed: no job of the budget has completed"
     if round(own.jobs) or round(own.others):
         known = f"measured, {count(round(own.jobs), 'job')} of its class and {round(own.others)} of others"
@@ -366,7 +371,7 @@ def _meaning(answer: QuoteAnswer) -> Iterable[Block]:
 
 
 def quote_json(answer: QuoteAnswer) -> Mapping[str, JsonValue]:
-    """All of it, with seconds as numbers and dollars as decimal strings."""
+    """Return the whole answer, with seconds as numbers and dollars as decimal strings."""
     told, by = job_now(answer.explanation), answer.by
     return {
         "at": format_second(answer.now),
@@ -412,7 +417,7 @@ def _spec(quote: JobQuote) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Quoted:
-    """An answer, and the job's manifest with the quote in its spec. ``warnings``: a sentence each."""
+    """An answer, and the job's manifest with the quote in its spec. ``warnings`` has a sentence each."""
 
     answer: QuoteAnswer
     manifest: Mapping[str, Any]
@@ -426,7 +431,10 @@ def quoted(
     namespace: str,
     by: Instant | Weekday | None,
 ) -> Quoted:
-    """The quote of the one TrainingJob among objects. ClickException where there is not one, or it is there already."""
+    """Quote the only TrainingJob among the objects.
+
+    Raises ClickException if there is not exactly one, or it already exists in the cluster or is interactive.
+    """
     planned, left_out = planned_and_left_out(sources)
     jobs = [source for source in planned if source.raw.get("kind") == "TrainingJob"]
     if len(jobs) != 1:
@@ -454,7 +462,7 @@ def quoted(
 
 
 def _manifest(raw: Mapping[str, Any], key: ObjectKey, answer: QuoteAnswer) -> Mapping[str, Any]:
-    """The job as it was written, with its quote, and with the time by which it is to be done."""
+    """Return the job's manifest with its quote, and with the target time if the job can meet it."""
     spec = dict(raw.get("spec") or {})
     if answer.by is not None and answer.by.met:
         spec["targetCompletionTime"] = format_second(answer.by.target)
@@ -534,7 +542,7 @@ def quote(
 
 
 def show_troubles(answer: QuoteAnswer, warnings: Iterable[str]) -> None:
-    """On stderr, where stdout is for a program: warnings, and why the job cannot run."""
+    """Print warnings and the reason why the job cannot run on stderr, because stdout has the manifest."""
     for warning in filter(None, warnings):
         click.echo(f"Warning: {warning}", err=True)
     if not answer.estimates:

@@ -1,3 +1,3 @@
-"""``charterer plan``: the command, its what-ifs, and its answer as a document and as JSON."""
+"""``charterer plan``: the command, its what-ifs, and its answer as a document and JSON."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The answer of ``charterer plan``: a plan and, for a what-if, the plan without it."""
+"""The answer of ``charterer plan`` as a value: a plan and, for a what-if, the plan without it."""
 
 from __future__ import annotations
 
@@ -14,13 +14,11 @@ from charterer.tools.frontier import mean_seconds
 
 @dataclass(frozen=True, slots=True)
 class AmountEffect:
-    """The effect of another amount on the rest of this period. ``part``: of its own that the budget has more or less.
+    """The effect of another amount on the rest of the period. ``part`` is the relative change of the amount.
 
-    ``word``: for its period.
-
-    ``seconds`` and ``seconds_before``: mean completion time of its jobs; None while they queue. ``more_spent``: dollars
-    of the period's forecast. Without a history these three are None, and only the jobs in sight are compared:
-    ``changed`` of the ``jobs`` would have other GPUs.
+    ``word`` names the budget's period. ``seconds`` and ``seconds_before`` are the mean completion time of a job, None
+    if jobs queue. ``more_spent`` is the change of the forecast. These three are None for a budget without history. Only
+    jobs in sight are then compared: of ``jobs``, ``changed`` would get other GPUs.
     """
 
     budget: BudgetId
@@ -35,9 +33,10 @@ class AmountEffect:
 
 @dataclass(frozen=True, slots=True)
 class PlanAnswer:
-    """``report``: the plan, with the what-if if there is one. ``before``: without it. ``changes``: it in sentences.
+    """``report`` is the plan, with the what-if if there is one. ``before`` is the plan without the what-if.
 
-    ``only_amounts``: whether the what-if changes nothing else, so that the jobs are the same.
+    ``changes`` describe the what-if in sentences. If ``only_amounts`` is true, it changes amounts only, so both plans
+    have the same jobs.
     """
 
     report: PlanReport
@@ -47,24 +46,24 @@ class PlanAnswer:
 
     @property
     def added(self) -> list[Action]:
-        """The actions that only the what-if brings; without a what-if all actions."""
+        """Actions that only the plan with the what-if has. Without a what-if, all actions."""
         before = set() if self.before is None else {action.key for action in self.before.actions}
         return [action for action in self.report.actions if action.key not in before]
 
     @property
     def dropped(self) -> list[Action]:
-        """The actions that the what-if saves."""
+        """Actions that only the plan without the what-if has."""
         after = {action.key for action in self.report.actions}
         return [] if self.before is None else [action for action in self.before.actions if action.key not in after]
 
     @property
     def changes_anything(self) -> bool:
-        """Whether anything would be done; with a what-if, whether it makes a difference to that."""
+        """Whether the plan has actions. With a what-if, whether the actions differ from those without it."""
         return bool(self.added or self.dropped)
 
     @property
     def effects(self) -> Iterable[AmountEffect]:
-        """The effect on each budget whose jobs are the same and whose amount is another."""
+        """The effect on each budget whose amount changes, if nothing else changes."""
         if self.before is None or not self.only_amounts:
             return
         before = {solution.budget.id: solution for solution in self.before.solutions}
@@ -91,6 +90,6 @@ class PlanAnswer:
 
 
 def _option(job: JobId, report: PlanReport) -> object:
-    """The option that a job has or gets; None while it waits without one."""
+    """Return the key of the option that a job has or gets, None if it waits without an option."""
     verdict = report.plan.jobs.get(job)
     return None if verdict is None or verdict.option is None else key_of(verdict.option)

@@ -1,4 +1,4 @@
-"""``charterer plan``: what would be done now and why, what money buys, and what-ifs."""
+"""``charterer plan`` shows what the operator would do now and why, what money buys, and what-ifs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ from charterer.tools.documents.pictures import CannotDraw, file_format, find_mat
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
-    """Changes to try. ``namespace``: of objects in files that name none."""
+    """Changes to try. ``namespace`` is the default for objects without a namespace."""
 
     files: tuple[Path, ...]
     prices: tuple[str, ...]
@@ -57,7 +57,7 @@ class WhatIfOptions:
     namespace: str | None
 
     def what_if(self) -> WhatIf:
-        """The changes, read from files and arguments. ClickException if that fails."""
+        """Read the changes from files and arguments. Raises ClickException."""
         objects, left_out = planned_and_left_out(manifest_sources(self.files))
         return WhatIf(
             objects,
@@ -93,7 +93,7 @@ what_if_options = option_group(
 
 @dataclass(frozen=True, slots=True)
 class PlanOutputOptions:
-    """How the plan is shown. ``jobs``: rows in the table of jobs, 0 for all."""
+    """Output options. ``jobs`` is the most rows in the table of jobs, 0 for all."""
 
     output: str
     jobs: int
@@ -101,7 +101,10 @@ class PlanOutputOptions:
     page: Path | None
 
     def check(self) -> None:
-        """ClickException for a picture of an unknown format, or without matplotlib; before anything is read."""
+        """Raise ClickException if a picture has an unknown format or matplotlib is missing.
+
+        Runs before the cluster is read.
+        """
         if self.picture is None and self.page is None:
             return
         try:
@@ -209,7 +212,7 @@ def _plan_own(cluster: ClusterOptions, namespace: str | None, show: PlanOutputOp
 
 
 def _changed(cluster: ClusterOptions, state: ClusterState, what_if: WhatIf, namespace: str, now: Instant) -> TriedState:
-    """The state with the objects of the what-if, whose jobs are tried."""
+    """Apply the objects of the what-if to the state, and try the templates of their jobs."""
     if not what_if.objects:
         return TriedState(state)
     changed = apply_objects(state, what_if.objects, namespace, now)
@@ -217,7 +220,7 @@ def _changed(cluster: ClusterOptions, state: ClusterState, what_if: WhatIf, name
 
 
 def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace: str, now: Instant) -> PlanAnswer:
-    """The plan, and with a what-if also the plan without it."""
+    """Make the plan, and with a what-if also the plan without it."""
     if not what_if:
         return PlanAnswer(plan_report(_snapshot_with_budget(state, now)))
     now_there, asked = snapshot_of(state, now), apply_figures(_snapshot_with_budget(changed, now), what_if)
@@ -236,7 +239,7 @@ def _plan(state: ClusterState, changed: ClusterState, what_if: WhatIf, namespace
 
 
 def _snapshot_with_budget(state: ClusterState, now: Instant) -> Snapshot:
-    """The snapshot. ClickException if it has no budget."""
+    """Make the snapshot. Raises ClickException if it has no budget."""
     snapshot = snapshot_of(state, now)
     if not snapshot.budgets:
         broken = next((problem for problem in snapshot.problems if problem.kind == "GPUBudget"), None)

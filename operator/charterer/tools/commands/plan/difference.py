@@ -1,4 +1,4 @@
-"""The difference that a what-if makes to a plan."""
+"""Blocks of ``charterer plan`` about actions, amounts, and the difference that a what-if makes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from charterer.tools.documents.document import (
 )
 from charterer.tools.frontier import FrontierPoint, mean_seconds
 
-# The actions of ``charterer plan`` as a list: what would be done, on what, and why.
+# The list of actions, each with its subject and its reason.
 
 
 _SIGNS: Mapping[ActionKind, tuple[str, Tone]] = {
@@ -66,7 +66,7 @@ def _action_sentence(action: Action) -> str:
 
 
 def summary(actions: Iterable[Action]) -> str:
-    """Counts by kind: ``Nodes: 2 to rent, 1 to release; jobs: 3 to start, 0 to move, 0 to stop``."""
+    """Return counts by kind, such as ``Nodes: 2 to rent, 1 to release; jobs: 3 to start, 0 to move, 0 to stop``."""
     counts: Counter[ActionKind] = Counter()
     for action in actions:
         counts[action.kind] += action.count
@@ -77,11 +77,11 @@ def summary(actions: Iterable[Action]) -> str:
     return f"Nodes: {nodes}; jobs: {jobs}"
 
 
-# The table of ``charterer plan`` that says what more or less money would buy.
+# The table of what more or less money would buy.
 
 
 def more_or_less_blocks(report: PlanReport) -> list[Block]:
-    """Rows of amounts for each budget with a history, and the amounts between which money makes a difference."""
+    """Make rows of amounts for each budget with a history, and name the range in which the amount matters."""
     heading = Heading("What more or less money would buy, in the long run")
     frontiers = {budget: frontier for budget, frontier in report.frontiers.items() if frontier.told}
     unknown: list[Block] = [
@@ -122,8 +122,10 @@ def more_or_less_blocks(report: PlanReport) -> list[Block]:
 
 
 def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
-    """The points without those that repeat a neighbour: of amounts too small only the largest, and of those that leave
-    money over only the smallest. The budget's own amount is always there.
+    """Omit points that repeat a neighbour, but keep the budget's own amount.
+
+    Of amounts that are too small, only the largest is kept. Of amounts larger than jobs can use, only the smallest is
+    kept.
     """
     small = [point.factor for point in points if point.fit is BudgetFit.INFEASIBLE]
     over = [point.factor for point in points if point.fit is BudgetFit.SURPLUS]
@@ -132,7 +134,7 @@ def telling(points: Sequence[FrontierPoint]) -> list[FrontierPoint]:
 
 
 NO_HISTORY = "there is no history yet, so what more or less money would buy is not known"
-"""Said of a budget of which nothing tells how many jobs come."""
+"""Text for a budget whose rate of arriving jobs is unknown."""
 
 
 def _row(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
@@ -151,7 +153,7 @@ def _row(budget: BudgetId, point: FrontierPoint) -> tuple[TableCell, ...]:
 
 
 def note(fit: BudgetFit, served: float, *, room: bool) -> str:
-    """A remark on how an amount, and the pools' room, fit the load; empty if there is none."""
+    """Return a remark if an amount or the pools are too small or too large for the load, empty otherwise."""
     if fit is not BudgetFit.INFEASIBLE and not room:
         return "pools are too small for that: jobs would have other options, or wait"
     match fit:
@@ -203,12 +205,12 @@ def difference_blocks(answer: PlanAnswer, before: PlanReport) -> list[Block]:
 
 
 def effect_paragraphs(answer: PlanAnswer) -> list[Block]:
-    """A sentence on each budget that is asked about at another amount."""
+    """Make a sentence for each budget whose amount the what-if changes."""
     return [Paragraph(_in_words(effect), Tone.STRONG) for effect in answer.effects]
 
 
 def _in_words(effect: AmountEffect) -> str:
-    """Hours first, then dollars; without a history, what is known of the jobs in sight."""
+    """Return a sentence on the change of time and dollars, or without a history on the jobs in sight."""
     money = f"{effect.budget}: {abs(effect.part):.0%} {'more' if effect.part > 0.0 else 'less'} money"
     if effect.more_spent is None:
         jobs = f"{effect.changed} of {count(effect.jobs, 'job')} in sight would have other GPUs now"
@@ -234,7 +236,7 @@ def _sooner(effect: AmountEffect) -> str:
 
 _LEAST_SECONDS = 1.0
 _LEAST_DOLLARS = 0.5
-"""Differences below which nothing has changed."""
+"""Changes below these limits count as none."""
 
 
 def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, str]]:
@@ -255,7 +257,7 @@ def _figures(solution: BudgetSolution, report: PlanReport) -> list[tuple[str, st
 
 
 _NO_HISTORY = "no history"
-"""Said instead of a figure that would rest on assumed arrivals."""
+"""Text in place of a figure that would depend on assumed arrivals."""
 
 
 def _mean_time(solution: BudgetSolution, *, told: bool) -> str:
@@ -269,15 +271,15 @@ def _rented(report: PlanReport, budget: BudgetId) -> int:
     return sum(getattr(command, "budget", None) == budget for command in commands)
 
 
-# The top of the page of ``charterer plan``: a sentence on each budget, and its picture.
+# The top of the page: a sentence on each budget, and its picture.
 
 
 _MORE, _LESS = 1.2, 0.8
-"""Multiples of the amount that the sentence tells of: a fifth more, and a fifth less."""
+"""Multiples of the amount that the sentence compares: a fifth more and a fifth less."""
 
 
 def overview_blocks(answer: PlanAnswer, pictures: Sequence[Picture] | None) -> list[Block]:
-    """What a what-if changes, or else a sentence on each budget, and the pictures; nothing for media that show none."""
+    """Make the what-if's effects, or a sentence on each budget, and the pictures. Empty if ``pictures`` is None."""
     if pictures is None:
         return []
     report = answer.report

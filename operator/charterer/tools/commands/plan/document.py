@@ -1,4 +1,4 @@
-"""The document that ``charterer plan`` shows."""
+"""The document of ``charterer plan``."""
 
 from __future__ import annotations
 
@@ -45,15 +45,15 @@ from charterer.tools.documents.document import (
 )
 from charterer.tools.frontier import Frontier, PeriodSums, WithoutKind, mean_seconds
 
-# The lines of ``charterer plan`` on each kind of capacity: what the same jobs would cost without it.
+# The worth of each kind of capacity: the cost of the same jobs without it.
 
 
 _NOTHING = 0.001
-"""Part of the bill below which a kind brings nothing that is worth a number."""
+"""Fraction of the cost below which a kind of capacity counts as worth nothing."""
 
 
 def capacity_blocks(report: PlanReport) -> list[Block]:
-    """A line for each kind of each budget that brings something; nothing if every budget has a single kind."""
+    """Make a line for each kind of capacity that is worth something. Empty if every budget has a single kind."""
     several = len(report.solutions) > 1
     lines = [
         (f"{budget}: " if several else "") + without_in_words(lost, report.frontiers[budget].a_period)
@@ -70,7 +70,10 @@ def capacity_blocks(report: PlanReport) -> list[Block]:
 
 
 def without_in_words(lost: WithoutKind, a_period: str) -> str:
-    """The cost of the same jobs without the kind, or why they could not be as fast. ``a_period``: such as a month."""
+    """Return the cost of the same jobs without the kind, or why they would be slower.
+
+    ``a_period``: such as "a month".
+    """
     pools = f" (pool{'' if len(lost.pools) == 1 else 's'} {', '.join(lost.pools)})" if lost.pools else ""
     without = f"without {lost.kind}{pools}"
     jobs = "the same jobs"
@@ -96,12 +99,12 @@ def without_in_words(lost: WithoutKind, a_period: str) -> str:
 
 
 def _part(more: Money, lost: WithoutKind) -> float:
-    """By which part of what the jobs cost now this is more."""
+    """Return ``more`` as a fraction of the jobs' present cost."""
     return more.dollars / lost.now.dollars if lost.now.micros else 0.0
 
 
 def _at_what_cost(lost: WithoutKind, a_period: str) -> str:
-    """The money that the jobs would then cost, beside what they cost now."""
+    """Return the change of cost for jobs that are slower without the kind."""
     part = _part(lost.more_then, lost)
     if abs(part) < _NOTHING:
         return "for the same money"
@@ -116,7 +119,7 @@ def _others(lost: WithoutKind) -> str:
 
 
 def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
-    """The worth of each kind as JSON; ``more`` is null if the jobs could not be as fast."""
+    """Return the worth of each kind as JSON. ``more`` is null if the jobs could not be as fast."""
     return [
         copied(lost, "kind pools costs=now more timesAsLong=slower moreThen otherPoolsHaveRoom=room")
         | {"jobsPerHourWithoutPool": lost.impossible * 3600.0}
@@ -124,11 +127,11 @@ def without_json(kinds: tuple[WithoutKind, ...]) -> JsonValue:
     ]
 
 
-# The table of ``charterer plan`` that says what a new job of each class is given.
+# The table of classes: the options of a new job.
 
 
 def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
-    """The table with its heading; nothing if there is no class."""
+    """Make the table with its heading. Empty if there is no class."""
     if not classes:
         return []
     columns = (
@@ -154,9 +157,9 @@ def class_blocks(classes: Sequence[ClassRow]) -> list[Block]:
 
 
 def _class_name(job_class: ClassRow, classes: Sequence[ClassRow]) -> str:
-    """The class, its weight, and, if it has several rows, the terms in which they differ.
+    """Return the class and its weight. If the class has several rows, add the terms that differ.
 
-    A job that follows no profile is a class of its own: jobs of the same terms have one row, which names one of them.
+    A job without a profile is a class of its own. Such jobs with the same terms share a row, which names one of them.
     """
     name = _profile(job_class)
     if not name and job_class.jobs:
@@ -214,11 +217,11 @@ def _failed(menu: MenuKey) -> str:
     return f"failed on {', '.join(widths)}" if widths else "never failed"
 
 
-# The lines of ``charterer plan`` on commitments: what was used of each in this period, and what a node less or more is.
+# Commitments: their use in this period, and the effect of one node more or less.
 
 
 def commitment_blocks(report: PlanReport) -> list[Block]:
-    """A line for each commitment of which a node was billed in this period; nothing without any."""
+    """Make a line for each commitment of which a node was billed in this period. Empty without any."""
     found = [
         Item("-", use_in_words(use))
         for solution in report.solutions
@@ -228,7 +231,7 @@ def commitment_blocks(report: PlanReport) -> list[Block]:
 
 
 def use_in_words(use: CommitmentUse) -> str:
-    """What was used of one commitment, and what a node less or more would have changed."""
+    """Return the use of one commitment, and the effect that one node more or less would have had."""
     return (
         f"{use.pool}: {use.used} used ({use.used_gpu_hours:,.0f} GPU-hours, {use.part:.0%} of all), {use.unused} not "
         f"used ({use.unused_gpu_hours:,.0f} GPU-hours); a node less would have {_effect(use.node_less)}, and one more "
@@ -237,7 +240,7 @@ def use_in_words(use: CommitmentUse) -> str:
 
 
 def commitments_json(budget: Budget, report: PlanReport) -> JsonValue:
-    """What was used of each commitment, exactly."""
+    """Return the use of each commitment as JSON, to the micro-dollar."""
     keys = "pool used unused usedGpuHours unusedGpuHours partOfGpuHours=part"
     keys += " nodeLessSaves=node_less nodeMoreSaves=node_more"
     return [copied(use, keys) for use in commitment_uses(budget, report.snapshot)]
@@ -247,11 +250,11 @@ def _effect(saved: Money) -> str:
     return f"saved {saved}" if saved >= ZERO else f"cost {-saved} more"
 
 
-# Budgets in the order of their tree, and a line on each that is above others: what all below it have and may have.
+# Budgets in the order of their tree, and a line on each parent.
 
 
 def in_tree_order(report: PlanReport) -> Iterator[tuple[int, BudgetSolution]]:
-    """Each budget with its depth: every one directly after the one above it, and by name among those of one parent."""
+    """Yield each budget with its depth, directly after its parent. Children of one parent are in order of name."""
     if not report.solutions:
         return
     above = report.solutions[0].inputs.tree.above
@@ -264,7 +267,7 @@ def in_tree_order(report: PlanReport) -> Iterator[tuple[int, BudgetSolution]]:
 
 
 def family_in_words(budget: Budget, family: SpendVerdict) -> str:
-    """``with all below it: $512.00 of hardLimit $600.00 committed``: what limits leave, and what is shared."""
+    """Return how limits bind a budget and all below: ``with all below it: $512.00 of hardLimit $600.00 committed``."""
     told = []
     if budget.hard_limit is not None:
         told.append(f"{family.committed} of hardLimit {budget.hard_limit} committed")
@@ -276,7 +279,7 @@ def family_in_words(budget: Budget, family: SpendVerdict) -> str:
     return f"with all below it: {', '.join(told)}" if told else "with all below it"
 
 
-# The table of ``charterer plan`` that says what this period's dollars were for.
+# The table of this period's dollars by cause.
 
 
 _MEANINGS: Mapping[Cause, str] = {
@@ -289,7 +292,7 @@ _MEANINGS: Mapping[Cause, str] = {
 
 
 def spent_blocks(report: PlanReport) -> list[Block]:
-    """Rows for each budget, which add up to what it has spent; nothing if none has spent anything."""
+    """Make rows for each budget, which add up to its spending. Empty if no budget has spent anything."""
     several = len(report.solutions) > 1
     rows = [
         row(*([str(budget.id)] if several else []), *cells)
@@ -310,7 +313,7 @@ def spent_blocks(report: PlanReport) -> list[Block]:
 
 
 def spent_json(budget: Budget, report: PlanReport) -> JsonValue:
-    """What the budget's dollars were for, exactly."""
+    """Return the budget's spending by cause as JSON, to the micro-dollar."""
     found = _of(budget, report)
     return {
         **{_camel_case(cause): amount.decimal() for cause, amount in found.causes.items()},
@@ -329,7 +332,7 @@ def _of(budget: Budget, report: PlanReport) -> SpentByCause:
 
 
 def _rows(found: SpentByCause) -> Sequence[tuple[str | TableCell, ...]]:
-    """The amounts that are not zero, and their sum."""
+    """Return the nonzero amounts and their sum."""
     amounts = [
         *((_words(cause), amount, _MEANINGS[cause]) for cause, amount in found.causes.items()),
         ("opening", found.opening, "spec.openingSpend"),
@@ -353,13 +356,13 @@ def _camel_case(cause: Cause) -> str:
 
 
 _INDENT = "\u00a0" * 2
-"""Before the name of a budget that is below another one; a page shows it, too."""
+"""Indent of a budget below another one. HTML does not collapse these spaces."""
 
 
 def plan_document(answer: PlanAnswer, jobs: int, pictures: Sequence[Picture] | None = None) -> Document:
-    """The plan, or the difference that a what-if makes. At most ``jobs`` jobs are shown (0: all).
+    """Make the document of the plan, or of the difference that a what-if makes. ``jobs``: most jobs shown, 0 for all.
 
-    With ``pictures``, for a page: they come first, under a sentence on each budget.
+    ``pictures`` are for a page. The pictures come first, below a sentence on each budget.
     """
     report = answer.report
     blocks: list[Block] = [*overview_blocks(answer, pictures)]
@@ -450,7 +453,7 @@ def _budgets(report: PlanReport) -> list[Block]:
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:
-    """The amount and what was spent in the currency of the budget's owner; empty for dollars."""
+    """Return the amount and the spending in the budget's currency, empty for dollars."""
     budget = solution.budget
     if budget.currency is None:
         return ""
@@ -466,7 +469,7 @@ def _forecast(forecast: ForecastVerdict | None) -> tuple[str, str]:
 
 
 def _sums(report: PlanReport) -> list[Block]:
-    """What the forecasts are made of."""
+    """Make a sentence on the parts of each forecast."""
     return [
         Paragraph(_sum_in_words(budget, sums, report.snapshot.budgets[budget].calendar.word))
         for budget, sums in report.sums.items()
@@ -491,7 +494,7 @@ def _for_time(rate: Rate) -> str:
 
 
 def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
-    """The meaning of the table's words."""
+    """Explain the table's column names."""
     words = (
         "ALLOWS/H is what a budget may spend an hour now, NOW/H what its rented nodes cost, and LONG RUN/H what its "
         "jobs' options spend if jobs come as they are expected. PAYS/H-SAVED is the most that it pays to end a job one "
@@ -502,7 +505,7 @@ def _meaning(rows: Sequence[tuple[TableCell, ...]]) -> list[Paragraph]:
 
 
 def budget_state(solution: BudgetSolution, frontier: Frontier) -> tuple[str, Tone]:
-    """A sentence on how the budget relates to its load and to its parent, and its tone."""
+    """Return a sentence on how the budget fits its load and its parent, and the sentence's tone."""
     fault = solution.inputs.tree.faults.get(solution.budget.id)
     if fault is not None:
         return fault.sentence(), Tone.BAD
@@ -550,7 +553,7 @@ def _state_of_load(solution: BudgetSolution, frontier: Frontier) -> tuple[str, T
 
 
 def _operator(snapshot: Snapshot) -> list[Block]:
-    """The operator's own limits, and what counts against them."""
+    """Make a sentence on the operator's global limits and what counts against them."""
     if snapshot.limits == NO_LIMITS:
         return []
     room = OperatorRoom(snapshot)
@@ -559,7 +562,7 @@ def _operator(snapshot: Snapshot) -> list[Block]:
 
 
 def _pools(report: PlanReport) -> list[Block]:
-    """A line for each pool that is smaller than the demand for it, and for each that gives nodes late."""
+    """Make a line for each pool that is too small for its demand, and for each whose nodes are expected late."""
     small = [pool_in_words(name, verdict) for name, verdict in sorted(report.plan.pools.items())]
     late_ones = [f"pool {late(name, wait).sentence()}" for name, wait in report.late_pools.items()]
     found = (("Pools that are too small", small), ("Pools whose nodes come late", late_ones))
@@ -572,7 +575,7 @@ def _pools(report: PlanReport) -> list[Block]:
 
 
 def pool_in_words(name: str, verdict: PoolVerdict) -> str:
-    """The limit that binds, and the worth of one more node."""
+    """Return the limit that binds, and the worth of one more node."""
     nodes = count(verdict.nodes, "node")
     match verdict.limit:
         case Limit.MAX_NODES:
@@ -593,7 +596,7 @@ def pool_in_words(name: str, verdict: PoolVerdict) -> str:
 
 
 def shown_jobs(report: PlanReport, before: PlanReport | None = None) -> list[Job]:
-    """The unfinished jobs: those that are not as ``before``, with an action, waiting, running, in this order."""
+    """Return the unfinished jobs in this order: changed since ``before``, with an action, waiting, running."""
     known = report.snapshot.jobs if before is None else before.snapshot.jobs
     with_action = {action.subject for action in report.actions}
 

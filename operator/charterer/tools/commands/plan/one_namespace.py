@@ -1,4 +1,4 @@
-"""The answer of ``charterer plan`` for accounts that may read one namespace."""
+"""The answer of ``charterer plan`` for accounts that may read only one namespace."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from charterer.tools.documents.document import (
 
 
 def own_plan_document(own: OwnJobs, most: int) -> Document:
-    """A row for each job that has not ended. At most ``most`` jobs are shown (0: all)."""
+    """Make a row for each job that has not ended. At most ``most`` jobs are shown, 0 for all."""
     jobs = unfinished(own)
     blocks: list[Block] = [Paragraph(source_sentence(_oldest(jobs), own.now), Tone.FAINT)]
     shown = jobs[: most or None]
@@ -44,7 +44,7 @@ def own_plan_document(own: OwnJobs, most: int) -> Document:
 
 
 def own_plan_json(own: OwnJobs) -> Mapping[str, JsonValue]:
-    """All jobs that have not ended."""
+    """Return all jobs that have not ended as JSON."""
     jobs = unfinished(own)
     return {
         "at": format_instant(own.now),
@@ -55,7 +55,7 @@ def own_plan_json(own: OwnJobs) -> Mapping[str, JsonValue]:
 
 
 def unfinished(own: OwnJobs) -> Sequence[OwnJob]:
-    """The jobs that have not ended."""
+    """Return the jobs that have not ended."""
     return [job for job in own.jobs if job.job is None or job.job.finish is None]
 
 

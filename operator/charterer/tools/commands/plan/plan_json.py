@@ -1,4 +1,4 @@
-"""``charterer plan`` as JSON or YAML: seconds as numbers, dollars as decimal strings like those of the API."""
+"""``charterer plan`` as JSON or YAML. Seconds are numbers, and dollars are decimal strings as in the API."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ _EFFECT = """
 """
 _FORECAST = "forecast=forecast.expected forecastLow=forecast.low forecastHigh=forecast.high"
 _FAMILY = f"amount spent committed hourlyAtMost=hourly {_FORECAST}"
-"""What a budget and all below it have, and may have."""
+"""Keys of a budget's sums together with all budgets below it."""
 _SCARCE = "limit nodes gpuHourWorth=scarcity nodeHourWorth=node_scarcity jobsWait=short"
 
 
 def plan_json(answer: PlanAnswer) -> dict[str, JsonValue]:
-    """The whole plan; for a what-if also the plan without it, and the actions that differ."""
+    """Return the whole plan. For a what-if, add the plan without it and the actions that differ."""
     report = answer.report
     plain: dict[str, JsonValue] = {"at": format_instant(report.snapshot.now), **_plain(report)}
     if answer.before is not None:
@@ -99,7 +99,7 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
 
 
 def _in_currency(budget: Budget, spent: Money) -> JsonValue:
-    """The amount and what was spent in the currency of the budget's owner; null for dollars."""
+    """Return the amount and the spending in the budget's currency, null for dollars."""
     currency = budget.currency
     if currency is None:
         return None
@@ -113,7 +113,7 @@ def _in_currency(budget: Budget, spent: Money) -> JsonValue:
 
 
 def _limits(snapshot: Snapshot) -> JsonValue:
-    """The operator's own limits, and what counts against them; null if it has none."""
+    """Return the operator's global limits and what counts against them, null if there are no limits."""
     limits = snapshot.limits
     if limits == NO_LIMITS:
         return None
@@ -121,7 +121,7 @@ def _limits(snapshot: Snapshot) -> JsonValue:
 
 
 def _more_or_less(frontier: Frontier) -> JsonValue:
-    """Amounts and what they buy; null if there is no job, or no history."""
+    """Return amounts and what they buy, null without jobs or history."""
     if not frontier.told:
         return None
     return {

@@ -1,3 +1,3 @@
-"""``charterer run``: a TrainingJob of a command line."""
+"""``charterer run`` submits a TrainingJob from a command line."""
 
 from __future__ import annotations

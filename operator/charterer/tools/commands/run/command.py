@@ -1,4 +1,4 @@
-"""``charterer run``: the smallest way to submit a job."""
+"""``charterer run`` is the simplest way to submit a job."""
 
 from __future__ import annotations
 
@@ -40,16 +40,16 @@ from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluste
 from charterer.tools.commands.shared.options import TimeType, option_group
 from charterer.tools.commands.shared.output import CANNOT_RUN, FAILED, screen_width, wants_colour, with_warnings
 
-# Prints what the pods of a job print, run after run, until the job has ended.
+# Following a job: the logs of its pods, run after run, until the job has ended.
 
 
 _LOOK_SECONDS: Final = 1.0
 _LAST_LINES_SECONDS: Final = 10.0
-"""Until which a pod's stream should have ended after its job has."""
+"""Time limit in seconds for the log streams to end after the job has ended."""
 
 
 class Follower:
-    """Follows one job; ``uid``: of the object that was created, and not of another one of its name."""
+    """Follows one job. ``uid`` is the uid of its object, so that a later object of the same name does not count."""
 
     def __init__(self, client: Client, namespace: str, name: str, uid: str) -> None:
         self._client, self._namespace, self._name, self._uid = client, namespace, name, uid
@@ -58,7 +58,10 @@ class Follower:
         self._told = ""
 
     async def until_it_ends(self) -> bool:
-        """Whether the job is complete. ClickException when it was deleted."""
+        """Print logs until the job has ended, and return whether it is complete.
+
+        Raises ClickException if the job is deleted.
+        """
         try:
             while (job := await self._look()) is None or job.finish is None:  # noqa: ASYNC110 - the cluster tells
                 await asyncio.sleep(_LOOK_SECONDS)
@@ -73,7 +76,7 @@ class Follower:
         return finish.kind is FinishKind.COMPLETE
 
     async def _look(self) -> Job | None:
-        """The job, after the printing of pods that have started has begun; None where the cluster does not answer."""
+        """Read the job and start to print the logs of new pods. Return None if the API server does not answer."""
         try:
             raw = await self._client.get(TRAINING_JOBS.one(self._name, self._namespace))
             job = decode.training_job(raw).job
@@ -107,28 +110,31 @@ class Follower:
             note(text)
 
 
-# Creates the objects of a submission with the rights of whoever submits, and finds out what goes wrong at once.
+# Creating the objects of a submission with the user's rights, and reporting errors at once.
 
 
 DEFAULTS: Final = "charterer-run"
-"""Name of the ConfigMap in a namespace that says what `charterer run` takes where nobody says otherwise."""
+"""Name of the ConfigMap in a namespace with the defaults of `charterer run`."""
 _IMAGE: Final = "image"
 _GIT_IMAGE: Final = "gitImage"
 _GIT: Final = "docker.io/alpine/git:v2.47.2"
 _ANSWER_SECONDS: Final = 10.0
-"""Until which the operator should have said something of a job, if one runs."""
+"""Time limit in seconds for the operator to write the job's first status."""
 _CREATED_LOOK_SECONDS: Final = 0.2
 
 
 class Images(NamedTuple):
-    """``job``: to run the command in; ``git``: to fetch code in."""
+    """Container images. ``job`` runs the command, ``git`` fetches code."""
 
     job: str
     git: str
 
 
 async def images(client: Client, namespace: str, image: str) -> Images:
-    """The image that was given or the namespace's default, and the one that has git. ClickException without any."""
+    """Return the given image, or the namespace's default, and the git image.
+
+    Raises ClickException if there is neither.
+    """
     try:
         data = (await client.get(CONFIG_MAPS.one(DEFAULTS, namespace))).get("data") or {}
     except (NotFound, Forbidden) as error:
@@ -142,7 +148,7 @@ async def images(client: Client, namespace: str, image: str) -> Images:
 
 
 def without_defaults(image: str) -> Images:
-    """What needs no cluster."""
+    """Return images without reading the cluster."""
     return Images(image, _GIT)
 
 
@@ -154,7 +160,7 @@ def _no_image(namespace: str, why: str) -> str:
 
 
 async def create(client: Client, namespace: str, training_job: Json, code_map: Json | None) -> Mapping[str, Any]:
-    """Create the job and what it needs, both or nothing. The answer is the job. ClickException says why not."""
+    """Create the job and its ConfigMap, or neither. Return the job. Raises ClickException."""
     if code_map is None:
         return await _create_job(client, namespace, training_job)
     await _create_job(client, namespace, training_job, dry_run=True)
@@ -194,7 +200,7 @@ async def _create_job(
 
 
 async def _delete(client: Client, namespace: str, made: Mapping[str, Any], because: BaseException) -> None:
-    """Delete a job that would wait for its code for ever, on nodes that are paid for."""
+    """Delete a job whose code could not be created. The job would otherwise wait forever on nodes that are paid for."""
     name, uid = made["metadata"]["name"], made["metadata"]["uid"]
     try:
         await client.delete(TRAINING_JOBS.one(name, namespace), uid=uid)
@@ -206,7 +212,10 @@ async def _delete(client: Client, namespace: str, made: Mapping[str, Any], becau
 
 
 async def _create_code(client: Client, namespace: str, code_map: Json, *, dry_run: bool = False) -> None:
-    """One of that name has the same content: it was left by a job of this name, and this job becomes an owner, too."""
+    """Create the code's ConfigMap.
+
+    If the name exists with the same content, an earlier job of this name left it. The new job becomes a second owner.
+    """
     try:
         await client.post(CONFIG_MAPS.all(namespace), code_map, dry_run=dry_run, strict=True)
     except AlreadyExists:
@@ -224,7 +233,7 @@ async def _create_code(client: Client, namespace: str, code_map: Json, *, dry_ru
             version = found["metadata"]["resourceVersion"]
             await client.merge_patch(path, {"metadata": {"ownerReferences": owners, "resourceVersion": version}})
         except (Conflict, NotFound):
-            await _create_code(client, namespace, code_map)  # it went, or another job took it, meanwhile
+            await _create_code(client, namespace, code_map)  # the ConfigMap was deleted or changed meanwhile
     except Forbidden as error:
         raise click.ClickException(
             f"you may not create ConfigMaps in namespace {namespace}, in which the code goes along ({error.message}): "
@@ -233,7 +242,10 @@ async def _create_code(client: Client, namespace: str, code_map: Json, *, dry_ru
 
 
 async def unless_paid_for(client: Client, namespace: str) -> None:
-    """ClickException where no budget pays for the namespace's jobs; nothing where whoever asks may not see that."""
+    """Raise ClickException if no budget pays for the namespace's jobs.
+
+    Does nothing if the user may not read budgets.
+    """
     try:
         listed, raw = await asyncio.gather(client.list(GPU_BUDGETS.all()), client.get(NAMESPACES.one(namespace)))
     except Forbidden:
@@ -248,7 +260,7 @@ async def unless_paid_for(client: Client, namespace: str) -> None:
             if decode.budget(item).selector.matches(labels):
                 return
         except InvalidObject:
-            return  # doctor says what is wrong with it; it may be the one
+            return  # this budget may be the one; `charterer doctor` reports its fault
     there = names([item["metadata"]["name"] for item in listed.items])
     raise click.ClickException(
         f"no GPUBudget selects namespace {namespace}, so nobody would pay for the job: label the namespace as the "
@@ -257,7 +269,7 @@ async def unless_paid_for(client: Client, namespace: str) -> None:
 
 
 async def unless_too_wide(client: Client, least: int) -> None:
-    """ClickException where no GPUPool has so many GPUs; nothing where whoever asks may not see them."""
+    """Raise ClickException if no GPUPool has ``least`` GPUs. Does nothing if the user may not read pools."""
     try:
         listed = await client.list(GPU_POOLS.all())
         pools = [decode.pool(item) for item in listed.items]
@@ -268,7 +280,7 @@ async def unless_too_wide(client: Client, least: int) -> None:
 
 
 def too_wide(pools: Collection[Pool], least: int) -> str:
-    """That no pool has this many GPUs; empty if one has, or if the nodes of one are not known yet."""
+    """Return a sentence that no pool has this many GPUs. Empty if one has, or if a pool's node size is unknown."""
     sizes = {pool.id: pool.max_nodes * pool.gpus_per_node for pool in pools}
     if not sizes or not all(pool.gpus_per_node for pool in pools) or least <= max(sizes.values()):
         return ""
@@ -285,7 +297,7 @@ def _no_namespace(namespace: str) -> str:
 
 
 async def first_word(client: Client, namespace: str, name: str) -> Mapping[str, Any]:
-    """The job's status once the operator has said something in it; empty where it says nothing for ten seconds."""
+    """Wait until the operator has written the job's status and return it. Empty after ten seconds or on an error."""
     try:
         async with asyncio.timeout(_ANSWER_SECONDS):
             while True:
@@ -298,7 +310,7 @@ async def first_word(client: Client, namespace: str, name: str) -> Mapping[str, 
 
 
 def next_line(namespace: str, name: str, status: Mapping[str, Any]) -> str:
-    """The one line about a job that was created: what became of it so far, and what to do next."""
+    """Return one line about a new job: its present state, and the next command."""
     logs = f"charterer logs -f tj/{name} -n {namespace}"
     if not status:
         what = "but no operator has said anything of it yet: charterer doctor says what is wrong"
@@ -316,7 +328,7 @@ def next_line(namespace: str, name: str, status: Mapping[str, Any]) -> str:
 
 _LONGEST_NAME: Final = 45
 _LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
-"""Letters for random parts of names, as Kubernetes has them: no vowels, so that no words come out."""
+"""Letters for random parts of names, as in Kubernetes. Without vowels, no real words appear."""
 
 
 class _Gpus(click.ParamType[Widths]):
@@ -333,7 +345,7 @@ class _Gpus(click.ParamType[Widths]):
 
 
 class _PairOf(click.ParamType[tuple[str, str]]):
-    """Two texts with a sign between them."""
+    """Parameter type of two texts with a separator."""
 
     def __init__(self, name: str, sign: str, left: str, what: str) -> None:
         self.name, self._sign, self._left, self._what = name, sign, re.compile(left), what
@@ -364,7 +376,7 @@ class _Dollars(click.ParamType[Money]):
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the job is to have, as the command line says."""
+    """The job as the command line describes it."""
 
     gpus: Widths
     image: str
@@ -503,9 +515,9 @@ def _submission(
 
 
 def _with_quote(cluster: ClusterOptions, told: SubmittedJob) -> SubmittedJob:
-    """The job with its quote, which is printed on stderr. It ends the command if the job cannot run.
+    """Quote the job, print the quote on stderr, and store it with the job. Exits if the job cannot run.
 
-    The planner is imported only here: it takes a second, and without a quote nothing is planned.
+    The planner is imported late, because the import takes a second and only a quote needs it.
     """
     from charterer.tools.commands.explain.quote import quote_document, quoted
     from charterer.tools.commands.shared.what_if import ManifestSource
@@ -526,7 +538,7 @@ def _with_quote(cluster: ClusterOptions, told: SubmittedJob) -> SubmittedJob:
 
 
 def _name_for(command: Sequence[str]) -> str:
-    """After the script, as far as it can be told, so that names say something in a list."""
+    """Make a name from the script's name, so that lists are readable."""
     script = next((word for word in command if word.endswith((".py", ".sh"))), command[0])
     stem = re.sub("[^a-z0-9]+", "-", Path(script).stem.lower()).strip("-0123456789") or "job"
     suffix = "".join(secrets.choice(_LETTERS) for _ in range(5))
@@ -538,7 +550,7 @@ def _defaults(cluster: ClusterOptions, namespace: str | None, image: str) -> Ima
 
 
 async def _submit(client: Client, told: SubmittedJob, follow: bool) -> bool:
-    """Whether all is well: the job is created, and complete if it is followed."""
+    """Submit the job, and follow it if asked. Return whether it was created and, if followed, is complete."""
     namespace = told.namespace or client.access.namespace
     await unless_paid_for(client, namespace)
     await unless_too_wide(client, told.gpus.min)

@@ -1,4 +1,4 @@
-"""The objects of a submission: a TrainingJob, and a ConfigMap with its code; and both as YAML."""
+"""The objects of a submission: a TrainingJob, a ConfigMap with its code, and both as YAML."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from charterer.domain.money import Money
 from charterer.domain.time import Instant, format_second
 from charterer.sentences import count, names
 
-# What git on this machine says, and which commit of which repository a job's pods are to fetch.
+# Calls of git on this machine, and the commit that the pods fetch.
 
 
 _FULL_ID: Final = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
@@ -38,9 +38,9 @@ _SCHEMES: Final = ("https", "http", "git")
 
 @dataclass(frozen=True, slots=True)
 class GitSource:
-    """A commit by its full id. ``directory``: where in the repository the command runs, empty for its top.
+    """A commit by its full id. ``directory`` is the working directory in the repository, empty for the top.
 
-    ``warnings``: a sentence for each thing that may not be what was meant.
+    ``warnings`` has a sentence for each possible mistake of the user.
     """
 
     url: str
@@ -50,7 +50,7 @@ class GitSource:
 
 
 def git_output(directory: Path, *arguments: str, may_fail: bool = False) -> str:
-    """What git prints; empty where it fails and may. ClickException where it fails otherwise."""
+    """Return git's output. If git fails, return an empty text if ``may_fail``, otherwise raise ClickException."""
     try:
         ran = subprocess.run(["git", "-C", str(directory), *arguments], capture_output=True, check=False)
     except FileNotFoundError as error:
@@ -69,14 +69,14 @@ def git_output(directory: Path, *arguments: str, may_fail: bool = False) -> str:
 
 
 def git_paths(directory: Path, *arguments: str) -> Sequence[str]:
-    """The paths that a command of git prints with ``-z``."""
+    """Return the paths that a git command prints with ``-z``."""
     return [path for path in git_output(directory, *arguments).split("\0") if path]
 
 
 def git_source(directory: Path, given: str) -> GitSource:
-    """The commit of ``[URL@]COMMIT``; without URL, of the remote ``origin`` of the repository that ``directory`` is in.
+    """Return the commit of ``[URL@]COMMIT``. Without URL, the repository is the remote ``origin`` of ``directory``.
 
-    ClickException where the pods could not fetch it, or another commit at another time.
+    Raises ClickException if pods could not fetch the commit, or if the name could mean another commit later.
     """
     url, _, commit = given.rpartition("@")
     if "://" not in url and not _SCP_LIKE.fullmatch(url):
@@ -92,7 +92,7 @@ def git_source(directory: Path, given: str) -> GitSource:
 def _of_origin(directory: Path, revision: str) -> GitSource:
     commit = git_output(directory, "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}", may_fail=True)
     if not commit:
-        git_output(directory, "rev-parse", "--git-dir")  # says so where this is no repository
+        git_output(directory, "rev-parse", "--git-dir")  # raises ClickException if this is no repository
         raise click.ClickException(
             f"--git {revision}: git knows no such commit here; to name another repository: URL@COMMIT"
         )
@@ -107,7 +107,7 @@ def _of_origin(directory: Path, revision: str) -> GitSource:
 
 
 def _fetchable(url: str, commit: str) -> str:
-    """The URL, if a pod without keys and passwords can fetch from it."""
+    """Return the URL. Raises ClickException if a pod cannot fetch from it without keys and passwords."""
     parts = urlsplit(url)
     if parts.scheme not in _SCHEMES:
         like = _SCP_LIKE.fullmatch(url)
@@ -126,7 +126,7 @@ def _fetchable(url: str, commit: str) -> str:
     return url
 
 
-# Names of files and variables that usually hold secrets: what goes along with a job is read by whoever may read it.
+# Names of files and variables that usually hold secrets. Anyone who may read a job can read its code and variables.
 
 
 _FILES: Final = re.compile(
@@ -144,7 +144,7 @@ _VARIABLES: Final = re.compile(
 
 
 def secret_files(paths: Iterable[str]) -> Sequence[str]:
-    """Those of the paths that usually hold secrets; examples of such files do not."""
+    """Return the paths that usually hold secrets. Names of example files are excluded."""
 
     def tells(path: str) -> bool:
         name = PurePosixPath(path).name
@@ -155,32 +155,31 @@ def secret_files(paths: Iterable[str]) -> Sequence[str]:
 
 
 def secret_variables(names: Iterable[str]) -> Sequence[str]:
-    """Those of the variables that usually hold secrets."""
+    """Return the variables that usually hold secrets."""
     return [name for name in names if _VARIABLES.fullmatch(name)]
 
 
-# The code that a job takes along: the files that git tracks in a directory, as a tarball that is the same again.
+# The job's code: the files that git tracks in a directory, as a reproducible tarball.
 
 
 MOST_BYTES: Final = 900_000
-"""Size of the tarball. A ConfigMap takes 1 MiB, and etcd a request of 1.5 MiB, where it is a third larger (base64)."""
+"""Largest tarball. A ConfigMap holds 1 MiB. An etcd request holds 1.5 MiB, and base64 adds a third."""
 _TIME: Final = 946_684_800
-"""Modification time of each file, in seconds: 2000-01-01. Some programs warn of one in 1970."""
+"""Modification time of each file in seconds since 1970, for 2000-01-01. Some programs warn of dates in 1970."""
 _SHOWN_FILES: Final = 5
 _OTHERWISE: Final = "give --git COMMIT, by which the pods fetch the code, or --no-code with an --image that contains it"
 
 
 @dataclass(frozen=True, slots=True)
 class CodeArchive:
-    """The bytes of a ``.tar.gz``, and a sentence for each thing that may not be what was meant."""
+    """The bytes of a ``.tar.gz``, and a sentence for each possible mistake of the user."""
 
     content: bytes
     warnings: tuple[str, ...]
 
 
 def archive_of(directory: Path) -> CodeArchive:
-    """Pack the tracked files of the directory and below, as they are there now. ClickException where that is not
-    possible."""
+    """Pack the tracked files of the directory and its subdirectories in their present state. Raises ClickException."""
     tracked = git_paths(directory, "ls-files", "-z", "--recurse-submodules")
     files = [path for path in tracked if (directory / path).is_symlink() or (directory / path).is_file()]
     outside = [path for path in files if _leads_out(directory, path)]
@@ -202,7 +201,10 @@ def archive_of(directory: Path) -> CodeArchive:
 
 
 def _leads_out(directory: Path, path: str) -> bool:
-    """Whether it is a link that no program would unpack from a tarball, or is reached by a folder that is one."""
+    """Return whether the path is a link out of the directory, or lies below such a link.
+
+    Extractors refuse these links.
+    """
     file = directory / path
     if not file.parent.resolve().is_relative_to(directory.resolve()):
         return True
@@ -262,7 +264,7 @@ def _packed(directory: Path, files: Sequence[str]) -> bytes:
 
 
 def _add(tarball: tarfile.TarFile, file: Path, path: str) -> None:
-    """What depends on the machine and the moment is left out: owner, time, and which permissions others have."""
+    """Add a file without data that depends on machine or time: owner, modification time and other permissions."""
     entry = tarfile.TarInfo(path)
     entry.mtime = _TIME
     if file.is_symlink():
@@ -289,12 +291,12 @@ WORKSPACE: Final = "/workspace"
 _PACKED: Final = "/var/run/charterer-code"
 _TARBALL: Final = "code.tar.gz"
 _GRACE_SECONDS: Final = 120
-"""Time to save a checkpoint for a job that may be moved."""
+"""Grace period in seconds in which a job that may move saves a checkpoint."""
 UNPACK: Final = (
     *("-I", "-W", "ignore", "-c"),
     "import sys, tarfile; tarfile.open(sys.argv[1]).extractall(sys.argv[2])",
 )
-"""What Python gets before the tarball and the directory: the library may warn of what it will do differently."""
+"""Arguments of Python before the tarball and the directory. ``-W ignore`` hides tarfile's deprecation warnings."""
 _FETCH: Final = """\
 set -e
 git init --quiet .
@@ -309,7 +311,7 @@ _WORDS: Final = re.compile(r"y|yes|n|no|true|false|on|off|null|nan|inf", re.IGNO
 
 @dataclass(frozen=True, slots=True)
 class Volume:
-    """A PersistentVolumeClaim and where the container sees it."""
+    """A PersistentVolumeClaim and its mount path."""
 
     claim: str
     path: str
@@ -317,9 +319,9 @@ class Volume:
 
 @dataclass(frozen=True, slots=True)
 class SubmittedJob:
-    """What a command line asks for. ``namespace``: None for that of whoever applies the manifest.
+    """The job of a command line. ``namespace`` None means the namespace of whoever applies the manifest.
 
-    ``code``: a tarball, or where to fetch it from, or None where the image has it. ``git_image``: has git.
+    ``code`` is a tarball, a commit to fetch, or None if the image has the code. ``git_image`` is an image with git.
     """
 
     name: str
@@ -341,20 +343,20 @@ class SubmittedJob:
 
 
 def manifests(of: SubmittedJob) -> tuple[Json, Json | None]:
-    """The TrainingJob, and the ConfigMap that it needs, if it needs one."""
+    """Make the TrainingJob, and its ConfigMap or None."""
     code_map = _code_map(of, of.code) if isinstance(of.code, bytes) else None
     return _training_job(of, code_map), code_map
 
 
 def owned_by(code_map: Json, training_job: Mapping[str, Any]) -> Json:
-    """The ConfigMap as one that goes with the TrainingJob, which has been created."""
+    """Add the TrainingJob as owner of the ConfigMap. The TrainingJob must exist already."""
     metadata = training_job["metadata"]
     owner = {"apiVersion": API_VERSION, "kind": "TrainingJob", "name": metadata["name"], "uid": metadata["uid"]}
     return code_map | {"metadata": code_map["metadata"] | {"ownerReferences": [owner]}}
 
 
 def as_yaml(training_job: Json, code_map: Json | None) -> str:
-    """Both as YAML that kubectl reads as it was meant: every text that some reader takes for a number is quoted."""
+    """Format both objects as YAML for kubectl. A text that a YAML parser could read as another type is quoted."""
     objects = [training_job] if code_map is None else [code_map, training_job]
     text = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     if code_map is None:
@@ -366,7 +368,7 @@ def as_yaml(training_job: Json, code_map: Json | None) -> str:
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML reads ``1e-3`` and ``y`` as texts and writes them so; kubectl would read a number and a truth."""
+    """Quotes texts such as ``1e-3`` and ``y``, which kubectl reads as a number or a boolean, but PyYAML as text."""
 
     def ignore_aliases(self, data: object) -> bool:
         return True
@@ -387,7 +389,7 @@ def _metadata(of: SubmittedJob, name: str) -> Json:
 
 
 def _code_map(of: SubmittedJob, tarball: bytes) -> Json:
-    """Its name contains what is in it: the same code applied again is the same object."""
+    """Make the ConfigMap. Its name has a digest of the content, so applying the same code again changes nothing."""
     digest = hashlib.sha256(tarball).hexdigest()[:10]
     return {
         "apiVersion": "v1",
@@ -419,7 +421,7 @@ def _training_job(of: SubmittedJob, code_map: Json | None) -> Json:
 
 
 def _pod(of: SubmittedJob, code_map: Json | None) -> Json:
-    """Shared memory is the node's, as far as the container may use memory: loaders of data pass samples through it."""
+    """Make the pod template. /dev/shm may use all memory of the container, as data loaders pass samples through it."""
     volumes: list[Json] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     mounts: list[Json] = [{"name": "shm", "mountPath": "/dev/shm"}]
     for number, volume in enumerate(of.volumes):
@@ -444,7 +446,7 @@ def _pod(of: SubmittedJob, code_map: Json | None) -> Json:
 
 
 def _unpacker(of: SubmittedJob, workspace: Json) -> Json:
-    """By the image's own Python, since what trains in Python has one, and not each has tar."""
+    """Make the init container that unpacks the code with the image's Python. Not every image has tar."""
     return {
         "name": "code",
         "image": of.image,

@@ -1,6 +1,6 @@
-"""Code that several commands use: reading the cluster, the plan with its explanation, histories, words and output.
+"""Code that several commands share: cluster reads, the plan with its reasons, job histories, what-ifs and output.
 
-No command lives here, and nothing here imports one.
+This package contains no command and imports none.
 """
 
 from __future__ import annotations

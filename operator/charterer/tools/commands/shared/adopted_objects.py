@@ -1,4 +1,4 @@
-"""Objects of teams that are adopted or held: found, and told of when they have been given back."""
+"""Finds the teams' objects that Charterer has adopted or holds, and says how each starts after it is given back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from charterer.workloads import ADOPTED
 
 
 class FoundObject(NamedTuple):
-    """Kind, namespace and name of an object. ``queued``: Kueue starts and stops it."""
+    """Kind, namespace and name of an object. If ``queued`` is true, Kueue starts and stops the object."""
 
     kind: str
     namespace: str
@@ -28,7 +28,7 @@ class FoundObject(NamedTuple):
 
 
 async def adopted_objects(client: Client) -> Sequence[FoundObject]:
-    """The objects that are adopted or held and have not ended, as far as the caller may list them."""
+    """List the objects that are adopted or held and have not ended. Kinds that the caller may not list are left out."""
     found: dict[FoundObject, None] = {}
     with suppress(NotFound, Forbidden):
         for raw in (await client.list(TRAINING_JOBS.all())).items:
@@ -46,10 +46,10 @@ async def adopted_objects(client: Client) -> Sequence[FoundObject]:
 
 
 async def labelled_objects(client: Client, namespace: str) -> Sequence[Target]:
-    """The objects of a namespace that are to be adopted, as far as the caller may list them."""
+    """List the namespace's objects that ask to be adopted. Kinds that the caller may not list are left out."""
     found: list[Target] = []
     for kind in ADOPTED:
-        if kind.kind.labels:  # what Kueue starts is told in its Workload
+        if kind.kind.labels:  # a Kueue Workload carries no such label: the loop skips that kind
             with suppress(NotFound, Forbidden):
                 listing = await client.list(kind.kind.resource.all(namespace), labels=kind.kind.labels)
                 found += [kind.read(raw) for raw in listing.items]
@@ -57,7 +57,7 @@ async def labelled_objects(client: Client, namespace: str) -> Sequence[Target]:
 
 
 async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequence[str]:
-    """A line for each object that was given back: whether it runs, or how it is started."""
+    """Return a line for each object that was given back: it runs, waits in a queue, or needs this command to start."""
     lines = []
     kinds = {kind.name: kind for kind in ADOPTED}
     for each in objects:
@@ -82,23 +82,22 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
     return lines
 
 
-# --- queues of Kueue that ask Charterer's AdmissionCheck --------------------------------------------------------------
+# --- Kueue queues that use Charterer's AdmissionCheck -----------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The ClusterQueues that name the check, and all AdmissionChecks by their names."""
+    """The ClusterQueues that name Charterer's AdmissionCheck, and all AdmissionChecks of the cluster."""
 
     queues: tuple[RawObject, ...] = ()
     checks: tuple[RawObject, ...] = ()
 
     @property
     def names(self) -> Sequence[str]:
-        """The queues' names."""
         return [str(queue["metadata"]["name"]) for queue in self.queues]
 
     def check(self, name: str) -> RawObject | None:
-        """The AdmissionCheck of that name."""
+        """Return the AdmissionCheck of this name, None if it does not exist."""
         return next((check for check in self.checks if check["metadata"]["name"] == name), None)
 
 
@@ -106,7 +105,10 @@ NO_QUEUES: Final = Queues()
 
 
 async def read_queues(client: Client) -> Queues | None:
-    """None where they may not be read; no queue where Kueue is not installed."""
+    """Read the ClusterQueues and AdmissionChecks.
+
+    None if the account may not read them, no queue if Kueue is not installed.
+    """
     try:
         listed = (await client.list(CLUSTER_QUEUES.all())).items
         checks = (await client.list(ADMISSION_CHECKS.all())).items
@@ -118,6 +120,6 @@ async def read_queues(client: Client) -> Queues | None:
 
 
 def checks_of(queue: RawObject) -> Sequence[str]:
-    """The names of the AdmissionChecks that a ClusterQueue asks."""
+    """Return the names of a ClusterQueue's AdmissionChecks."""
     strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
     return [str(check.get("name")) for check in strategy.get("admissionChecks") or ()]

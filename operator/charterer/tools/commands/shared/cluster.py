@@ -1,6 +1,6 @@
-"""Reads the cluster once for a command; errors are one line that says what is wrong and what to do.
+"""Reads the cluster once for a command and turns errors into one line that names the fault and the remedy.
 
-What reads it is imported when it is read: that takes a second, and a command that only shows its help needs none of it.
+Most callers import this module's slow dependencies late, because loading them takes a second and ``--help`` needs none.
 """
 
 from __future__ import annotations
@@ -36,14 +36,15 @@ _T = TypeVar("_T")
 
 
 class MayNotRead(click.ClickException):
-    """The account lacks a right to read."""
+    """The account lacks a right to read something."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterReading:
-    """The state of the cluster at ``now``; ``namespace`` is the one of the kubeconfig's context.
+    """The state of the cluster at ``now``, and the ``namespace`` of the kubeconfig's context.
 
-    ``trouble``: why nobody acts on it; empty while an operator leads, or where its Lease may not be read.
+    ``trouble`` says why no operator acts on the cluster. The text is empty while an operator leads, or if the account
+    may not read the operator's Lease.
     """
 
     state: ClusterState
@@ -54,7 +55,7 @@ class ClusterReading:
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """Which cluster, and as whom: a context of a kubeconfig, None for the default."""
+    """Which cluster to read and as which user. A context of None is the kubeconfig's current context."""
 
     kubeconfig: Path | None = None
     context: str | None = None
@@ -62,7 +63,7 @@ class ClusterOptions:
     as_groups: tuple[str, ...] = ()
 
     def access(self) -> Access:
-        """Address and credentials. ClickException where there are none."""
+        """Return the API server's address and credentials. Raises ClickException if there are none."""
         from charterer.cluster import credentials
 
         identity = credentials.Impersonation(self.as_user, self.as_groups)
@@ -84,19 +85,21 @@ cluster_options = option_group(
     click.option("--as", "as_user", default="", help="User to impersonate, as for kubectl."),
     click.option("--as-group", "as_groups", multiple=True, help="Group to impersonate; may be repeated."),
 )
-"""The options that say which cluster, passed as ``cluster``."""
+"""Command-line options that choose the cluster. A command gets them as its argument ``cluster``."""
 
 
 def read(cluster: ClusterOptions) -> ClusterReading:
-    """Read everything that a plan needs, once. ClickException with one line where that is impossible; MayNotRead where
-    a right is missing."""
+    """Read everything that a plan needs, once.
+
+    Raises MayNotRead if the account lacks a right, and ClickException with one line for any other failure.
+    """
     access = cluster.access()
     state, trouble = read_with(cluster, read_all)
     return ClusterReading(state, wall_clock(), access.namespace, trouble)
 
 
 async def read_all(client: Client) -> tuple[ClusterState, str]:
-    """What ``read`` returns as ``state`` and ``trouble``, with a client. Raises ApiError."""
+    """Return the ``state`` and ``trouble`` of a ClusterReading. Raises ApiError."""
     from charterer.controller.snapshot.offline import read_cluster
     from charterer.tools.commands.shared.leader import as_operated, leader_if_known
 
@@ -105,19 +108,19 @@ async def read_all(client: Client) -> tuple[ClusterState, str]:
 
 
 def wall_clock() -> Instant:
-    """The time on this machine."""
+    """Return the time of this machine's clock."""
     return Instant(time.time_ns() // 1_000)
 
 
 def read_others(cluster: ClusterOptions) -> OtherJobs:
-    """Read the jobs that train in the cluster without Charterer. ClickException like ``read``."""
+    """Read the jobs that train in the cluster without Charterer. Raises like ``read``."""
     from charterer.controller.snapshot.offline import read_other_jobs
 
     return read_with(cluster, read_other_jobs)
 
 
 def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
-    """Use a client of the cluster. ClickException like ``read``."""
+    """Call ``use`` with a client of the cluster and return its result. Raises like ``read``."""
     from charterer.cluster.client import Client
 
     access = cluster.access()
@@ -132,7 +135,7 @@ def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
 
 @contextmanager
 def explained(access: Access) -> Iterator[None]:
-    """An ApiError inside is raised as ``read`` raises it."""
+    """Turn an ApiError of the ``with`` block into the exception that ``read`` raises."""
     try:
         yield
     except Forbidden as error:
@@ -142,7 +145,7 @@ def explained(access: Access) -> Iterator[None]:
 
 
 def read_with(cluster: ClusterOptions, reader: Callable[[Client], Awaitable[_T]]) -> _T:
-    """The answer of ``reader``, with a line on stderr when it is slow. ClickException like ``read``."""
+    """Call ``reader`` with a client, and print a line on stderr if the call is slow. Raises like ``read``."""
     with announce_when_slow("reading the cluster"):
         return call(cluster, reader)
 

@@ -1,4 +1,4 @@
-"""The cluster's own jobs as a history: TrainingJobs and Jobs that ended, and what of them cannot be simulated."""
+"""Makes a simulator history from the cluster's TrainingJobs and Jobs, and counts jobs that cannot be simulated."""
 
 from __future__ import annotations
 
@@ -37,12 +37,15 @@ from charterer.tools.simulator.history.history import (
 from charterer.tools.simulator.model.node_market import PoolModel
 
 _SHORTEST_SECONDS = 1.0
-"""Least training time of a job: the resolution of the API's timestamps."""
+"""Minimum training time of a job, which is the resolution of the API's timestamps."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterHistory:
-    """``history`` is None where no job can be simulated. ``gaps``: (count, what was left out or simplified)."""
+    """The history of a cluster between ``began`` and ``ended``. ``history`` is None if no job can be simulated.
+
+    ``gaps`` has pairs of a count and a sentence on what the history omits or simplifies.
+    """
 
     history: History | None
     began: Instant
@@ -51,12 +54,15 @@ class ClusterHistory:
 
 
 class _NotModelled(Exception):
-    """A job cannot be simulated; the message says why."""
+    """A job cannot be simulated. The message says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobFilter:
-    """Which jobs: submitted since an instant, in a namespace, paid by a budget (None: any), the last ``most``."""
+    """Selects jobs submitted at or after ``since``, in ``namespace``, paid by ``budget``; of these the last ``most``.
+
+    None selects all.
+    """
 
     since: Instant | None = None
     namespace: str | None = None
@@ -66,10 +72,10 @@ class JobFilter:
 
 @dataclass(frozen=True, slots=True)
 class _FinishedRun:
-    """The course of a finished job. ``took``: seconds from submission to completion.
+    """A job with its course. ``took`` is the seconds from submission to completion, None if unknown.
 
-    Its size is known in one of two ways: of TrainingJobs as ``work``, in seconds of the class's reference option, of
-    Jobs as ``trained``, in seconds on its own width.
+    The size of a TrainingJob is ``work``, in seconds of its class's reference option. The size of a Job is ``trained``,
+    in seconds at its own width. The other field is None.
     """
 
     name: str
@@ -89,14 +95,14 @@ class _FinishedRun:
 def cluster_history(
     snapshot: Snapshot, foreign: OtherJobs, payers: Mapping[str, Budget], job_filter: JobFilter
 ) -> ClusterHistory:
-    """The history of the jobs that are still in the cluster; ``payers``: the budget of each namespace."""
+    """Make a history of the jobs that still exist in the cluster. ``payers`` maps each namespace to its budget."""
     builder = _HistoryBuilder(snapshot, payers, job_filter)
     runs = [*builder.training_jobs(), *builder.jobs(foreign)]
     return builder.history(sorted(runs, key=lambda run: (run.submitted, run.name)))
 
 
 class _HistoryBuilder:
-    """``_gaps``: counts by sentence."""
+    """Collects jobs and counts gaps. ``_gaps`` maps a sentence to its count."""
 
     def __init__(self, snapshot: Snapshot, payers: Mapping[str, Budget], job_filter: JobFilter) -> None:
         self._snapshot = snapshot
@@ -109,7 +115,7 @@ class _HistoryBuilder:
     # --- TrainingJobs -------------------------------------------------------------------------------------------------
 
     def training_jobs(self) -> Iterable[_FinishedRun]:
-        """Complete TrainingJobs, and running ones whose own progress tells their size."""
+        """Yield complete TrainingJobs, and running ones that have reported enough progress to estimate their size."""
         for job in self._snapshot.jobs.values():
             if self._chosen(job.namespace, job.created):
                 try:
@@ -163,7 +169,10 @@ class _HistoryBuilder:
         )
 
     def _forgotten(self) -> None:
-        """Count finished jobs that the budgets remember and that are gone; a lower bound, because budgets forget."""
+        """Count finished jobs that budgets remember but that were deleted.
+
+        The count is a lower bound, because budgets forget.
+        """
         budget, now = self._filter.budget, self._snapshot.now
         budgets = self._snapshot.budgets if budget is None else {budget.id: budget}
         balances = [budget.balance for budget in budgets.values() if budget.balance is not None]
@@ -176,7 +185,7 @@ class _HistoryBuilder:
     # --- Jobs of batch/v1 ---------------------------------------------------------------------------------------------
 
     def jobs(self, foreign: OtherJobs) -> Iterable[_FinishedRun]:
-        """Complete Jobs that are not part of a larger object."""
+        """Yield complete Jobs that are not part of a larger object."""
         uids = {job.uid for job in foreign.jobs}
         trained_from: dict[str, Instant] = {}
         for worker in foreign.workers:
@@ -226,9 +235,10 @@ class _HistoryBuilder:
         )
 
     def _models_for(self, demands: NodeDemands, types: Sequence[str], payer: Budget | None) -> Sequence[PoolModel]:
-        """The pools of these GPU types (none: of any) whose nodes are what a template asks for.
+        """Return the pools of these GPU ``types`` (empty means any) whose nodes meet the template's ``demands``.
 
-        Where no pool's are, those of the types: the job ran somewhere, and under Charterer it would have to be changed.
+        If no pool's nodes meet the demands, return all pools of the types. The job did run somewhere, so under
+        Charterer its owner would have to change the template.
         """
         open_to = self._pools_of(payer)
         of_types = [
@@ -247,18 +257,18 @@ class _HistoryBuilder:
         return fits or of_types
 
     def _types(self, models: Sequence[PoolModel]) -> tuple[str, ...]:
-        """The GPU types of these pools; none where those of all pools are."""
+        """Return the pools' GPU types, or an empty tuple if these are the types of all pools."""
         types = {model.gpu_type for model in models}
         return () if types == {model.gpu_type for model in self._models.values()} else tuple(sorted(types))
 
     def _pools_of(self, payer: Budget | None) -> Mapping[PoolId, Pool]:
-        """The pools that the budget may rent; all without one."""
+        """Return the pools that the budget may rent, or all pools if there is no budget."""
         return self._snapshot.pools if payer is None else self._snapshot.pools_of(payer)
 
     # --- all of them --------------------------------------------------------------------------------------------------
 
     def history(self, runs: Sequence[_FinishedRun]) -> ClusterHistory:
-        """The history of these runs, which are in order of submission."""
+        """Make the history of these runs, which must be in order of submission."""
         now, most = self._snapshot.now, self._filter.most
         if most is not None and len(runs) > most:
             self._gaps["earlier jobs, left out to save time"] = len(runs) - most
@@ -284,7 +294,7 @@ class _HistoryBuilder:
         return ClusterHistory(history if history.pools else None, began, now, gaps)
 
     def _fits(self, run: _FinishedRun, job: PastJob) -> bool:
-        """Whether the job can be simulated; notes what is simplified."""
+        """Return whether the simulator can run the job, and count what the history simplifies or omits."""
         pool = run.pool
         if job.gpus > pool.max_nodes * pool.gpus_per_node:
             self._gap(f"jobs that asked for more GPUs than GPUPool {pool.name} may have")
@@ -311,7 +321,10 @@ class _HistoryBuilder:
 
 @dataclass(frozen=True, slots=True)
 class _ModelledJob:
-    """A job of the history, its class's curve on its pool (empty: unknown), and its class's restart."""
+    """A job of the history, the speed curve of its class on its pool, and the restart time of its class.
+
+    ``phases`` is empty if the curve is unknown.
+    """
 
     job: PastJob
     phases: tuple[Phase, ...]
@@ -319,7 +332,10 @@ class _ModelledJob:
 
 
 def _modelled_job(run: _FinishedRun, submitted: float, pools: Sequence[PoolModel]) -> _ModelledJob:
-    """The job at the width that was asked for, or the next one that its pool can place; ``pools``: all on sale."""
+    """Model the job at its preferred width, rounded to a width that its pool can place.
+
+    ``pools`` are all pools for rent.
+    """
     pool, profile = run.pool, run.profile
     gpus = placeable_width(run.widths.preferred, pool.gpus_per_node)
     phases: tuple[Phase, ...] = ()
@@ -357,7 +373,10 @@ def _modelled_job(run: _FinishedRun, submitted: float, pools: Sequence[PoolModel
 
 
 def _seconds_per_work(profile: Profile, gpu_type: str, gpus: int) -> float:
-    """Seconds on ``gpus`` for one second of work on the reference option, over all phases; speeds must be known."""
+    """Return the mean seconds on ``gpus`` GPUs for one second of work on the reference option.
+
+    All speeds must be known.
+    """
     total, begin = 0.0, 0.0
     for number, phase in enumerate(profile.phases):
         total += (phase.until - begin) / (speed(profile, number, gpu_type, gpus) or 1.0)
@@ -366,14 +385,17 @@ def _seconds_per_work(profile: Profile, gpu_type: str, gpus: int) -> float:
 
 
 def _past_pool(pool: PoolModel, modelled: Sequence[_ModelledJob]) -> PastPool:
-    """The pool with its jobs; its restart time is the mean of their classes."""
+    """Join a pool with its jobs. The restart time is the mean over the jobs' classes."""
     jobs = tuple(sorted((job.job for job in modelled), key=lambda job: (job.submitted, job.name)))
     curves = {job.job.kind: job.phases for job in modelled if job.phases}
     return PastPool(pool, jobs, curves, fmean(job.restart_seconds for job in modelled))
 
 
 def _took(submitted: Instant, ended: Instant) -> float | None:
-    """Seconds from submission to end; None where their clocks disagree about the order."""
+    """Return the seconds from submission to end.
+
+    None if the end precedes the submission, because machine clocks differ.
+    """
     return seconds_between(submitted, ended) if ended > submitted else None
 
 

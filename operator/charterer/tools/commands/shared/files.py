@@ -1,4 +1,4 @@
-"""Files that a person names: their text, which may be anything, and YAML as kubectl reads it."""
+"""Reads files that a user names, and parses YAML as kubectl does."""
 
 from __future__ import annotations
 
@@ -18,18 +18,21 @@ import yaml
 
 from charterer.bounded_yaml import BoundedLoader, UnboundedYAML, check
 
-# The text of files that a person names, which may be anything: a folder, a device, a pipe that says nothing.
+# Reading a path that a user names. The path may be a directory, a device, or a pipe that nobody writes to.
 
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Most bytes of a file. A trace of a million jobs has a third of it."""
+"""Largest file that is read. A trace of a million jobs has a third of this size."""
 SILENT_SECONDS: Final = 30.0
-"""Seconds for which a pipe may say nothing: what fills it may first have to ask somebody."""
+"""Time limit for each read from a pipe. The program that writes may first have to prompt for a password."""
 _CHUNK: Final = 1024 * 1024
 
 
 def read_text(file: Path) -> str:
-    """The file's text in UTF-8, ``-`` for stdin. A byte-order mark is no part of it. ClickException says why not."""
+    """Return the file's text, decoded as UTF-8 without a byte-order mark. ``-`` is stdin.
+
+    ClickException names the fault.
+    """
     name = "stdin" if str(file) == "-" else str(file)
     try:
         content = sys.stdin.buffer.read(MOST_BYTES + 1) if name == "stdin" else _read(file)
@@ -45,7 +48,7 @@ def read_text(file: Path) -> str:
 
 
 def _read(file: Path) -> bytes:
-    """At most a byte more than MOST_BYTES. A pipe is opened without waiting for whoever writes it."""
+    """Read at most ``MOST_BYTES`` + 1 bytes. The call opens a pipe without waiting for a writer."""
     handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         mode = os.fstat(handle).st_mode
@@ -64,7 +67,7 @@ def _read(file: Path) -> bytes:
         os.close(handle)
 
 
-# YAML as kubectl reads it (sigs.k8s.io/yaml): what JSON has, without dates and numbers of base 60.
+# Parsing YAML as kubectl does (sigs.k8s.io/yaml): only the types of JSON, without dates and base-60 numbers.
 
 
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
@@ -72,7 +75,7 @@ _NUMBERS: Final = {"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"}
 
 
 class _Loader(BoundedLoader):
-    """Without YAML 1.1's dates and numbers of base 60, such as 22:00; with 1e3."""
+    """YAML loader without the dates and base-60 numbers (such as 22:00) of YAML 1.1. It reads 1e3 as a number."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -94,7 +97,7 @@ _Loader.add_implicit_resolver(
 
 
 def documents(name: str, text: str) -> Sequence[Any]:
-    """The documents of a file as JSON has them. ClickException names the file and says why they cannot be read."""
+    """Parse the YAML documents of a file into JSON values. ClickException names the file and the fault."""
     try:
         found = list(yaml.load_all(text, Loader=_Loader))
         check(found)
@@ -110,11 +113,11 @@ def documents(name: str, text: str) -> Sequence[Any]:
 
 
 class _Unusable(Exception):
-    """The sentence's end says why."""
+    """A value that JSON cannot express. The message completes the sentence "FILE cannot be used: ..."."""
 
 
 def _plain(value: Any) -> Any:
-    """The value with a copy in place of each alias."""
+    """Return the value with a copy in place of each YAML alias. Raises _Unusable for values that JSON does not have."""
     if isinstance(value, list):
         return [_plain(each) for each in value]
     if isinstance(value, dict):
@@ -127,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def _key(key: Any) -> str:
-    """A field's name, as kubectl makes one of a number."""
+    """Return a field's name. Numbers and booleans become text, as in kubectl."""
     if isinstance(key, bool):
         return str(key).lower()
     if isinstance(key, str | int | float):
@@ -135,29 +138,29 @@ def _key(key: Any) -> str:
     raise _Unusable(f"{key!r:.40} is no name of a field")
 
 
-# All mistakes in files are told at once, so that a person corrects a file once.
+# Collecting all mistakes in files, so that a user sees them at once.
 
 
 _SHOWN: Final = 10
-"""Mistakes that are told; of more, the number is."""
+"""Maximum number of mistakes that the message lists. The message counts the others."""
 
 
 class AllFaults:
-    """The mistakes of several documents, in order."""
+    """The mistakes found in several documents, in order."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
 
     @contextmanager
     def of_one(self) -> Iterator[None]:
-        """Goes on after a ClickException, which is kept."""
+        """Catch a ClickException of the ``with`` block, keep its message and go on."""
         try:
             yield
         except click.ClickException as error:
             self._found.append(error.message)
 
     def tell(self) -> None:
-        """ClickException with all of them, if there is any."""
+        """Raise a ClickException that lists the mistakes, if there are any."""
         if self._found:
             more = len(self._found) - _SHOWN
             raise click.ClickException("; ".join([*self._found[:_SHOWN], *([f"and {more} more"] if more > 0 else [])]))

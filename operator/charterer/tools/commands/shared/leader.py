@@ -1,4 +1,4 @@
-"""Whether an operator leads, judged from its Lease without trusting the clocks of two machines to agree."""
+"""Finds out from the Lease whether an operator leads, without assuming that the clocks of two machines agree."""
 
 from __future__ import annotations
 
@@ -21,16 +21,20 @@ from charterer.domain.time import Instant, parse_instant, seconds_between
 
 LEASE: Final = "charterer"
 MAY_LEAD_SECONDS: Final = LeaseTimes().renew_deadline
-"""Age of a Lease up to which its holder may lead: it stops by itself when it could not renew it for so long."""
+"""Maximum age in seconds of a Lease whose holder may still lead.
+
+An operator that cannot renew its Lease for this long stops.
+"""
 _SECOND_LOOK_SECONDS: Final = 7.0
-"""Seconds until a Lease that seems old is read again; a leader renews it meanwhile, whatever its clock says."""
+"""Seconds until an old Lease is read again. A running leader renews its Lease meanwhile, even if its clock is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class LeaderSeen:
-    """The operator that leads, or last led. ``trouble``: why nobody acts; empty while somebody leads.
+    """The operator that leads or led last. ``trouble`` says why no operator acts, and is empty while one leads.
 
-    ``holder``, the pod that leads, and ``namespace`` are empty where there is no Lease. ``limits``: its own.
+    ``holder`` is the leader's pod. ``holder`` and ``namespace`` are empty if there is no Lease. ``limits`` are the
+    leader's.
     """
 
     holder: str = ""
@@ -42,9 +46,11 @@ class LeaderSeen:
 async def find_leader(
     client: Client, now: Callable[[], Instant], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 ) -> LeaderSeen:
-    """Read the operator's Lease, a second time where it seems old. An operator that died less than
-    ``MAY_LEAD_SECONDS`` ago is still taken for the leader. Raises ApiError; ClickException for a Lease on which
-    somebody else has written other limits."""
+    """Read the operator's Lease, and a second time if its timestamp is old.
+
+    An operator that died less than ``MAY_LEAD_SECONDS`` ago still counts as the leader. Raises ApiError, and
+    ClickException if the Lease's annotations hold invalid limits, which the operator does not write.
+    """
     lease = await _latest_lease(client)
     if lease is None:
         return LeaderSeen(trouble="no operator has ever run here (there is no Lease charterer): nobody acts on this")
@@ -66,12 +72,12 @@ async def find_leader(
 
 
 def stopped_until_resumed(stop: Stop | None) -> str:
-    """A sentence that a person has stopped the operator; empty where nobody has."""
+    """Return a sentence if a person has stopped the operator, an empty text otherwise."""
     return "" if stop is None else f"a person has stopped the operator: {stop_in_words(stop)} until `charterer resume`"
 
 
 async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderSeen:
-    """As ``find_leader``; nothing is known, and no trouble either, where the Lease may not be read."""
+    """Return ``find_leader``'s answer, or an empty LeaderSeen without trouble if the Lease cannot be read."""
     try:
         return await find_leader(client, now)
     except ApiError:
@@ -79,15 +85,18 @@ async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderS
 
 
 def as_operated(state: ClusterState, leader: LeaderSeen | None) -> ClusterState:
-    """The state with what a person and the operator itself forbid; None where the Lease may not be read."""
+    """Add to the state the limits of the leading operator and a person's stop.
+
+    ``leader`` None leaves the state unchanged.
+    """
     return state if leader is None else replace(stopped_in(state, leader.namespace), limits=leader.limits)
 
 
 async def operator_namespace(client: Client) -> str:
-    """The namespace of the operator that led last; empty where none ever did.
+    """Return the namespace of the operator that led last, empty if none ever led.
 
-    Whoever may create a Lease can name it as the operator's. So where Leases of several namespaces are held, none is
-    chosen. Raises ApiError; ClickException where several are held.
+    Anyone who may create a Lease can imitate the operator's. If Leases of several namespaces have a holder, the
+    function therefore picks none and raises ClickException. Raises ApiError.
     """
     leases = await _leases(client)
     held = {lease["metadata"]["namespace"] for lease in leases if (lease.get("spec") or {}).get("holderIdentity")}
@@ -101,7 +110,7 @@ async def operator_namespace(client: Client) -> str:
 
 
 async def _leases(client: Client) -> Sequence[RawObject]:
-    """The Leases of that name, in whatever namespace the operator is."""
+    """List the operator's Leases of all namespaces."""
     return (await client.list(LEASES.all(), fields=f"metadata.name={LEASE}")).items
 
 
@@ -110,7 +119,7 @@ async def _latest_lease(client: Client) -> RawObject | None:
 
 
 def _latest(leases: Sequence[RawObject]) -> RawObject | None:
-    """The one that was renewed last."""
+    """Return the Lease that was renewed last, None if there is none."""
     return max(leases, key=lambda lease: (lease.get("spec") or {}).get("renewTime") or "", default=None)
 
 

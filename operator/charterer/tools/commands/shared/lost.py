@@ -1,4 +1,4 @@
-"""What of the dollars was lost: each in one cause, where most of it was, and what to do about it."""
+"""Reports the dollars that were lost: their causes, the namespaces and pools with the most, and remedies."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from charterer.tools.documents.document import (
 )
 
 NOT_REPORTED: Final = "not reported"
-"""The word for what is not known: nobody can say whether the GPUs trained."""
+"""Label of dollars for which no job reported whether its GPUs trained."""
 LARGEST: Final = 3
-"""Causes of which is said what to do."""
+"""Number of the largest causes for which the report names a remedy."""
 _PLACES: Final = 6
-"""Most namespaces and classes in a table."""
+"""Maximum number of rows in the table of namespaces and classes."""
 COUNTED, REPORTED, ESTIMATED = "counted", "reported", "estimated"
 
 
 class _LostCause(NamedTuple):
-    """``known``: how it is. ``meaning`` and ``remedy``: sentences without a full stop."""
+    """How a cause is ``known`` (counted, reported or estimated), its meaning and its remedy, without a full stop."""
 
     known: str
     meaning: str
@@ -102,14 +102,14 @@ _TOLD: Final[Mapping[Cause | JobTime, _LostCause]] = {
 
 
 def word(cause: Cause | JobTime | None) -> str:
-    """The cause in words: ``idle``, ``waiting for peers``."""
+    """Return the cause as text, such as ``idle`` or ``waiting for peers``."""
     return NOT_REPORTED if cause is None else cause.value.replace("_", " ")
 
 
 def pieces(
     cause: Cause, cost: Money, went_to: Mapping[JobTime, Money]
 ) -> Iterator[tuple[Cause | JobTime | None, Money]]:
-    """An amount by cause, which add up to it; None for what is not known."""
+    """Divide an amount into causes, which add up to the amount. The cause None is the part that is not known."""
     if cause is not Cause.JOB:
         yield cause, cost
         return
@@ -120,7 +120,7 @@ def pieces(
 
 
 class LostIn(NamedTuple):
-    """Where it was lost: by jobs of a namespace and class, or in a pool. What is not known is empty."""
+    """The place of a loss: a namespace and a class of jobs, or a pool. A field that is not known is empty."""
 
     namespace: str = ""
     job_class: str = ""
@@ -133,56 +133,54 @@ class LostIn(NamedTuple):
 
 @dataclass(slots=True)
 class Losses:
-    """The dollars of machines, by cause and place; None stands for what is not known."""
+    """Dollars of machines by cause and place. The cause None is the part that is not known."""
 
     sums: dict[Cause | JobTime | None, dict[LostIn, Money]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, cause: Cause | JobTime | None, place: LostIn, amount: Money) -> None:
-        """Add an amount."""
         places = self.sums[cause]
         places[place] = places.get(place, ZERO) + amount
 
     def add_row(self, found: CostRow) -> None:
-        """Add a row of the record of costs."""
         payer = found.payer
         place = LostIn(pool=found.pool) if payer is None else LostIn(payer.namespace, payer.job_class)
         for cause, amount in pieces(found.cause, found.cost, found.went_to):
             self.add(cause, place, amount)
 
     def add_day(self, day: DayCosts) -> None:
-        """Add a day of a budget's status, which knows causes only."""
+        """Add a day of a budget's status. Its dollars have causes but no places."""
         for purpose, amount in day.by_cause.items():
             for cause, part in pieces(purpose, amount, day.went_to):
                 self.add(cause, LostIn(), part)
 
     def of(self, cause: Cause | JobTime | None) -> Money:
-        """The sum of a cause."""
+        """Return the sum of a cause."""
         return total(self.sums.get(cause, {}).values())
 
     @property
     def spent(self) -> Money:
-        """All of it: useful, lost and not known."""
+        """Total dollars: useful, lost and not known."""
         return total(self.of(cause) for cause in self.sums)
 
     @property
     def causes(self) -> Sequence[tuple[Cause | JobTime, Money]]:
-        """What was lost, the largest cause first."""
+        """Lost dollars by cause, the largest first."""
         found = [(cause, self.of(cause)) for cause in self.sums if cause not in (None, JobTime.TRAINED)]
         lost = [(cause, amount) for cause, amount in found if cause is not None and amount != ZERO]
         return sorted(lost, key=lambda each: (-each[1].micros, word(each[0])))
 
     @property
     def lost(self) -> Money:
-        """What was lost."""
+        """Total dollars lost."""
         return total(amount for _, amount in self.causes)
 
     def most(self, cause: Cause | JobTime) -> tuple[LostIn, Money]:
-        """Where most of a cause was lost."""
+        """Return the place with the largest loss for a cause, and the dollars lost there."""
         return max(self.sums[cause].items(), key=lambda each: (each[1].micros, each[0]))
 
     @property
     def places(self) -> Sequence[tuple[LostIn, Money, Cause | JobTime]]:
-        """What jobs lost by namespace and class, the most first, with the largest cause of each."""
+        """Dollars that jobs lost by namespace and class, the largest first, with the largest cause of each."""
         found: dict[LostIn, dict[Cause | JobTime, Money]] = defaultdict(dict)
         for cause, _ in self.causes:
             for place, amount in self.sums[cause].items():
@@ -196,7 +194,7 @@ class Losses:
 
 
 def losses_since(budget: Budget, since: Instant) -> Losses:
-    """Those of the days from ``since`` on that the budget's status has."""
+    """Sum the losses of the days in the budget's status from ``since`` on."""
     losses = Losses()
     for day in () if budget.balance is None else budget.balance.costs.days:
         if day.start >= since:
@@ -205,7 +203,10 @@ def losses_since(budget: Budget, since: Instant) -> Losses:
 
 
 def lost_blocks(losses: Losses, *, causes: bool) -> Iterator[Block]:
-    """One number, the largest causes with what to do, and who lost most; ``causes``: with a table of all causes."""
+    """Yield the total lost, the largest causes with remedies, and the largest losers.
+
+    ``causes`` adds a table of all causes.
+    """
     spent = losses.spent
     if spent <= ZERO:
         return
@@ -274,7 +275,7 @@ def _by_place(losses: Losses) -> DocumentTable:
 
 
 def losses_json(losses: Losses) -> JsonValue:
-    """The same for programs."""
+    """Return the losses as JSON."""
     return {
         "spent": losses.spent.decimal(),
         "trained": losses.of(JobTime.TRAINED).decimal(),

@@ -1,4 +1,4 @@
-"""The jobs of one namespace as their status shows them, and the names of jobs as people give them."""
+"""Reads the jobs of one namespace from their status, and parses the job names that users type."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from charterer.tools.commands.shared.cluster import ROLE, ClusterOptions, call, 
 from charterer.tools.commands.shared.output import JsonValue, copied
 from charterer.workloads import ADOPTED
 
-# The name of a job as people give it: of a TrainingJob, or of the object that it was made for.
+# Names of jobs as users type them. A name means a TrainingJob, or the object for which a TrainingJob was made.
 
 
 _OWN = ("tj", "trainingjob", "trainingjobs", "trainingjob.charterer.dev", "trainingjobs.charterer.dev")
 
 
 class JobName(NamedTuple):
-    """``kind``: of the object that the TrainingJob stands for, as Job; empty if the TrainingJob itself is named."""
+    """A job name. ``kind`` is the kind of an adopted object, such as Job, or empty for the name of a TrainingJob."""
 
     kind: str
     name: str
@@ -47,14 +47,14 @@ class JobName(NamedTuple):
         return f"{self.kind or 'TrainingJob'} {self.name!r}"
 
     def means(self, name: str, target: TargetRef | None) -> bool:
-        """Whether a TrainingJob of this name is meant, or one that stands for this target."""
+        """Return whether the name means a TrainingJob that has this ``name`` and this ``target``."""
         if not self.kind:
             return name == self.name
         return target is not None and self == (target.kind, target.name)
 
 
 def job_name(given: str) -> JobName:
-    """What ``NAME``, ``tj/NAME`` or ``job/NAME`` means; click.BadParameter for a kind that is none of jobs."""
+    """Parse ``NAME``, ``tj/NAME`` or ``job/NAME``. Raises click.BadParameter if the kind is no kind of job."""
     word, slash, name = given.rpartition("/")
     if not name:
         raise click.BadParameter(f"{given!r} names no job; write tj/NAME")
@@ -69,7 +69,7 @@ def job_name(given: str) -> JobName:
 
 
 async def record_of(client: Client, name: JobName, namespace: str) -> RawObject:
-    """The TrainingJob that is meant. ClickException if there is none, with similar names. Raises ApiError."""
+    """Get the TrainingJob of this name. ClickException lists similar names if there is none. Raises ApiError."""
     if not name.kind:
         try:
             return await client.get(TRAINING_JOBS.one(name.name, namespace))
@@ -88,7 +88,7 @@ _REF = ("apiVersion", "kind", "name", "uid")
 
 
 async def why_not_adopted(client: Client, name: JobName, namespace: str) -> str:
-    """The end of a sentence: what the last Event says of why the object has no TrainingJob; empty without one."""
+    """Return the end of a sentence that quotes the object's last NotAdopted Event, empty if there is none."""
     said: Sequence[RawObject] = ()
     if name.kind:
         with suppress(Forbidden):
@@ -99,7 +99,7 @@ async def why_not_adopted(client: Client, name: JobName, namespace: str) -> str:
 
 
 def none_of(name: JobName, namespace: str, there: list[str]) -> str:
-    """That no TrainingJob is meant, and what to do."""
+    """Return a sentence that no TrainingJob has this name, and what to do."""
     if name.kind:
         return (
             f"no TrainingJob was made for {name} in namespace {namespace}: see its Events (kubectl -n {namespace} "
@@ -108,12 +108,12 @@ def none_of(name: JobName, namespace: str, there: list[str]) -> str:
     return f"no {name} in namespace {namespace}: {similar_names(name.name, there)}"
 
 
-# The jobs of one namespace as their status shows them, for accounts that may not read the whole cluster.
+# Jobs of one namespace, read from their status for accounts that may not read the whole cluster.
 
 
 @dataclass(frozen=True, slots=True)
 class OwnJob:
-    """A job, None if its object cannot be read, and what the operator wrote of it."""
+    """A job and its status as the operator wrote it. ``job`` is None if the object cannot be decoded."""
 
     namespace: str
     name: str
@@ -122,47 +122,50 @@ class OwnJob:
 
     @property
     def ended(self) -> bool:
-        """Whether it has ended otherwise than by never starting: how is in its status."""
+        """Whether the job is complete or has failed after a start. The status says which."""
         return self.view.state in (JobState.COMPLETE, JobState.FAILED)
 
     @property
     def subject(self) -> str:
-        """The object that its owner made: of an adopted one not the record that Charterer keeps of it."""
+        """Kind, namespace and name of the object that the job's owner created.
+
+        For an adopted job this is not the TrainingJob.
+        """
         target = None if self.job is None else self.job.target
         kind, name = ("TrainingJob", self.name) if target is None else (target.kind, target.name)
         return f"{kind} {self.namespace}/{name}"
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it has no GPUs and has not ended."""
+        """Whether the job has no GPUs and has not ended."""
         return self.view.state in (JobState.QUEUED, JobState.SUSPENDED, JobState.IDLE, JobState.INVALID)
 
     def condition(self, kind: ConditionType) -> Condition | None:
-        """The condition of this type."""
+        """Return the condition of this type, None if the status lacks it."""
         return next((found for found in self.view.conditions if found.type == kind), None)
 
     @property
     def objection(self) -> Condition | None:
-        """The condition Admitted if the operator refuses the job, or takes it otherwise than it says."""
+        """The condition Admitted if the operator refuses the job or changes its request, None otherwise."""
         found = self.condition(ConditionType.ADMITTED)
         wrong = found is not None and found.status is not ConditionStatus.UNKNOWN and found.reason != "Accepted"
         return found if wrong else None
 
     @property
     def not_starting(self) -> Condition | None:
-        """The condition PodsReady if pods of the job do not start."""
+        """The condition PodsReady if pods of the job do not start, None otherwise."""
         found = self.condition(ConditionType.PODS_READY)
         return found if found is not None and found.reason == ReasonCode.NOT_STARTING else None
 
     @property
     def best(self) -> ComparedOption | None:
-        """The option that is best for the job at the budget's rate: as a rule the one that it has or waits for."""
+        """The best option for the job at the budget's rate. The job usually has this option or waits for it."""
         ranked = {option.verdict: option for option in self.view.options}
         return ranked.get(Rank.BETTER) or ranked.get(Rank.CHOSEN)
 
     @property
     def why(self) -> str:
-        """The sentence on why the job has the GPUs that it has; empty if none was written."""
+        """A sentence that explains the job's GPUs or its wait, empty if the operator has written none."""
         chosen = next((option.message for option in self.view.options if option.verdict == Rank.CHOSEN), "")
         capacity = self.condition(ConditionType.CAPACITY_AVAILABLE)
         return chosen or (capacity.message if capacity is not None and self.is_waiting else "")
@@ -170,7 +173,7 @@ class OwnJob:
 
 @dataclass(frozen=True, slots=True)
 class OwnJobs:
-    """The jobs of a namespace at ``now``, by name; ``namespace`` is empty for those of all."""
+    """The jobs of a namespace at ``now``, in order of name. ``namespace`` is empty for the jobs of all namespaces."""
 
     namespace: str
     jobs: Sequence[OwnJob]
@@ -178,19 +181,22 @@ class OwnJobs:
 
 
 def own_job(cluster: ClusterOptions, name: JobName, namespace: str | None) -> OwnJobs:
-    """One job. ClickException if it does not exist, with similar names, or may not be read."""
+    """Read one job.
+
+    Raises ClickException if the account may not read the job, or with similar names if there is none.
+    """
     where = namespace or cluster.access().namespace
     return call(cluster, lambda client: _read_one(client, name, where))
 
 
 def own_jobs(cluster: ClusterOptions, namespace: str | None) -> OwnJobs:
-    """All jobs of a namespace. ClickException if they may not be read."""
+    """Read all jobs of a namespace. Raises ClickException if the account may not read them."""
     where = namespace or cluster.access().namespace
     return call(cluster, lambda client: read_own_jobs(client, where))
 
 
 async def read_own_jobs(client: Client, namespace: str) -> OwnJobs:
-    """The jobs of a namespace, of all if ``namespace`` is empty. Raises ApiError."""
+    """Read the jobs of a namespace, or of all namespaces if ``namespace`` is empty. Raises ApiError."""
     items = (await client.list(TRAINING_JOBS.all(namespace or None))).items
     jobs = sorted((seen_job(raw) for raw in items), key=lambda job: (job.namespace, job.name))
     return OwnJobs(namespace, jobs, wall_clock())
@@ -201,7 +207,7 @@ async def _read_one(client: Client, name: JobName, namespace: str) -> OwnJobs:
 
 
 def seen_job(raw: RawObject) -> OwnJob:
-    """A job as the API server has it. ClickException for a status that this version cannot read."""
+    """Decode a job from the API server. Raises ClickException if this version cannot read the status."""
     namespace, name = raw["metadata"]["namespace"], raw["metadata"]["name"]
     try:
         view = TrainingJobView.model_validate(raw.get("status") or {})
@@ -220,7 +226,7 @@ def seen_job(raw: RawObject) -> OwnJob:
 
 
 def source_sentence(written: Instant | None, now: Instant) -> str:
-    """What the answer is made from, and how old that is."""
+    """Return sentences that name the answer's source, its age, and the ClusterRole that allows more."""
     age = "" if written is None else f" {output.duration(max(seconds_between(written, now), 0.0))} ago"
     return (
         f"From what the operator wrote into the status{age}; it writes again when that changes. Your account may not "
@@ -229,12 +235,12 @@ def source_sentence(written: Instant | None, now: Instant) -> str:
 
 
 def source_json(written: Instant | None) -> JsonValue:
-    """What the answer is made from, as JSON."""
+    """Return the answer's source and time as JSON."""
     return {"from": "status", "asOf": None if written is None else format_instant(written)}
 
 
 def in_words(option: ComparedOption) -> str:
-    """``8 GPUs on a100``, ``a shared GPU on a100-mps``, or ``any on a100`` for a pool without an option."""
+    """Return an option as text: ``8 GPUs on a100``, ``a shared GPU on a100-mps``, or ``any on a100`` for a pool."""
     if option.gpus is None:
         return f"any on {option.pool}"
     profile = slice_profile(option.gpu_type or "")
@@ -243,7 +249,7 @@ def in_words(option: ComparedOption) -> str:
 
 
 def compared_json(option: ComparedOption) -> JsonValue:
-    """An option with the keys that ``charterer explain -o json`` has for it."""
+    """Return an option with the keys of ``charterer explain -o json``."""
     return {
         **copied(option, "pool gpuType capacityType gpus"),
         "slice": slice_profile(option.gpu_type or ""),

@@ -1,4 +1,4 @@
-"""Options that several commands have, and months as a person writes them."""
+"""Command-line options and parameter types that several commands share."""
 
 from __future__ import annotations
 
@@ -17,16 +17,17 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
-# Groups of command-line options that reach a command as one value.
+# Groups of command-line options that a command gets as one value.
 
 
 F = TypeVar("F", bound=Callable[..., object])
 
 
 def option_group(parameter: str, group: type[DataclassInstance], *options: Callable[..., Any]) -> Callable[[F], F]:
-    """Add ``options`` to a command, and pass their values as one ``group`` object, the argument ``parameter``.
+    """Add ``options`` to a command, and pass their values as one ``group`` object in the argument ``parameter``.
 
-    ``options``: what ``click.option`` returns, in the order of --help; their names are those of the group's fields.
+    ``options`` are results of ``click.option`` in the order of --help. Their names must be the field names of
+    ``group``.
     """
     names = [field.name for field in fields(group)]
 
@@ -52,7 +53,10 @@ AnyCommand = TypeVar("AnyCommand", bound=Callable[..., Any] | click.Command)
 
 
 def record_option(**more: Any) -> Callable[[AnyCommand], AnyCommand]:
-    """``--record PLACE``; ``more``: what else ``click.option`` takes, as whether it is required."""
+    """Return the option ``--record PLACE``.
+
+    ``more`` are further arguments of ``click.option``, such as ``required``.
+    """
     return click.option(
         "--record",
         metavar="PLACE",
@@ -62,16 +66,16 @@ def record_option(**more: Any) -> Callable[[AnyCommand], AnyCommand]:
     )
 
 
-# Times as a person writes them.
+# Times as a user types them.
 
 
 class TimeType(click.ParamType[Instant]):
-    """Date and time with a zone."""
+    """Parameter type of a date and time with a time zone."""
 
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Instant:
-        """The instant."""
+        """Return the instant."""
         if isinstance(value, int):
             return Instant(value)
         try:
@@ -80,19 +84,19 @@ class TimeType(click.ParamType[Instant]):
             self.fail(f"{value!r}: write date and time with a zone, 2026-12-01T18:00:00Z ({error})", param, ctx)
 
 
-# Months as a person writes them, in a budget's time zone.
+# Months as a user types them, in the time zone of a budget.
 
 
 _MONTH: Final = re.compile(r"(\d{4})-(0[1-9]|1[0-2])")
 
 
 class MonthType(click.ParamType[str]):
-    """A month such as 2026-11."""
+    """Parameter type of a month such as 2026-11."""
 
     name = "month"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """The text itself."""
+        """Return the text, if it is a valid month."""
         found = _MONTH.fullmatch(str(value))
         if found is None or not 1970 <= int(found[1]) < 9999:
             self.fail(f"{str(value)!r} is no month: write year and month, like 2026-11", param, ctx)
@@ -101,6 +105,6 @@ class MonthType(click.ParamType[str]):
 
 @lru_cache
 def bounds(month: str, time_zone: str) -> tuple[Instant, Instant]:
-    """The first instant of the month, and that of the next one."""
+    """Return the first instant of the month, and the first instant of the next one."""
     year, number = map(int, month.split("-"))
     return month_bounds(time_zone, instant(datetime(year, number, 15, 12, tzinfo=UTC)))

@@ -1,4 +1,4 @@
-"""Output of the commands that read the cluster: formats, exit codes, width, colour, and a line on stderr when slow."""
+"""Output of the commands: formats, exit codes, terminal width, colour, and a line on stderr for slow work."""
 
 from __future__ import annotations
 
@@ -38,61 +38,61 @@ if TYPE_CHECKING:
 
 
 _EXECUTED: Final = ("=", "+", "-", "@", "\t", "\r", "\n")
-"""First characters of what spreadsheets take for a formula (OWASP, "CSV Injection")."""
+"""First characters by which a spreadsheet recognises a formula (OWASP, "CSV Injection")."""
 
 
 def harmless(text: str) -> str:
-    """The text with an apostrophe before it if a spreadsheet would execute it; it shows the text then.
+    """Prefix the text with an apostrophe if a spreadsheet would execute it. The spreadsheet then shows the text.
 
-    What a terminal would obey is an escape.
+    Control characters become escapes, so that a terminal does not execute them.
     """
     text = visible(text)
     return f"'{text}" if text.startswith(_EXECUTED) else text
 
 
 def write_csv(header: Sequence[str], lines: Iterable[Sequence[str]], file: TextIO) -> None:
-    """The lines below a header, as RFC 4180 with line feeds."""
+    """Write a header and lines as CSV by RFC 4180, with line feeds."""
     writer = csv.writer(file, lineterminator="\n")
     writer.writerow(header)
     writer.writerows(lines)
 
 
-# Numbers and values as text for people, the same in every command.
+# Numbers and values as text. All commands use the same format.
 
 
 def rate(value: Rate | None) -> str:
-    """An exchange rate as dollars per job-hour saved, a dash if there is none."""
+    """Format an exchange rate as dollars per job-hour saved, or a dash if there is none."""
     return "-" if value is None else format_money(value * 3600)
 
 
 def hourly(price: Price) -> str:
-    """The dollars of an hourly price, for a column that names the unit."""
+    """Format an hourly price as dollars, for a column whose header names the unit."""
     return str(Money(price.micros_per_hour))
 
 
 def whole(amount: Money) -> str:
-    """An amount in whole dollars: ``$1,235``."""
+    """Format an amount in whole dollars, such as ``$1,235``."""
     return f"${amount.dollars:,.0f}"
 
 
 def when(at: Instant) -> str:
-    """An instant to the minute."""
+    """Format an instant to the minute."""
     return moment(at).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def duration(seconds: float | None) -> str:
-    """Seconds as a duration, a dash if they are not known."""
+    """Format seconds as a duration, or a dash if they are not known."""
     return "-" if seconds is None else format_duration(seconds)
 
 
 def path(stages: Sequence[Stage]) -> str:
-    """A path: ``8 GPUs on a100``, or in phases of the work ``2 GPUs on t4 to 30%, then 8 GPUs on a100``."""
+    """Format a path: ``8 GPUs on a100``, or with phases of the work ``2 GPUs on t4 to 30%, then 8 GPUs on a100``."""
     parts = [name(stage.option) + (f" to {stage.until:.0%}" if stage.until < 1.0 else "") for stage in stages]
     return ", then ".join(parts)
 
 
 def mixed(paths: Sequence[PathVerdict]) -> str:
-    """The only path, or each with the fraction of jobs that take it, the most frequent first."""
+    """Format the only path, or each path with the fraction of jobs that take it, the most frequent first."""
     if len(paths) == 1:
         return path(paths[0].stages)
     often = sorted(paths, key=lambda one: -one.fraction)
@@ -100,20 +100,20 @@ def mixed(paths: Sequence[PathVerdict]) -> str:
 
 
 def exact(amount: Money) -> str:
-    """All of an amount's micro-dollars, so that rows can be added up."""
+    """Format an amount with all its micro-dollars, so that a reader can add up rows."""
     whole, micros = divmod(abs(amount.micros), 1_000_000)
     return f"{'-' if amount.micros < 0 else ''}{whole:,}.{micros:06d}"
 
 
 def percent(fraction: float) -> str:
-    """Part of a whole in percent, which is never said to be none or all of it if it is not."""
+    """Format a fraction as a percentage. Only an exact 0 is 0%, and only an exact 1 is 100%."""
     if 0.0 < fraction < 0.01:
         return "under 1%"
     return "over 99%" if 0.99 < fraction < 1.0 else f"{fraction:.0%}"
 
 
 def minutes_per_dollar(seconds: float | None) -> str:
-    """The minutes of jobs' lives that one more dollar saves."""
+    """Format the minutes of job lifetime that one more dollar saves."""
     if seconds is None:
         return "-"
     return "nothing" if not seconds else f"{seconds / 60:.3g} min"
@@ -124,21 +124,23 @@ JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping
 
 FORMATS: Final = ("table", "json", "yaml")
 FAILED, CHANGES, FOUND, UNKNOWN, CANNOT_RUN, TOO_LATE = 1, 2, 3, 4, 5, 6
-"""Exit codes other than 0. Only ``plan --detailed-exitcode`` has CHANGES, as terraform's has, only ``bill`` FOUND and
-UNKNOWN, and only quotes have the last two."""
+"""Exit codes other than 0. Only ``plan --detailed-exitcode`` uses CHANGES, with terraform's meaning.
+
+Only ``bill`` uses FOUND and UNKNOWN. Only quotes use CANNOT_RUN and TOO_LATE.
+"""
 
 _ANNOUNCE_AFTER_SECONDS = 1.0
-"""Seconds of work after which a person at a terminal should see what is being done."""
+"""Seconds of work after which a terminal shows the activity."""
 
 
 def with_warnings(document: Document, warnings: Iterable[str]) -> Document:
-    """The document with sentences before everything else; an empty one is left out."""
+    """Return the document with these warnings at its top. Empty warnings are omitted."""
     first = [Paragraph(f"Warning: {warning}", Tone.BAD) for warning in warnings if warning]
     return replace(document, blocks=(*first, *document.blocks))
 
 
 def emit(document: Document, plain: JsonValue, output: str) -> None:
-    """Print to stdout in one of FORMATS."""
+    """Print to stdout in one of FORMATS: the document as a table, or ``plain`` as JSON or YAML."""
     match output:
         case "json":
             click.echo(visible(json.dumps(plain, indent=2, ensure_ascii=False)))
@@ -151,18 +153,18 @@ def emit(document: Document, plain: JsonValue, output: str) -> None:
 
 
 def screen_width() -> int | None:
-    """Characters in a line of the terminal; None if stdout is no terminal, so that programs get whole rows."""
+    """Return the terminal's width in characters. None if stdout is no terminal, so that programs get whole rows."""
     return shutil.get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
 
 
 def wants_colour() -> bool:
-    """Whether stdout is a terminal with colours, and NO_COLOR is not set (https://no-color.org)."""
+    """Return whether stdout is a terminal with colours and NO_COLOR is not set (https://no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 @contextmanager
 def announce_when_slow(activity: str) -> Iterator[None]:
-    """Print what is being done on stderr, if that is a terminal and it takes longer than a second."""
+    """Print the activity on stderr if the ``with`` block takes longer than a second and stderr is a terminal."""
     timer = threading.Timer(_ANNOUNCE_AFTER_SECONDS, click.echo, (f"{activity} ...",), {"err": True})
     if sys.stderr.isatty():
         timer.start()
@@ -173,7 +175,7 @@ def announce_when_slow(activity: str) -> Iterator[None]:
 
 
 def write(file: Path, content: bytes) -> None:
-    """Write a file that an option names. ClickException when that fails."""
+    """Write a file that an option names. Raises ClickException if the write fails."""
     try:
         file.write_bytes(content)
     except OSError as error:
@@ -181,16 +183,17 @@ def write(file: Path, content: bytes) -> None:
     click.echo(f"wrote {file}", err=True)
 
 
-# Values as JSON and YAML show them: dollars as decimal strings, like those of the API.
+# Values as JSON and YAML show them. Dollars are decimal strings, as in the API.
 
 
 _CAPITAL: Final = re.compile("[A-Z]")
 
 
 def copied(value: object, keys: str) -> dict[str, JsonValue]:
-    """Fields of a value as JSON shows them. ``keys``: with spaces between them; ``gpuType`` is the field ``gpu_type``.
+    """Return fields of a value as JSON. ``keys`` are separated by spaces; key ``gpuType`` is the field ``gpu_type``.
 
-    ``start=ledger.start`` gives a key to another field, here to one of a field, which is null if that one is None.
+    The key ``start=ledger.start`` reads the field ``start`` of the field ``ledger``. If ``ledger`` is None, ``start``
+    is null.
     """
     said: dict[str, JsonValue] = {}
     for key, path in _paths(keys):
@@ -203,13 +206,13 @@ def copied(value: object, keys: str) -> dict[str, JsonValue]:
 
 @cache
 def _paths(keys: str) -> Sequence[tuple[str, Sequence[str]]]:
-    """Each key with its field, and with that one's field."""
+    """Return each key with the names of its field and of the nested field."""
     parts = [each.partition("=") for each in keys.split()]
     return [(key, (path or _CAPITAL.sub(r"_\g<0>", key).lower()).split(".")) for key, _, path in parts]
 
 
 def _plain(value: Any) -> JsonValue:
-    """Instants and exchange rates are numbers here, so whoever shows those formats them."""
+    """Convert a value to JSON. Instants and exchange rates pass as numbers, so the caller must format them."""
     match value:
         case Money() | Price():
             return value.decimal()
@@ -224,25 +227,25 @@ def _plain(value: Any) -> JsonValue:
 
 
 def option_json(option: Option) -> dict[str, JsonValue]:
-    """An option by its pool, width, slice, variant and price."""
+    """Return an option as JSON with its pool, width, slice, variant and price."""
     return copied(option, "pool gpus slice variant hourly=price")
 
 
 def dollars_json(amount: float) -> str:
-    """Dollars as a decimal string, to the cent."""
+    """Format dollars as a decimal string, to the cent."""
     return Money(round(amount * 100) * 10_000).decimal()
 
 
 def rate_json(rate: Rate | None) -> str | None:
-    """An exchange rate in dollars per job-hour saved; null if there is none."""
+    """Format an exchange rate as dollars per job-hour saved, or null if there is none."""
     return None if rate is None else dollars_json(rate * 3600)
 
 
 def late_pool_json(name: PoolId, wait: LaunchWait) -> JsonValue:
-    """A pool whose next node is expected late, and why.
+    """Return a pool whose next node is expected late as JSON, with the reason.
 
-    ``refusedPool`` and what follows it: of the last refusal, in doubt since then; of another pool of its account, or of
-    itself.
+    The keys from ``refusedPool`` on describe the last refusal, by this pool or by another pool of its account. Since
+    that refusal the pool is in doubt.
     """
     expected, probation = wait.expected, wait.probation
     said: dict[str, JsonValue] = {

@@ -1,4 +1,4 @@
-"""A plan with its reasons: the solutions of its budgets, their frontiers, and its commands as actions for people."""
+"""A plan with its reasons: the solutions of its budgets, their frontiers, and its commands as actions for users."""
 
 from __future__ import annotations
 
@@ -46,20 +46,20 @@ from charterer.tools.commands.shared.cluster import ClusterOptions, read_with
 from charterer.tools.frontier import Frontier, PeriodSums, WithoutKind, period_sums, without_each_kind
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 
-# Trying the templates that the operator has not tried yet, as it would, with the rights of whoever asks.
+# Dry runs of the templates that the operator has not tried yet, with the rights of the user.
 #
-# What the conditions say already is believed. Nothing is changed by a dry run.
+# A template whose verdict is in the job's conditions is not tried again. A dry run changes nothing.
 
 
 _NOWHERE: Final = RunEnvironment("", "")
-"""No pod of a dry run reports its progress."""
+"""Environment of runs in a dry run. No pod starts, so there is no progress endpoint to name."""
 
 
 @dataclass(frozen=True, slots=True)
 class TriedState:
-    """The state with the refusals that its conditions and dry runs tell, and with what jobs' volumes ask.
+    """The state with refused templates, from conditions and dry runs, and with the demands of the jobs' volumes.
 
-    ``warnings``: a sentence for each thing that a dry run could not tell, or that it told of a running job.
+    ``warnings`` has a sentence for each dry run that failed, and for each running job whose next run would be refused.
     """
 
     state: ClusterState
@@ -69,9 +69,9 @@ class TriedState:
 def with_trials(
     cluster: ClusterOptions, state: ClusterState, written: Mapping[ObjectKey, Mapping[str, Any]]
 ) -> TriedState:
-    """Try the jobs of ``written``, whose objects are given, and those that wait and were never tried (``refusals``).
+    """Try the templates of the jobs in ``written``, which has their raw objects, and of waiting jobs never tried.
 
-    ClickException where the API server does not answer.
+    Raises ClickException if the API server does not answer.
     """
     known = {
         decoded.job.id: decoded.template_verdict
@@ -102,13 +102,13 @@ class _DryRuns:
     refusals: dict[JobId, str | None] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
     forbidden: Counter[str] = field(default_factory=Counter)
-    """Jobs not tried, by the namespace in which whoever asks may not create Jobs."""
+    """Number of jobs not tried, by the namespace in which the user may not create Jobs."""
     new_namespaces: set[str] = field(default_factory=set)
-    """Those of jobs of files that do not exist yet."""
+    """Namespaces of jobs from files that do not exist yet."""
     volumes: dict[JobId, tuple[AnyOf, ...]] = field(default_factory=dict)
 
     async def run(self, client: Client, jobs: Iterable[Job], with_volumes: Iterable[Job]) -> None:
-        """Try all of the jobs, a few at once, and look up the volumes of some."""
+        """Try all ``jobs``, a few at once, and read the volumes of ``with_volumes``."""
         slots = asyncio.Semaphore(TRIALS_AT_ONCE)
 
         async def try_one(job: Job) -> None:
@@ -130,7 +130,7 @@ class _DryRuns:
             if ObjectKey(job.namespace, job.name) in self.written:
                 self.refusals[job.id] = ""
                 self.new_namespaces.add(job.namespace)
-            return  # its namespace is only in a file, or the job is gone meanwhile
+            return  # the namespace is only in a file, or the job was deleted meanwhile
         except (Unreachable, Unauthorized):
             raise
         except ApiError as error:
@@ -157,7 +157,7 @@ class _DryRuns:
         return raw
 
     def untried(self) -> Iterable[str]:
-        """A sentence on all jobs that could not be tried, and one on those that whoever asks may not try."""
+        """Yield a sentence on jobs whose namespace does not exist yet, and one on jobs that the user may not try."""
         if self.new_namespaces:
             where = ", ".join(sorted(self.new_namespaces))
             yield f"templates in namespace {where} are taken to be right without a dry run: it does not exist yet"
@@ -171,8 +171,6 @@ class _DryRuns:
 
 
 class ActionKind(StrEnum):
-    """The kind of an action."""
-
     RENT = "rent"
     RELEASE = "release"
     START = "start"
@@ -182,9 +180,10 @@ class ActionKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """An action on a pool's nodes, a rental or a job (``subject``), with its details (``what``) and reason.
+    """An action on a pool's nodes, a rental or a job (``subject``), with its details (``what``) and reason (``why``).
 
-    ``count``: nodes that it rents. ``observed``: its budget is in mode Observe, so it will not happen.
+    ``count`` is the number of nodes that a Rent asks for. If ``observed`` is true, the budget is in mode Observe and
+    the action will not happen.
     """
 
     kind: ActionKind
@@ -196,16 +195,16 @@ class Action:
 
     @property
     def key(self) -> tuple[ActionKind, str, str, bool]:
-        """Two actions with the same key differ only in their reasons."""
+        """Identity of the action. Two actions with the same key differ only in their reasons and their ``count``."""
         return self.kind, self.subject, self.what, self.observed
 
 
 @dataclass(frozen=True, slots=True)
 class ClassRow:
-    """The paths that jobs of a class are given, and the mean seconds and dollars of a job, mixing included.
+    """The paths chosen for the jobs of a class, with the mean seconds and dollars of a job over these paths.
 
-    Jobs of one class with other terms (``weight``, and what decides the ``menu``) have a row of their own.
-    ``jobs``: its jobs in sight, as namespace/name, the oldest first.
+    Jobs of one class that differ in ``weight`` or ``menu`` have separate rows. ``jobs`` has the names of the jobs in
+    sight as namespace/name, the oldest first.
     """
 
     budget: BudgetId
@@ -231,7 +230,7 @@ class PlanReport:
 
     @cached_property
     def without(self) -> Mapping[BudgetId, tuple[WithoutKind, ...]]:
-        """The worth of each kind of capacity to each budget with a history; only of those that have more than one."""
+        """The worth of each kind of capacity, for each budget that has a history and more than one kind."""
         found = {
             solution.budget.id: without_each_kind(solution)
             for solution in self.solutions
@@ -241,12 +240,12 @@ class PlanReport:
 
     @property
     def period(self) -> str:
-        """The period of all budgets in a sentence."""
+        """The word for the period that the budgets have in common."""
         return common_word(solution.budget.calendar for solution in self.solutions)
 
     @cached_property
     def sums(self) -> Mapping[BudgetId, PeriodSums]:
-        """What each budget's forecast is made of."""
+        """The parts of each budget's forecast."""
         return {solution.budget.id: period_sums(self.plan.budgets[solution.budget.id]) for solution in self.solutions}
 
     @cached_property
@@ -258,12 +257,12 @@ class PlanReport:
         return found
 
     def problems_of(self, job: Job) -> Sequence[Problem]:
-        """The problems of the job's own object."""
+        """Return the problems of the job's object."""
         return self._job_problems.get((job.namespace, job.name), ())
 
     @cached_property
     def given(self) -> Mapping[JobId, Option]:
-        """The options of jobs that have GPUs, or get them now or as soon as nodes are ready."""
+        """The options of jobs that have GPUs, or get them now or once nodes are ready."""
         return given(self.plan, self.snapshot)
 
     @cached_property
@@ -273,12 +272,15 @@ class PlanReport:
 
     @cached_property
     def classes(self) -> list[ClassRow]:
-        """The classes of all budgets."""
+        """The rows of all budgets' classes."""
         return [row for solution in self.solutions for row in _classes(solution)]
 
 
 def plan_report(snapshot: Snapshot) -> PlanReport:
-    """Plan the snapshot as the operator would. Objects with which planning fails are left out, and are its problems."""
+    """Plan the snapshot as the operator would.
+
+    An object with which planning fails is left out and becomes a problem.
+    """
     made = plan_around(snapshot, Memo(), {})
     if made.error is not None:
         raise made.error
@@ -296,7 +298,7 @@ def plan_report(snapshot: Snapshot) -> PlanReport:
 
 
 def given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
-    """The options of jobs that have GPUs, or get them now or as soon as nodes are ready."""
+    """Return the options of jobs that have GPUs, or get them now or once nodes are ready."""
     found = {job.id: job.allocation.option for job in snapshot.jobs.values() if job.allocation is not None}
     for command in (*planned.commands, *planned.observed_commands):
         if isinstance(command, Allocate):
@@ -311,7 +313,7 @@ def given(planned: Plan, snapshot: Snapshot) -> Mapping[JobId, Option]:
 
 
 def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
-    """That a pool is left out, because nobody says what a node costs."""
+    """Yield a problem for each pool that the plan omits because nobody says what a node costs."""
     for pool in pools:
         if pool.lacks_price:
             remedy = pool.trouble or "do what the pool's condition Ready says, or set what a node costs"
@@ -320,7 +322,7 @@ def _unpriced(pools: Iterable[Pool]) -> Iterable[Problem]:
 
 
 def _classes(solution: BudgetSolution) -> list[ClassRow]:
-    """A row for each class of the budget."""
+    """Make a row for each class of the budget."""
     rows = []
     jobs: dict[GroupKey, list[str]] = defaultdict(list)
     for job in sorted(solution.inputs.snapshot.jobs.values(), key=lambda job: (job.created, job.namespace, job.name)):
@@ -344,7 +346,7 @@ def _classes(solution: BudgetSolution) -> list[ClassRow]:
 
 
 def _actions(commands: Iterable[Command], snapshot: Snapshot, *, observed: bool) -> list[Action]:
-    """The commands as actions; nodes of one pool that are rented for one budget are one action."""
+    """Turn commands into actions. All nodes of a pool that one budget rents are one action."""
     actions: list[Action] = []
     rents: dict[tuple[PoolId, BudgetId], list[Rent]] = {}
     for command in commands:

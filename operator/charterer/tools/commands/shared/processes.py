@@ -1,4 +1,4 @@
-"""Runs simulations in parallel processes, and says on stderr how far they are and how long they will take."""
+"""Runs simulations in parallel processes, and reports progress and remaining time on stderr."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ import click
 
 T = TypeVar("T")
 Tell: TypeAlias = Callable[[float], None]
-"""Gets the fraction of a task that is done."""
+"""A callback that gets the fraction of a task that is done."""
 
 _LOOK_SECONDS: Final = 0.5
 _SAY_SECONDS: Final = 30.0
-"""How often a line says how far it is, if stderr is no terminal."""
+"""Seconds between lines of progress if stderr is no terminal."""
 _STEPS: Final = 1000
 
 _done: Any = None
-"""In a process of the pool: the fraction of each task that is done, in memory that all share."""
+"""In a worker process: shared memory that has the fraction done of each task."""
 
 
 class Interrupted(KeyboardInterrupt):
-    """A person interrupted; ``results``: of the tasks that were done, by their number."""
+    """A person interrupted. ``results`` maps the number of each finished task to its result."""
 
     def __init__(self, results: Mapping[int, object]) -> None:
         super().__init__()
@@ -36,7 +36,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = None) -> list[T]:
-    """The results of picklable tasks, in their order. ``processes``: None for one per core. Interrupted."""
+    """Run picklable tasks and return their results in order. ``processes`` None means one per core.
+
+    Raises Interrupted.
+    """
     workers = min(processes or os.cpu_count() or 1, len(tasks))
     results: dict[int, T] = {}
     with _Progress(len(tasks)) as progress:
@@ -64,7 +67,7 @@ def side_by_side(tasks: Sequence[Callable[[Tell], T]], processes: int | None = N
 
 
 def _begin(shared: Any) -> None:
-    """Prepare a process of the pool. It leaves an interrupt to the process that waits for it."""
+    """Prepare a worker process. The worker ignores SIGINT, because the parent process handles it."""
     global _done
     _done = shared
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -78,7 +81,7 @@ def _run(task: Callable[[Tell], T], at: int) -> T:
 
 
 class _Progress:
-    """A bar on a terminal, and elsewhere a line every half minute."""
+    """A progress bar on a terminal, otherwise a line every half minute."""
 
     def __init__(self, tasks: int) -> None:
         self._tasks, self._begun, self._shown = tasks, time.monotonic(), 0
@@ -94,7 +97,7 @@ class _Progress:
         self._bar.__exit__(None, None, None)
 
     def show(self, part: float, done: int) -> None:
-        """``part``: of all tasks; ``done``: how many have ended."""
+        """Show progress. ``part`` is the fraction of all tasks, ``done`` the number of finished tasks."""
         steps = int(part * _STEPS)
         if steps > self._shown:
             self._bar.update(steps - self._shown)
@@ -108,7 +111,7 @@ class _Progress:
 
 @contextmanager
 def _interrupts_noted() -> Iterator[Sequence[int]]:
-    """The interrupts that came: one that is raised where it comes may break the locks of the pool."""
+    """Collect SIGINT signals. A KeyboardInterrupt at an arbitrary place could break the locks of the pool."""
     came: list[int] = []
     before = signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
     try:
@@ -119,7 +122,7 @@ def _interrupts_noted() -> Iterator[Sequence[int]]:
 
 @contextmanager
 def _ended_at_once(pool: ProcessPoolExecutor) -> Iterator[None]:
-    """End the pool's processes if one task fails, or a person interrupts: each may have minutes of work left."""
+    """If a task fails or a person interrupts, end the pool's processes, which may have minutes of work left."""
     try:
         yield
     except BaseException:

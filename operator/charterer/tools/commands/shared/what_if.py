@@ -1,4 +1,4 @@
-"""What is planned instead of what is: objects from files, other prices and other amounts, applied to the cluster."""
+"""What-ifs: objects from files, other prices and other amounts, applied to the cluster's state before planning."""
 
 from __future__ import annotations
 
@@ -31,27 +31,33 @@ from charterer.domain.time import Instant, format_instant
 from charterer.sentences import similar_names
 from charterer.tools.commands.shared.files import AllFaults, documents, read_text
 
-# The objects that are written in files.
+# Objects from files.
 
 
 _OWN: Final = ("TrainingJob", "SpeedupProfile", "GPUBudget", "GPUPool", "GPUPoolSet")
-"""Kinds of Charterer's that users write: with another apiVersion they are a mistake."""
+"""Charterer kinds that users write. One of these kinds with another apiVersion is a mistake."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManifestSource:
-    """One object as written in a file; ``at`` names the file and the place in it."""
+    """One object as written in a file. ``at`` names the file and the position in the file."""
 
     at: str
     raw: Mapping[str, Any]
 
     @property
     def is_namespace(self) -> bool:
-        """Whether it is a Namespace, the only object of others that a plan follows from: budgets select its labels."""
+        """Whether the object is a Namespace.
+
+        Budgets select Namespaces by label, so plans depend on no other foreign object.
+        """
         return self.raw.get("apiVersion") == "v1" and self.raw.get("kind") == "Namespace"
 
     def field(self, *path: str) -> Mapping[str, Any]:
-        """The fields of an object in it, empty where it is absent. ClickException where something else is there."""
+        """Return the fields of a nested object, empty if it is absent.
+
+        Raises ClickException if the value is no object.
+        """
         found = self.raw
         for number, name in enumerate(path, start=1):
             value = found.get(name)
@@ -63,7 +69,10 @@ class ManifestSource:
 
 
 def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
-    """The objects of YAML or JSON files, ``-`` for stdin. ClickException names each file and document that is wrong."""
+    """Parse the objects of YAML or JSON files, ``-`` for stdin.
+
+    ClickException names each file and document with a fault.
+    """
     sources: list[ManifestSource] = []
     faults = AllFaults()
     for file in files:
@@ -91,7 +100,7 @@ def _objects(at: str, document: object) -> list[ManifestSource]:
 def planned_and_left_out(
     sources: Iterable[ManifestSource],
 ) -> tuple[tuple[ManifestSource, ...], tuple[str, ...]]:
-    """The objects that a plan follows from, Namespaces first, and a sentence on each of the others."""
+    """Separate the objects that affect a plan, Namespaces first, and make a sentence for each other object."""
     planned: list[ManifestSource] = []
     left_out: list[str] = []
     for source in sources:
@@ -104,11 +113,11 @@ def planned_and_left_out(
     return tuple(sorted(planned, key=lambda source: not source.is_namespace)), tuple(left_out)
 
 
-# GPUPoolSets in files: the GPUPools that each declares, as if these had been written there.
+# GPUPoolSets in files. Each is replaced by the GPUPools that it declares.
 
 
 def pools_of_set(source: ManifestSource, name: str) -> Iterator[ManifestSource]:
-    """The GPUPools of a set that can be decoded, each as an object of the same file."""
+    """Yield the GPUPools of a set, each as an object of the same file. The set must be decodable."""
     spec = GPUPoolSetSpec.model_validate(source.field("spec"))
     for pool, manifest in spec.manifests(name).items():
         raw: Mapping[str, Any] = {
@@ -121,7 +130,7 @@ def pools_of_set(source: ManifestSource, name: str) -> Iterator[ManifestSource]:
 
 
 def without_removed(pools: Mapping[ObjectKey, Pool], set_uid: str, declared: set[str]) -> dict[ObjectKey, Pool]:
-    """The pools, those of the set that it declares no more being deleted. ``set_uid``: empty for a new set."""
+    """Mark the pools that the set no longer declares as deleting. ``set_uid`` is empty for a new set."""
     return {
         key: replace(pool, deleting=True) if set_uid and pool.set_uid == set_uid and pool.id not in declared else pool
         for key, pool in pools.items()
@@ -129,7 +138,7 @@ def without_removed(pools: Mapping[ObjectKey, Pool], set_uid: str, declared: set
 
 
 def check_known(source: ManifestSource, pool: Pool, pools: Mapping[ObjectKey, Pool]) -> None:
-    """ClickException for a pool of a set of which nobody knows what a node is: a set has no place to say it."""
+    """Raise ClickException if the node shape of a set's pool is unknown. A GPUPoolSet has no field for it."""
     alike = pools.get(ObjectKey("", pool.id)) or next(
         (each for each in pools.values() if each.cloud == pool.cloud), None
     )
@@ -140,7 +149,7 @@ def check_known(source: ManifestSource, pool: Pool, pools: Mapping[ObjectKey, Po
         )
 
 
-# What ``kubectl apply`` would refuse in a manifest: fields that its kind does not have, values of another type.
+# Faults that ``kubectl apply`` would refuse in a manifest: unknown fields and values of another type.
 
 
 _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
@@ -151,11 +160,11 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
     "array": (list,),
     "object": (dict,),
 }
-"""What YAML makes of a value that JSON would give the type."""
+"""Python types that the YAML parser may return for each JSON type."""
 
 
 def schema_faults(kind: str, spec: object) -> Iterator[str]:
-    """A sentence for each fault below ``spec`` by the kind's schema; nothing for an unknown kind."""
+    """Yield a sentence for each fault below ``spec`` by the kind's schema. An unknown kind has no faults."""
     for known in KINDS:
         if known.kind == kind:
             yield from _faults("spec", spec, structural(known.spec, defaults=False))
@@ -185,7 +194,7 @@ def _faults(path: str, value: object, schema: Json) -> Iterator[str]:
 
 
 def _quotes(value: object, wanted: str) -> str:
-    """What to do about quotes, where they make the difference."""
+    """Return advice to add or remove quotes, if quotes cause the fault."""
     if wanted == "string":
         return "" if isinstance(value, dict | list) else ": put it in quotes"
     try:
@@ -196,7 +205,7 @@ def _quotes(value: object, wanted: str) -> str:
 
 
 def _fits(value: object, wanted: str) -> bool:
-    """Whether it has the type; times that YAML reads as such are strings."""
+    """Return whether the value has the type. A time that YAML parsed counts as a string."""
     if isinstance(value, bool):
         return wanted == "boolean"
     if isinstance(value, float) and wanted == "integer":
@@ -204,7 +213,7 @@ def _fits(value: object, wanted: str) -> bool:
     return isinstance(value, _TYPES[wanted]) or (wanted == "string" and hasattr(value, "isoformat"))
 
 
-# What-ifs: objects from files, other prices and other amounts, applied to the cluster's state before it is planned.
+# What-ifs on the cluster's state.
 
 
 _NAMESPACED = ("TrainingJob", "SpeedupProfile")
@@ -212,9 +221,9 @@ _NAMESPACED = ("TrainingJob", "SpeedupProfile")
 
 @dataclass(frozen=True, slots=True)
 class WhatIf:
-    """The changes to try; none by default. ``prices``: dollars an hour of one node.
+    """The changes to try. The default has none. ``prices`` are dollars per hour of one node.
 
-    ``left_out``: a sentence for each object of the files from which no plan follows.
+    ``left_out`` has a sentence for each object in the files that does not affect a plan.
     """
 
     objects: tuple[ManifestSource, ...] = ()
@@ -226,11 +235,11 @@ class WhatIf:
         return bool(self.objects or self.prices or self.amounts)
 
 
-# --- reading what the user gave ---------------------------------------------------------------------------------------
+# --- parsing the user's input -----------------------------------------------------------------------------------------
 
 
 def pool_price(text: str) -> tuple[PoolId, Price]:
-    """Parse ``POOL=2.10/h``. click.BadParameter otherwise."""
+    """Parse ``POOL=2.10/h``. Raises click.BadParameter."""
     name, separator, dollars = text.partition("=")
     try:
         if not name or not separator:
@@ -244,7 +253,7 @@ def pool_price(text: str) -> tuple[PoolId, Price]:
 
 
 def budget_amount(text: str) -> tuple[BudgetId, Money]:
-    """Parse ``BUDGET=60000``. click.BadParameter otherwise."""
+    """Parse ``BUDGET=60000``. Raises click.BadParameter."""
     name, separator, dollars = text.partition("=")
     try:
         if not name or not separator or dollars.startswith("-"):
@@ -254,13 +263,14 @@ def budget_amount(text: str) -> tuple[BudgetId, Money]:
         raise click.BadParameter(f"{error}; write BUDGET=60000, as spec.amount has it") from error
 
 
-# --- objects into the cluster's state ---------------------------------------------------------------------------------
+# --- applying objects to the cluster's state --------------------------------------------------------------------------
 
 
 def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namespace: str, now: Instant) -> ClusterState:
-    """The state as if the objects had been applied: new objects are added, existing ones have the new spec.
+    """Return the state as if the objects had been applied: new objects are added, existing ones get the new spec.
 
-    ``namespace`` is for objects that name none. ClickException names file, object and field of all that is wrong.
+    ``namespace`` is the default for objects without a namespace. ClickException names file, object and field of all
+    faults.
     """
     faults = AllFaults()
     state, objects = _with_namespaces(state, objects, faults)
@@ -272,7 +282,7 @@ def apply_objects(state: ClusterState, objects: Iterable[ManifestSource], namesp
 
 
 def _with(source: ManifestSource, namespace: str, state: ClusterState, now: Instant) -> ClusterState:
-    """The state as if one object had been applied, which is no Namespace."""
+    """Return the state as if one object, which is no Namespace, had been applied."""
     jobs, profiles = dict(state.jobs), dict(state.profiles)
     budgets, pools = dict(state.budgets), dict(state.pools)
     kind, name, key = _identity(source, namespace, state)
@@ -308,7 +318,7 @@ def _with(source: ManifestSource, namespace: str, state: ClusterState, now: Inst
 def _with_namespaces(
     state: ClusterState, objects: Iterable[ManifestSource], faults: AllFaults
 ) -> tuple[ClusterState, Sequence[ManifestSource]]:
-    """The state with the Namespaces among the objects, and the other objects."""
+    """Apply the Namespaces among the objects to the state, and return the other objects too."""
     namespaces, others = dict(state.namespaces), []
     for source in objects:
         if not source.is_namespace:
@@ -324,7 +334,7 @@ def _with_namespaces(
 def written_jobs(
     objects: Iterable[ManifestSource], state: ClusterState, namespace: str, now: Instant
 ) -> Mapping[ObjectKey, Mapping[str, Any]]:
-    """The TrainingJobs among objects that could be applied, as the API server would have them."""
+    """Return the TrainingJobs among the objects as the API server would have them. The objects must be valid."""
     jobs: dict[ObjectKey, Mapping[str, Any]] = {}
     state, objects = _with_namespaces(state, objects, AllFaults())
     for source in objects:
@@ -354,7 +364,7 @@ def _identity(source: ManifestSource, namespace: str, state: ClusterState) -> tu
 
 
 def _name(source: ManifestSource, kind: str) -> str:
-    """Its ``metadata.name``; ClickException where it has none."""
+    """Return ``metadata.name``. Raises ClickException if the object has none."""
     name = str(source.field("metadata").get("name") or "")
     if not name:
         raise click.ClickException(f"{source.at}: {kind} has no metadata.name; give it one")
@@ -362,7 +372,7 @@ def _name(source: ManifestSource, kind: str) -> str:
 
 
 def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -> Mapping[str, Any]:
-    """The object with what the API server would have added; of its status only a pool's offering and quote stay."""
+    """Return the object with the API server's defaults. Of its status, only a pool's offering and quote stay."""
     metadata = {
         "name": key.name,
         "uid": str(uuid5(NAMESPACE_URL, f"what-if/{kind}/{key.namespace}/{key.name}")),
@@ -379,7 +389,7 @@ def _complete(source: ManifestSource, kind: str, key: ObjectKey, now: Instant) -
 
 
 def _labels(source: ManifestSource) -> Mapping[str, str]:
-    """``metadata.labels``; ClickException where they are not text."""
+    """Return ``metadata.labels``. Raises ClickException if a key or value is not text."""
     labels = source.field("metadata", "labels")
     if any(not isinstance(text, str) for pair in labels.items() for text in pair):
         raise click.ClickException(f"{source.at}: metadata.labels is {labels!r}; keys and values must be strings")
@@ -387,7 +397,7 @@ def _labels(source: ManifestSource) -> Mapping[str, str]:
 
 
 def _offer(source: ManifestSource, now: Instant) -> Mapping[str, Any]:
-    """``status.offering`` and ``status.quote`` of a pool in a file, with defaults for missing fields."""
+    """Return ``status.offering`` and ``status.quote`` of a pool in a file, with defaults for missing fields."""
     offering, quote = source.field("status", "offering"), source.field("status", "quote")
     offer: dict[str, Any] = {}
     if offering:
@@ -400,7 +410,7 @@ def _offer(source: ManifestSource, now: Instant) -> Mapping[str, Any]:
 
 
 def _ordered_widths(source: ManifestSource, job: Job) -> None:
-    """ClickException for widths that do not ascend: the one rule of the API server that planning relies on."""
+    """Raise ClickException if widths do not ascend. Planning relies on no other validation rule of the API server."""
     widths = job.widths
     if not widths.min <= widths.preferred <= widths.max:
         written = source.field("spec", "gpus")
@@ -410,7 +420,7 @@ def _ordered_widths(source: ManifestSource, job: Job) -> None:
 
 
 def _job_of(new: Job, before: Job) -> Job:
-    """The existing job with a new spec: its allocation and its past stay."""
+    """Return the existing job with a new spec. The allocation and the history stay."""
     return replace(
         new,
         id=before.id,
@@ -433,7 +443,7 @@ def _job_of(new: Job, before: Job) -> Job:
 
 
 def _sessions_of(new: Interactive | None, before: Interactive | None) -> Interactive | None:
-    """What was asked and answered stays: a manifest need not say how often a GPU was asked for."""
+    """Keep the request count of an interactive job, because a manifest need not repeat it."""
     if new is None or before is None:
         return new
     return replace(before, asks=max(new.asks, before.asks), hourly=new.hourly, idle_seconds=new.idle_seconds)
@@ -446,7 +456,7 @@ def _budget_of(new: Budget, before: Budget | None) -> Budget:
 
 
 def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Iterable[Pool]) -> Pool:
-    """The pool with an offering and a quote: its own, its former, or those of a pool of the same instance group."""
+    """Return the pool with an offering and a quote: its own, its former, or those of a pool with equal cloud fields."""
     alike = before or next((other for other in others if other.cloud == new.cloud), None)
     offering = new.offering or (None if alike is None else alike.offering)
     quote = new.quote or (None if alike is None else _at_new_terms(new, alike))
@@ -483,7 +493,7 @@ def _with_set(
     pools: Mapping[ObjectKey, Pool],
     now: Instant,
 ) -> dict[ObjectKey, Pool]:
-    """The pools with those of a set, and without those of it that it declares no more."""
+    """Add the pools that a set declares, and mark its pools that it no longer declares as deleting."""
     declared, before = decode.pool_set(raw).pools, state.pool_sets.get(key)
     after = without_removed(pools, "" if before is None else before.uid, {*declared})
     for written in pools_of_set(source, key.name):
@@ -495,21 +505,24 @@ def _with_set(
 
 
 def _at_new_terms(new: Pool, known: Pool) -> Quote | None:
-    """The quote of the ``known`` pool, at the price that the new pool's ``spec.price`` makes of its list price."""
+    """Return the ``known`` pool's quote with its list price converted by the new pool's ``spec.price``."""
     quote = known.quote
     if quote is None or (price := new.priced(quote.list_price)) == quote.price:
         return quote
     worst = price
-    if new.price_override is None and quote.price.micros_per_hour:  # as far above the price as it was
+    if new.price_override is None and quote.price.micros_per_hour:  # keeps the ratio of worst price to price
         worst = Price(round(price.micros_per_hour * quote.worst.micros_per_hour / quote.price.micros_per_hour))
     return replace(quote, price=price, worst=worst, source="what-if", listed=quote.list_price)
 
 
-# --- prices and amounts into the snapshot -----------------------------------------------------------------------------
+# --- applying prices and amounts to the snapshot ----------------------------------------------------------------------
 
 
 def apply_figures(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
-    """The snapshot with the prices and amounts. ClickException: no such pool or budget, or no price yet."""
+    """Apply prices and amounts to the snapshot.
+
+    Raises ClickException if a pool, its price or a budget does not exist.
+    """
     pools, budgets = dict(snapshot.pools), dict(snapshot.budgets)
     for name, node_price in what_if.prices:
         pool = pools.get(name)
@@ -531,7 +544,7 @@ def apply_figures(snapshot: Snapshot, what_if: WhatIf) -> Snapshot:
 
 
 def what_if_sentences(what_if: WhatIf, snapshot: Snapshot, namespace: str) -> list[str]:
-    """The changes, a sentence each, against the present snapshot."""
+    """Describe each change in a sentence, with the present value."""
     sentences = []
     for source in what_if.objects:
         metadata = source.field("metadata")
