@@ -1,1 +1,1 @@
-"""What a running operator never imports: commands for people, the simulator, the fake cloud, and readers of bills."""
+"""Code that a running operator never imports: commands for users, the simulator, the fake cloud, and bill readers."""

@@ -1,10 +1,11 @@
-"""The frontier: completion time against dollars a period, as the planner itself would spend them.
+"""The frontier: mean completion time against dollars per period, as the planner itself would spend them.
 
-In the long run a budget of A dollars a period of P seconds allows b = A / P. ``hull.solve`` gives the corner
-of each group's hull at that rate, and with λ_i jobs a second of a_i seconds the mean completion time is Σ λ·a / Σ λ.
-A dollar more saves 1 / θ seconds of (weighted) job life: that is what θ means, and a property test holds it to it.
+In the long run a budget of A dollars per period of P seconds allows b = A / P dollars per second. ``hull.solve``
+returns the corner of each group's hull at that rate. With λ_i jobs per second of a_i seconds each, the mean completion
+time is Σ λ·a / Σ λ. One more dollar saves 1 / θ seconds of weighted job life, by the definition of θ. A property test
+checks this.
 
-λ_i is how often the group's jobs come; jobs in sight are no part of the long run (docs/theory/policy.md, section 5).
+λ_i is the arrival rate of group i. Jobs in sight do not count in the long run (docs/theory/policy.md, section 5).
 """
 
 from __future__ import annotations
@@ -27,17 +28,17 @@ from charterer.policy.options.menu import Menus
 from charterer.policy.solve.hull import BudgetFit, Demand, Path, Solution, bisect, solve, spend_rate
 from charterer.policy.solve.phase_dp import key_of, work_of_phases
 
-# The GPUs that jobs hold in the pools in the long run, and whether the pools have as many.
+# GPUs that jobs hold in each pool in the long run, compared with the pool's size.
 
 
 _FITS = 1.0 + 1e-9
-"""Factor by which uses may exceed a pool's room, because numbers are rounded."""
+"""Factor by which the use may exceed a pool's room, for rounding errors."""
 
 
 def use_of(path: Path, seconds: float, group: GroupDemand) -> Mapping[PoolId, float]:
-    """GPU-seconds by pool of a new job of the group that takes ``seconds`` on a path, as ``phase_dp`` charges it.
+    """Return the GPU-seconds by pool of a new job that takes ``seconds`` on a path, as ``phase_dp`` charges them.
 
-    Entering, restarts, and nodes that boot meanwhile are included.
+    Entering, restarts and nodes that boot meanwhile are included.
     """
     first = path[0]
     if len(path) == 1:
@@ -60,7 +61,7 @@ def _add(use: dict[PoolId, float], pool: PoolId, amount: float) -> None:
 
 
 def sum_uses(uses: Iterable[Mapping[PoolId, float]]) -> dict[PoolId, float]:
-    """GPUs by pool of all together."""
+    """Sum the GPUs of several uses by pool."""
     total: dict[PoolId, float] = {}
     for use in uses:
         for pool, amount in use.items():
@@ -69,13 +70,16 @@ def sum_uses(uses: Iterable[Mapping[PoolId, float]]) -> dict[PoolId, float]:
 
 
 def pools_hold(uses: Mapping[PoolId, float], solution: BudgetSolution) -> bool:
-    """Whether the pools may have as many GPUs, all of them for the budget."""
+    """Return whether the pools may have this many GPUs, if the budget gets all of them."""
     sizes = pool_sizes(solution.inputs.snapshot, solution.inputs.rentals)
     return all(amount <= sizes[pool].gpus * _FITS for pool, amount in uses.items() if pool in sizes)
 
 
 def expected_use(uses: Iterable[tuple[float, Mapping[PoolId, float]]], load: float) -> dict[PoolId, float]:
-    """GPUs by pool that are held by ``load`` jobs a second of which each fraction has its use."""
+    """Return the GPUs by pool that ``load`` jobs per second hold.
+
+    ``uses`` has pairs of a fraction of jobs and their use.
+    """
     total: dict[PoolId, float] = {}
     for fraction, use in uses:
         for pool, amount in use.items():
@@ -83,16 +87,16 @@ def expected_use(uses: Iterable[tuple[float, Mapping[PoolId, float]]], load: flo
     return total
 
 
-# What a period's dollars are made of: dollars spent, of jobs in sight, and of jobs that are expected to come.
+# The parts of a period's dollars: spent, for jobs in sight, and for jobs expected to come.
 
 
 @dataclass(frozen=True, slots=True)
 class PeriodSums:
-    """They add up to the forecast, if there is one. ``in_sight``: what the nodes of running and waiting
-    jobs still cost, until they can be given back.
+    """Sums that add up to the forecast, if there is one.
 
-    ``assumed``: nothing tells yet how often jobs come, so that ``to_come`` is an assumption. ``jobs``: in sight.
-    ``commitments``: what nodes will still cost that are paid for whether they are used or not.
+    ``in_sight`` is the future cost of the nodes of running and waiting jobs, until these nodes can be released.
+    ``jobs`` counts these jobs. If ``assumed`` is true, the arrival rate is unknown and ``to_come`` is an assumption.
+    ``commitments`` is the future cost of nodes that are billed whether used or not.
     """
 
     spent: Money
@@ -109,7 +113,7 @@ class PeriodSums:
 
 
 def period_sums(verdict: BudgetVerdict) -> PeriodSums:
-    """The sums of a budget."""
+    """Return the sums of a budget."""
     arrivals = verdict.arrivals
     return PeriodSums(
         spent=verdict.spent,
@@ -122,19 +126,20 @@ def period_sums(verdict: BudgetVerdict) -> PeriodSums:
 
 
 FACTORS = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
-"""Multiples of the amount that are shown: beyond four times most teams would ask another question."""
+"""Multiples of the amount that are shown."""
 
 _EPSILON = 1.0 + 1e-9
-"""Factor just above θ, where two corners tie, at which the faster one is taken."""
+"""Factor on θ. Two corners tie at θ, and slightly above θ the faster one wins."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierPoint:
-    """A point: what ``amount`` dollars a period buy in the long run, ``factor`` times the budget's own amount.
+    """What ``amount`` dollars per period buy in the long run. The amount is ``factor`` times the budget's own.
 
-    ``spend``: what is then spent of it (dollars a period). ``mean_seconds``: from submitting a job to its completion;
-    None where jobs queue without end, because even the cheapest options are too dear. ``served``: the fraction of the
-    load that the money is enough for. ``room``: whether pools have room for what jobs choose; the time is as if so.
+    ``spend`` is the part of the amount that jobs use, in dollars per period. ``mean_seconds`` is the time from
+    submission to completion, None if the cheapest options cost too much and the queue grows without bound. ``served``
+    is the fraction of the load that the amount pays for. ``room`` says whether the pools are large enough for the jobs'
+    choices. The time assumes that they are.
     """
 
     factor: float
@@ -148,24 +153,24 @@ class FrontierPoint:
 
     @property
     def seconds_per_dollar(self) -> float | None:
-        """Seconds of weighted job life that one more dollar saves; None while jobs queue, 0 where nothing is faster."""
+        """Seconds of weighted job life that one more dollar saves. None if jobs queue, 0 if nothing is faster."""
         if self.fit is BudgetFit.INFEASIBLE:
             return None
         return 0.0 if self.fit is BudgetFit.SURPLUS or not self.rate else 1.0 / self.rate
 
 
 class Frontier:
-    """The frontier of one budget. Without any job in sight or expected it is ``empty``, and nothing may be asked.
+    """The frontier of one budget. ``empty`` means that no jobs are in sight or expected.
 
-    ``told``: whether it is worth telling, as it rests on jobs that came or are declared. Arrivals that are assumed
-    follow from the amount, so that they say nothing of it.
+    An empty frontier has no points. ``told`` says whether the arrivals are measured or declared. Assumed arrivals are
+    derived from the amount, so a frontier from them has no information.
 
-    It asks the bills only. More money does not make pools larger: points say where they are too small. What commitments
-    cost now is spent of every amount, before any job.
+    The frontier follows from costs only. More money does not enlarge pools, so points say where pools are too small.
+    The present cost of commitments is subtracted from every amount.
     """
 
     def __init__(self, solution: BudgetSolution, amount: Money | None = None) -> None:
-        """``amount``: another than the budget's own, of which multiples are asked about."""
+        """``amount`` replaces the budget's own amount as the base of factors."""
         solution = solution.in_the_long_run()
         self._solution = solution
         self.amount = solution.budget.amount if amount is None else amount
@@ -179,21 +184,21 @@ class Frontier:
         self._committed = sum([rate for rate, _ in solution.pacing.commitments])
 
     def of_amount(self, amount: Money) -> Frontier:
-        """The same frontier, as seen from another amount."""
+        """Return the same frontier with another base amount."""
         return Frontier(self._solution, amount)
 
     @cached_property
     def cheapest(self) -> Money:
-        """The smallest budget (a period) with which no job queues for money."""
+        """The smallest amount per period with which no job waits for money."""
         return self._a_period(self._committed + sum(demand.load * demand.spends[0] for demand in self._demands))
 
     @cached_property
     def fastest(self) -> Money:
-        """The budget (a period) above which a surplus stays unspent: every job has the fastest that there is for it."""
+        """The amount per period above which money stays unspent, because every job has its fastest option."""
         return self._a_period(self._committed + sum(demand.load * demand.spends[-1] for demand in self._demands))
 
     def at(self, amount: Money) -> FrontierPoint:
-        """The point of that many dollars a period."""
+        """Return the point of this many dollars per period."""
         allowed = amount.dollars / self.period_seconds - self._committed
         factor = amount.dollars / self.amount.dollars if self.amount.dollars else 0.0
         solution = solve(self._demands, allowed)
@@ -211,16 +216,16 @@ class Frontier:
         )
 
     def times(self, factors: Sequence[float] = FACTORS) -> tuple[FrontierPoint, ...]:
-        """Points at multiples of the budget's amount; of a zero budget, of the smallest one that suffices."""
+        """Return points at multiples of the amount, or for an amount of zero at multiples of ``cheapest``."""
         base = self.amount.micros or self.cheapest.micros
         return tuple(self.at(Money(round(base * factor))) for factor in factors)
 
     def amount_for(self, rate: Rate) -> Money:
-        """The budget (a period) from which on a second is worth ``rate`` and whatever costs that much is bought."""
+        """Return the least amount per period at which the budget pays ``rate`` dollars for a second saved."""
         return self._a_period(self._committed + spend_rate(self._demands, Rate(rate * _EPSILON)))
 
     def _fits(self, solution: Solution, served: float) -> bool:
-        """Whether the pools have room for what is then held, by those who are served."""
+        """Return whether the pools have room for the GPUs that the served jobs hold."""
         uses = [
             use_at(
                 solution,
@@ -242,7 +247,7 @@ class Frontier:
 
 
 def mean_seconds(solution: BudgetSolution) -> float | None:
-    """Mean completion time of the jobs to come at what the budget pays now; None without jobs, or while they queue."""
+    """Return the mean completion time of future jobs at the present rate. None without jobs, or if jobs queue."""
     assignments = solution.assignments.values()
     load = sum(assignment.arrivals for assignment in assignments)
     if not load or not solution.feasible:
@@ -251,7 +256,7 @@ def mean_seconds(solution: BudgetSolution) -> float | None:
 
 
 def _demands(solution: BudgetSolution) -> list[Demand]:
-    """The groups as the planner's own solver sees them: as dear as they turned out to be."""
+    """Return the groups' demands with the cost factors that the planner's solver uses."""
     calibration = solution.calibration
     return [
         assignment.group.demand(calibration.factor(key[0]), calibration.overhead)
@@ -260,7 +265,7 @@ def _demands(solution: BudgetSolution) -> list[Demand]:
 
 
 def period_seconds(solution: BudgetSolution) -> float:
-    """Seconds of the budget's present period; of its grant, also before and after it."""
+    """Return the seconds of the budget's present period, or of its grant, even before and after the grant."""
     calendar = solution.budget.calendar
     if calendar.grant is not None:
         return calendar.usual_seconds
@@ -268,12 +273,12 @@ def period_seconds(solution: BudgetSolution) -> float:
 
 
 def seconds_at(found: Solution, at: int, group: GroupDemand) -> float:
-    """Expected seconds of a new job of the group, which is class ``at`` of what was solved."""
+    """Return the expected seconds of a new job of the group. ``at`` is the group's index in the solution."""
     return sum(fraction * group.hull.seconds[corner] for fraction, corner in _corners(found, at))
 
 
 def use_at(found: Solution, at: int, group: GroupDemand, load: float) -> Mapping[PoolId, float]:
-    """GPUs by pool that ``load`` jobs a second of that group hold."""
+    """Return the GPUs by pool that ``load`` jobs per second of the group hold."""
     hull = group.hull
     uses = (
         (fraction, use_of(hull.paths[corner], hull.seconds[corner], group)) for fraction, corner in _corners(found, at)
@@ -282,43 +287,44 @@ def use_at(found: Solution, at: int, group: GroupDemand, load: float) -> Mapping
 
 
 def _corners(found: Solution, at: int) -> list[tuple[float, int]]:
-    """The corners of its hull that class ``at`` takes, each with the fraction of jobs that do."""
+    """Return the hull corners of the class with index ``at``, each with the fraction of jobs that take it."""
     level, mix = found.levels[at], found.mix if at == found.mixed else 0.0
     return [(1.0 - mix, level), (mix, level + 1)] if mix else [(1.0, level)]
 
 
-# The worth of each kind of capacity: the cost of the same jobs without it, if they were to be as fast.
+# The worth of each kind of capacity: the cost of the same jobs at the same speed without it.
 #
-# The jobs are those that the budget pays for now: λ_i jobs a second of each group. Without a kind they are solved
-# again, with the pools of that kind left out, for the smallest spend at which the (weighted) mean completion time
-# is the same. Variants are a kind, too: without them, jobs train as their templates say. The mean completion time
-# falls as the spend grows, so that spend is found by halving (``hull.solve``). Where no spend is enough,
-# they are solved for what the budget would spend on them: its amount, or what it spends now.
+# The jobs are those that the budget pays for now: λ_i jobs per second of each group. For each kind the solver runs
+# again without the kind's pools. The solver searches the smallest spend with the same weighted mean completion time.
+# The time falls as the spend grows, so the search is a bisection (``hull.solve``). If no spend is enough, the solver
+# gets the larger of the budget's amount and its present spend. Variants are a kind too: without them jobs train as
+# their templates say.
 
 
 SPOT = "spot"
 """The kind of all pools whose machines the cloud may take back."""
 SLICES, SHARED = "slices", "shared GPUs"
-"""The kinds of all pools whose GPUs are cut, and of those whose GPUs several jobs use at once."""
+"""The kinds of all pools with GPUs cut into slices, and of all pools with GPUs that several jobs share."""
 VARIANTS = "variants"
-"""The kind of all options in which a job does not train as its template says. It has no pools of its own."""
+"""The kind of all options with a variant of the job's template. This kind has no pools."""
 _HALVINGS = 40
-"""Halvings of the range of spends: exact to eleven digits."""
+"""Steps of the bisection over spends. 40 steps give eleven digits."""
 _EQUAL = 1.0 + 1e-9
-"""Factor within which two mean completion times are equal."""
+"""Factor within which two mean completion times count as equal."""
 
 
 @dataclass(frozen=True, slots=True)
 class WithoutKind:
-    """A budget without ``pools``, all of a ``kind`` (spot, slices, shared GPUs, a GPU type); it has ``others`` more.
+    """The worth of a ``kind`` of capacity: spot, slices, shared GPUs, variants or a GPU type.
 
-    Or without ``variants``: then there are no such pools.
+    ``pools`` are the kind's pools, empty for variants. ``others`` counts the budget's other pools. ``now`` is the
+    present cost of the jobs with all kinds, in dollars per period. ``more`` is the extra cost of the same jobs at the
+    same speed without the kind. ``more`` is None if the jobs could not be as fast, at any cost or for lack of ``room``
+    in other pools.
 
-    ``more``: dollars a period that the same jobs would cost beyond ``now``, what they cost with all kinds, if they were
-    as fast; None where they could not be, at any cost or because the other pools lack ``room``. ``slower``: how many
-    times as long they would take on average at the budget's amount, for ``more_then`` dollars a period beyond ``now``;
-    1 where they could be as fast, and None where they would queue, because even the cheapest options left cost more.
-    ``impossible``: jobs a second of groups that no other pool can run at all, or of whose template no speed is known.
+    ``slower`` is the factor by which the mean completion time grows at the budget's amount: 1 if the jobs could be as
+    fast, None if they would queue because their cheapest options left cost more. ``more_then`` is the extra cost in
+    this case. ``impossible`` is the jobs per second that no other pool can run, or whose template has no known speed.
     """
 
     kind: str
@@ -334,9 +340,9 @@ class WithoutKind:
 
 @dataclass(frozen=True, slots=True)
 class _Load:
-    """A group's jobs: ``arrivals`` a second. ``factor``: dollars paid for each dollar predicted.
+    """The load of a group: ``arrivals`` jobs per second. ``factor`` is dollars paid per dollar predicted.
 
-    ``held``: seconds for which they hold GPUs for each one predicted.
+    ``held`` is seconds that jobs hold GPUs per second predicted.
     """
 
     arrivals: float
@@ -345,9 +351,9 @@ class _Load:
 
 
 def without_each_kind(solution: BudgetSolution) -> tuple[WithoutKind, ...]:
-    """The cost of the budget's jobs without each kind of capacity that it may rent, the dearest loss first.
+    """Return the worth of each kind of capacity that the budget may rent, the largest loss first.
 
-    Only kinds that leave something: with a single kind there is nothing to compare. Empty while jobs queue.
+    Kinds without which no pool is left are omitted. Empty if jobs queue.
     """
     solution = solution.in_the_long_run()
     assignments = solution.assignments
@@ -381,7 +387,7 @@ def _open_pools(solution: BudgetSolution) -> Mapping[PoolId, tuple[Pool, Offerin
 
 
 def _kinds(pools: Mapping[PoolId, tuple[Pool, Offering]]) -> list[tuple[str, tuple[PoolId, ...], int]]:
-    """The kinds of the pools, each with its pools and the number of others; none that has no others."""
+    """Return each kind with its pools and the number of other pools. A kind without other pools is omitted."""
     of_kind: dict[str, list[PoolId]] = {}
     for pool, offering in pools.values():
         of_kind.setdefault(_kind_of_gpus(offering.gpu_type), []).append(pool.id)
@@ -406,7 +412,7 @@ def _without(
     solution: BudgetSolution,
     loads: Mapping[GroupKey, _Load],
 ) -> WithoutKind:
-    """``menus``: those without the kind."""
+    """Compute the worth of a kind. ``menus`` are the options without the kind."""
     snapshot, budget = solution.inputs.snapshot, solution.budget
     left = budget_load(solution.groups, snapshot.profiles, menus, budget, solution.pacing.horizon, solution.now)
     known = {key: assignment.group.menu.known for key, assignment in solution.assignments.items()}
@@ -442,7 +448,7 @@ def _without(
 
 
 class _RemainingPools:
-    """The jobs that the pools left can run, solved for any spend: dollars a second, from ``least`` to ``most``."""
+    """Solves the jobs that the remaining pools can run, for spends from ``least`` to ``most`` dollars per second."""
 
     def __init__(self, jobs: Sequence[tuple[GroupDemand, _Load]]) -> None:
         self._jobs = jobs
@@ -454,20 +460,20 @@ class _RemainingPools:
         self.most = sum(demand.load * demand.spends[-1] for demand in self._demands)
 
     def life(self, spend: float) -> float:
-        """Weighted seconds of jobs' lives that begin in a second."""
+        """Return the weighted completion seconds of the jobs that arrive in one second."""
         found = solve(self._demands, spend)
         return sum(
             load.arrivals * group.weight * seconds_at(found, at, group) for at, (group, load) in enumerate(self._jobs)
         )
 
     def least_spend(self, life: float) -> float:
-        """The smallest spend at which no more weighted seconds begin in a second."""
+        """Return the smallest spend at which ``self.life(spend)`` is at most ``life``."""
         if self.life(self.least) <= life:
             return self.least
         return bisect(self.least, self.most, lambda spend: self.life(spend) <= life, _HALVINGS)[1]
 
     def uses(self, spend: float) -> Mapping[PoolId, float]:
-        """GPUs by pool that the jobs hold."""
+        """Return the GPUs by pool that the jobs hold."""
         found = solve(self._demands, spend)
         return sum_uses(
             use_at(found, at, group, load.arrivals * load.held) for at, (group, load) in enumerate(self._jobs)

@@ -1,4 +1,4 @@
-"""The ledger beside what clouds bill: lines are matched to rentals, and each difference is explained."""
+"""Compares the ledger with cloud bills: matches lines to rentals, and divides each difference by cause."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from charterer.domain.cost_row import BilledMachine, CostRow
 from charterer.domain.money import ZERO, Money, apportion, total
 from charterer.domain.time import Instant, moment, month_bounds
 
-# Lines of a cloud's bill, as far as the comparison needs them. Whatever vendor wrote them, they mean the same here.
+# Lines of a cloud's bill in a form that is the same for all vendors, with the fields that the comparison needs.
 
 
 Picos = NewType("Picos", int)
-"""Trillionths of a dollar: bills have up to twelve decimals, and integers of any size add up exactly."""
+"""Trillionths of a dollar. Bills have up to twelve decimals, and sums of integers are exact."""
 PICOS_IN_A_MICRO: Final = 1_000_000
 NOTHING: Final = Picos(0)
 
@@ -25,12 +25,12 @@ _EXACT: Final = Context(prec=60)
 
 
 def picos(dollars: Decimal) -> Picos:
-    """Dollars with at most twelve decimals, exactly."""
+    """Convert dollars with at most twelve decimals exactly."""
     return Picos(int(_EXACT.scaleb(dollars, 12)))
 
 
 class LineKind(StrEnum):
-    """What a line of a machine is for. MACHINE: its time. OTHER: neither its time nor its disks and network."""
+    """The subject of a machine's line. MACHINE: machine time. OTHER: neither machine time nor disk nor network."""
 
     MACHINE = "machine"
     DISK = "disk"
@@ -39,7 +39,7 @@ class LineKind(StrEnum):
 
 
 class Charge(StrEnum):
-    """Why money is asked for: use, or what is added and given back apart from it."""
+    """The reason for a charge: use of a resource, or a credit, adjustment or tax."""
 
     USAGE = "usage"
     CREDIT = "credit"
@@ -49,10 +49,10 @@ class Charge(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OurTags:
-    """What tags or labels tell of Charterer on a billed thing; each is empty if it has no such tag.
+    """Charterer's tags or labels on a billed resource. A missing tag is empty.
 
-    ``pool`` and ``rental``: names of Charterer's objects. ``cluster``: the uid of the cluster's namespace kube-system.
-    ``claim``: the NodeClaim that Karpenter made the machine for.
+    ``pool`` and ``rental`` are names of Charterer objects. ``cluster`` is the uid of the cluster's namespace
+    kube-system. ``claim`` is the NodeClaim for which Karpenter made the machine.
     """
 
     cluster: str = ""
@@ -62,7 +62,7 @@ class OurTags:
 
     @property
     def ours(self) -> bool:
-        """Whether Charterer rented it, of whichever cluster."""
+        """Whether Charterer of any cluster rented the resource."""
         return bool(self.cluster or self.pool or self.rental)
 
 
@@ -70,14 +70,16 @@ class OurTags:
 class BillLine:
     """One or more lines of a bill that differ in amounts only.
 
-    ``vendor``: who bills, in lower case: aws, google, microsoft, or another's name. ``resource``: the id at the end of
-    its ResourceId, in lower case (``resource_key``). ``name``: its ResourceName. ``start``, ``end``: the time that is
-    charged for; of several lines that no time zone puts into different months, the span of all.
+    ``vendor`` is the biller in lower case: aws, google, microsoft or another name. ``resource`` is the end of
+    ResourceId in lower case (``resource_key``), ``name`` is ResourceName. ``start`` and ``end`` are the charged time.
+    Lines are joined only if they lie in the same month in every time zone. ``start`` and ``end`` then span all
+    ``lines``.
 
-    ``seconds``: billed of the whole machine; None if the line does not count them. ``gpu_seconds``: of one GPU, where
-    the vendor bills GPUs apart from cores. Amounts: at list price; at the contract's prices; with commitments that were
-    paid for elsewhere spread over what used them; as invoiced. ``commitment_credit`` and ``credit`` are parts of
-    ``billed``, negative. ``committed``: a savings plan or reservation pays for it. ``lines``: of the file.
+    ``seconds`` are billed seconds of the whole machine, None if the line has none. ``gpu_seconds`` are seconds of one
+    GPU, if the vendor bills GPUs apart from cores. ``listed`` is the amount at list prices, ``contracted`` at contract
+    prices. ``effective`` includes the share of prepaid commitments. ``billed`` is the invoiced amount.
+    ``commitment_credit`` and ``credit`` are negative parts of ``billed``. ``committed``: a savings plan or a
+    reservation pays for the line.
     """
 
     vendor: str
@@ -101,24 +103,27 @@ class BillLine:
 
 
 VENDORS: Final[Mapping[str, str]] = {"aws": "aws", "gcp": "google", "azure": "microsoft"}
-"""Who bills the machines of a cloud, by the key of its pools' spec. Karpenter's may be anybody's."""
+"""Biller of a cloud's machines, by the cloud's key in a pool's spec.
+
+Karpenter is absent, as any vendor may bill for it.
+"""
 
 
 def resource_key(resource: str) -> str:
-    """The id by which the record knows what a bill names, in lower case.
+    """Return the id of a billed resource as the record of costs has it, in lower case.
 
-    The last part of an ARN or of Google's full resource name (``…/instances/123``); of Azure the whole path, because
-    the VMs of a scale set have numbers.
+    This is the last part of an ARN or of Google's full resource name (``…/instances/123``). For Azure it is the whole
+    path, because VMs of a scale set have only numbers.
     """
     text = resource.strip().lower().removeprefix("azure://")
     return text if text.startswith("/subscriptions/") else text.rpartition("/")[2]
 
 
-# The calendar months of a time zone, each worked out once.
+# Calendar months of a time zone, with a cache.
 
 
 class CalendarMonth(NamedTuple):
-    """``name``: like ``2026-10``. [``start``, ``end``)."""
+    """A month [``start``, ``end``). ``name`` is like ``2026-10``."""
 
     name: str
     start: Instant
@@ -126,13 +131,13 @@ class CalendarMonth(NamedTuple):
 
 
 class CalendarMonths:
-    """The months of any time zone. They are kept, because many rows and lines ask for few months."""
+    """The months of all time zones, cached because many rows and lines lie in few months."""
 
     def __init__(self) -> None:
         self._known: dict[str, list[CalendarMonth]] = {}
 
     def of(self, time_zone: str, at: Instant) -> CalendarMonth:
-        """The month that holds an instant."""
+        """Return the month that contains the instant."""
         known = self._known.setdefault(time_zone, [])
         for month in known:
             if month.start <= at < month.end:
@@ -145,15 +150,15 @@ class CalendarMonths:
         return month
 
 
-# The rows of the record of costs, summed up by rental and month, and cut to the time that the bills cover.
+# The rows of the record of costs, summed by rental and month, and cut to the time that the bills cover.
 
 
 Span = tuple[Instant, Instant]
-"""A stretch of time, [start, end)."""
+"""A time interval [start, end)."""
 
 
 class RentalMonth(NamedTuple):
-    """A rental in a month of its budget's time zone; ``month`` is like ``2026-10``."""
+    """A rental in a month of its budget's time zone. ``month`` is like ``2026-10``."""
 
     rental_uid: str
     month: str
@@ -161,7 +166,7 @@ class RentalMonth(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RentalFacts:
-    """What the record says of a rental; ``spans``: when it cost something, in order, without overlaps."""
+    """A rental's data in the record of costs. ``spans``: the billed time, in order, without overlaps."""
 
     budget: str
     time_zone: str
@@ -173,10 +178,10 @@ class RentalFacts:
 
 @dataclass(frozen=True, slots=True)
 class LedgerAmount:
-    """``cost``: of the time that bills cover, ``outside``: of other time.
+    """``cost`` within the time that bills cover, and cost ``outside`` it.
 
-    ``lasted``: microseconds of the covered time. ``priced``: the integral of the price over it, in micro-dollars an
-    hour times microseconds.
+    ``lasted`` is microseconds of covered time. ``priced`` is the integral of the price over this time, in micro-dollars
+    per hour times microseconds.
     """
 
     cost: Money
@@ -187,7 +192,7 @@ class LedgerAmount:
 
 @dataclass(frozen=True, slots=True)
 class LedgerSide:
-    """``covered``: the time that the bills of each vendor cover. ``left_out``: cost of rentals of other vendors."""
+    """The ledger's side of the comparison. ``left_out`` is the cost by cloud whose vendor's bills are missing."""
 
     rentals: Mapping[str, RentalFacts]
     amounts: Mapping[RentalMonth, LedgerAmount]
@@ -202,9 +207,9 @@ class _Sums:
 
 
 def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) -> LedgerSide:
-    """The rows as amounts to compare. ``covered``: by vendor, the time that its bills cover, merged.
+    """Sum the rows into comparable amounts. ``covered`` has for each vendor the merged intervals that its bills cover.
 
-    A row that is covered in part counts in part, by time. A rental of Karpenter's is compared with all bills.
+    A row that is partly covered counts in proportion to time. Rentals through Karpenter are compared with all bills.
     """
     everything = merged(span for spans in covered.values() for span in spans)
     first: dict[str, CostRow] = {}
@@ -230,7 +235,7 @@ def ledger_side(rows: Iterable[CostRow], covered: Mapping[str, Sequence[Span]]) 
 
 
 def merged(spans: Iterable[Span]) -> Sequence[Span]:
-    """The same time in order, without overlaps and without seams."""
+    """Return the same time as sorted intervals that neither overlap nor touch."""
     found: list[Span] = []
     for start, end in sorted(spans):
         if found and start <= found[-1][1]:
@@ -241,7 +246,7 @@ def merged(spans: Iterable[Span]) -> Sequence[Span]:
 
 
 def overlap(start: Instant, end: Instant, spans: Sequence[Span]) -> int:
-    """Microseconds of [start, end) that lie in the spans, which do not overlap each other."""
+    """Return the microseconds of [start, end) that lie in the spans. The spans must not overlap."""
     return sum(max(min(end, until) - max(start, since), 0) for since, until in spans)
 
 
@@ -262,7 +267,7 @@ def _add(sums: _Sums, row: CostRow, covered: Sequence[Span]) -> None:
 
 
 def _amount(sums: _Sums) -> LedgerAmount:
-    """Several rows may share a moment, because several jobs share a node: it lasts once."""
+    """Add up spans. Rows of jobs that share a node overlap, and their common time counts once."""
     lasted = priced = 0
     reached = Instant(0)
     for start, end, hourly in sorted(sums.priced_spans):
@@ -275,26 +280,26 @@ def _facts(row: CostRow, spans: Sequence[Span]) -> RentalFacts:
     return RentalFacts(row.budget, row.time_zone, row.pool, row.rental, row.machine, spans)
 
 
-# Why a bill differs from the ledger: the difference of one rental in one month, divided so that the parts add up.
+# Causes of a difference between bill and ledger, for one rental and month. The parts add up to the difference.
 
 
 _MICROS: Final = 1_000_000
 _HOUR: Final = 3_600
 """Seconds."""
 _LONGEST_MINIMUM: Final = 60
-"""Seconds: AWS and Google Cloud bill a machine for a minute at least (docs: pricing of EC2 and of Compute Engine)."""
+"""Seconds. AWS and Google Cloud bill at least a minute per machine (docs: pricing of EC2 and of Compute Engine)."""
 
 
 class DifferenceCause(StrEnum):
     """A part of bill minus ledger.
 
-    ROUNDING: up to a second, and decimals below the micro-dollar. MINIMUM_CHARGE: a machine lasted less than a minute
-    and is billed for one. TIME: the bill has more time, or less. PRICE: the bill's price of an hour is another than the
-    ledger's. PRICE_OR_TIME: the bill does not count hours, so these two cannot be told apart. DISCOUNT: the contract's
-    prices against list prices. COMMITMENT: what a savings plan, reservation or commitment makes cheaper. PREPAID: what
-    is paid for in the commitment's own lines, and not in the machine's. CREDIT, ADJUSTMENT, TAX: lines, or parts of
-    them, for that. DISK, NETWORK, OTHER: of the same machine; the ledger counts machines only. NOT_IN_LEDGER: a machine
-    with Charterer's tags that no recorded rental had. NOT_ON_BILL: a rental that no line is of.
+    ROUNDING: less than a second, or decimals below the micro-dollar. MINIMUM_CHARGE: a machine that lasted less than a
+    minute is billed for a minute. TIME: the bill has more or less time. PRICE: the bill has another hourly price.
+    PRICE_OR_TIME: the bill has no hours, so the two cannot be separated. DISCOUNT: contract prices minus list prices.
+    COMMITMENT: the saving by a savings plan, reservation or commitment. PREPAID: charged in the commitment's lines
+    instead of the machine's. CREDIT, ADJUSTMENT, TAX: lines, or parts of lines, of this kind. DISK, NETWORK, OTHER:
+    charges of the machine besides its time, which the ledger does not count. NOT_IN_LEDGER: a machine with Charterer's
+    tags, but without a recorded rental. NOT_ON_BILL: a rental without a line.
     """
 
     ROUNDING = "rounding"
@@ -329,9 +334,9 @@ _CHARGES: Final = {
 
 @dataclass(slots=True)
 class BilledSums:
-    """The lines of one rental (or of one unknown machine) in one month, added up, in picos.
+    """Sums over the lines of one rental (or one unknown machine) in one month, in picos.
 
-    ``apart``: charges that are none for the machine's time, by cause. The other amounts are of its time.
+    ``apart`` has charges other than machine time, by cause. All other amounts are for machine time.
     """
 
     lines: int = 0
@@ -349,7 +354,7 @@ class BilledSums:
     timed: int = 0
 
     def add(self, line: BillLine) -> None:
-        """Count a line."""
+        """Add a line."""
         self.lines += line.lines
         self.billed += line.billed
         cause = _CHARGES.get(line.charge) or _KINDS.get(line.kind)
@@ -374,14 +379,14 @@ def _added(one: Decimal | None, other: Decimal | None) -> Decimal | None:
 
 
 def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money, Mapping[DifferenceCause, Money]]:
-    """The billed amount to the micro-dollar, and the causes of its difference to the ledger's cost, which add up to it.
+    """Return the billed amount to the micro-dollar and the causes, which add up to its difference from the ledger.
 
-    The billed amount is rounded once, half up. So is each cause; what this leaves over is in ROUNDING. ``gpus``: of
-    the machine, 0 if unknown.
+    The billed amount and each cause are rounded once, half up. ROUNDING gets the remainder. ``gpus`` of the machine is
+    0 if unknown.
 
-    The ledger's price is compared with that one of the bill's prices (list, contract, effective) which comes closest
-    to it: an owner may have written any of them into ``spec.price``. A difference of up to a micro-dollar for each line
-    is that of rounding, not of price.
+    The ledger's price is compared with the nearest of the bill's prices (list, contract, effective), because the pool's
+    owner may have copied any of them into ``spec.price``. A difference of up to a micro-dollar per line is ROUNDING,
+    not PRICE.
     """
     billed = _micros(sums.billed)
     parts: dict[DifferenceCause, int] = dict(sums.apart)
@@ -407,10 +412,10 @@ def causes_of(ledger: LedgerAmount, sums: BilledSums, gpus: int) -> tuple[Money,
 
 
 def _steps_from(sums: BilledSums, expected: int, parts: dict[DifferenceCause, int]) -> int:
-    """Which of the bill's amounts at three prices comes closest to ``expected``; adds the steps from it to ``billed``.
+    """Return the amount for machine time that is nearest to ``expected``, and add the steps from it to ``billed``.
 
-    The amounts are of the machine's time: at list prices, at the contract's, and with commitments spread. The last
-    step, from effective to billed, is always one: what is paid for elsewhere.
+    Candidates are the amounts at list prices, at contract prices, and with commitments spread over their use. PREPAID,
+    the step from effective to billed, is always added.
     """
     prepaid = sums.committed_billed - sums.committed_effective
     saved = sums.committed_effective - sums.committed_contracted + sums.commitment_credit
@@ -431,21 +436,21 @@ def _put(parts: dict[DifferenceCause, int], cause: DifferenceCause, amount: int)
 
 
 def _seconds(sums: BilledSums, gpus: int) -> Decimal | None:
-    """Seconds that the machine is billed for; None if no line counts them."""
+    """Return the machine's billed seconds, None if no line has any."""
     if sums.gpu_seconds is not None and gpus:
         return _EXACT.divide(sums.gpu_seconds, Decimal(gpus))
     return sums.seconds if sums.gpu_seconds is None else None
 
 
 def _expected(seconds: Decimal, ledger: LedgerAmount) -> int:
-    """The billed seconds at the ledger's average price, in picos."""
+    """Return the cost of the billed seconds at the ledger's average price, in picos."""
     price = _EXACT.divide(Decimal(ledger.priced), Decimal(ledger.lasted))
     micros = _EXACT.divide(_EXACT.multiply(seconds, price), Decimal(_HOUR))
     return int(_EXACT.to_integral_value(_EXACT.multiply(micros, PICOS_IN_A_MICRO)))
 
 
 def _time_cause(seconds: Decimal, difference: int, ledger: LedgerAmount) -> DifferenceCause:
-    """Why the billed seconds cost ``difference`` (picos) more at the ledger's price than the ledger has."""
+    """Return why the billed seconds cost ``difference`` (picos) more at the ledger's price than the ledger has."""
     a_second = ledger.priced * PICOS_IN_A_MICRO // (ledger.lasted * _HOUR)
     if abs(difference) <= max(a_second, PICOS_IN_A_MICRO):
         return DifferenceCause.ROUNDING
@@ -455,19 +460,22 @@ def _time_cause(seconds: Decimal, difference: int, ledger: LedgerAmount) -> Diff
 
 
 def _micros(amount: int) -> int:
-    """Picos as micro-dollars, half up."""
+    """Round picos to micro-dollars, half up."""
     return (2 * amount + PICOS_IN_A_MICRO) // (2 * PICOS_IN_A_MICRO)
 
 
-# Which rental a line of a bill is of: by the id of its machine, by its tags, or by the name of a machine found so.
+# Matching lines to rentals, by machine id, by tags, or by the name of a machine matched before.
 
 
 _OUR_NAMES = "charterer-"
-"""How the names of instances begin that Charterer makes in Google Cloud (``providers.gcp.listing``)."""
+"""Prefix of the names of Charterer's instances in Google Cloud (``providers.gcp.listing``)."""
 
 
 class RentalMatcher:
-    """Finds rentals (by uid) for lines. Those of machines come first: what has a machine's name or claim follows."""
+    """Matches lines to rentals by uid.
+
+    Machine lines must come first, because others are matched by the machine's name.
+    """
 
     def __init__(self, rentals: Mapping[str, RentalFacts]) -> None:
         self._rentals = rentals
@@ -480,9 +488,9 @@ class RentalMatcher:
             self._by_name.setdefault(rental.name, []).append(uid)
 
     def rental_of(self, line: BillLine) -> str | None:
-        """The uid of the rental that the line is of; None if it is of none that the record has.
+        """Return the uid of the line's rental, None if the record has no such rental.
 
-        A machine that carries a rental's tag is not the rental's if the record knows another machine as the rental's.
+        A rental's tag on a machine counts only if the record knows no other machine of this rental.
         """
         by_id = self._by_machine
         found: Sequence[str] = by_id.get(line.resource) or by_id.get(line.tags.claim.lower()) or ()
@@ -497,7 +505,7 @@ class RentalMatcher:
 
     @staticmethod
     def _is_of_one(text: str, line: BillLine) -> bool:
-        """Whether no other machine has the text: a NodeClaim, or a name that Charterer gave. Others may be alike."""
+        """Return whether the text is unique to one machine: a NodeClaim, or a name that Charterer gave."""
         return text == line.tags.claim or text.startswith(_OUR_NAMES)
 
     def _may_be(self, line: BillLine, uid: str) -> bool:
@@ -506,11 +514,11 @@ class RentalMatcher:
         return not other and line.tags.pool in ("", rental.pool)
 
     def _shared(self, line: BillLine, uid: str) -> int:
-        """Microseconds of the line in which the rental cost something."""
+        """Return the microseconds of the line in which the rental cost something."""
         return overlap(line.start, line.end, self._rentals[uid].spans)
 
 
-# The ledger beside bills: an entry for each rental and month, and sums of entries.
+# The comparison: an entry for each rental and month, and sums of entries.
 
 
 _NO_COST = LedgerAmount(ZERO, ZERO, 0, 0)
@@ -518,7 +526,7 @@ _UTC = "UTC"
 
 
 class Grouping(StrEnum):
-    """What entries are summed up by."""
+    """Keys by which entries are summed."""
 
     MONTH = "month"
     BUDGET = "budget"
@@ -528,11 +536,11 @@ class Grouping(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The ledger beside the bill, of one rental in one month or of a group of these.
+    """The ledger and the bill of one rental in one month, or of a group of these.
 
-    ``month`` is that of the budget's time zone, and of UTC for a machine that no rental had. ``machine``: as the bill
-    names it. Empty fields: summed over, or unknown. ``outside``: what the ledger has at times that no bill covers; it
-    is not in ``ledger``. ``billed - ledger`` is the sum of ``causes``.
+    ``month`` is in the budget's time zone, or in UTC for a machine without a rental. ``machine`` is the bill's name. A
+    field that is unknown or summed over is empty. ``outside`` is the ledger's cost at times that no bill covers, and is
+    not part of ``ledger``. The sum of ``causes`` is ``billed - ledger``.
     """
 
     month: str
@@ -555,9 +563,10 @@ class Difference:
 
 
 def compare(ledger: LedgerSide, lines: Iterable[BillLine]) -> Sequence[Difference]:
-    """An entry for each rental and month in which the ledger or the bill has anything, ordered by their names.
+    """Return an entry for each rental and month with any amount, in order of names.
 
-    A line that two months share is divided by the time that the rental lasted in each, or by time if it did not last.
+    A line that spans several months is divided by the rental's time in each month. If the rental has no time there, the
+    line is divided by calendar time.
     """
     matcher, months = RentalMatcher(ledger.rentals), CalendarMonths()
     found: dict[RentalMonth, BilledSums] = {}
@@ -579,7 +588,7 @@ def compare(ledger: LedgerSide, lines: Iterable[BillLine]) -> Sequence[Differenc
 
 
 def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[Difference]:
-    """Sums of entries that agree in ``by``, causes included. A machine that no rental had stands for itself."""
+    """Sum entries that have equal values for ``by``. With RENTAL, machines without a rental are not summed."""
     groups: dict[tuple[str, ...], list[Difference]] = {}
     for entry in entries:
         machine = entry.machine if Grouping.RENTAL in by and not entry.rental else ""
@@ -590,7 +599,7 @@ def grouped(entries: Iterable[Difference], by: Sequence[Grouping]) -> Sequence[D
 def by_month(
     line: BillLine, months: CalendarMonths, time_zone: str, rental: RentalFacts | None
 ) -> Sequence[tuple[str, BillLine]]:
-    """The line by months of a time zone; parts of amounts add up exactly, seconds to their last decimal."""
+    """Divide the line by months of a time zone. Amounts add up exactly, seconds to their last decimal."""
     month = months.of(time_zone, line.start)
     if line.end <= month.end:
         return [(month.name, line)]
@@ -698,6 +707,6 @@ def _sum(group: Sequence[Difference], by: Sequence[Grouping]) -> Difference:
 
 
 def _common(values: Iterable[str]) -> str:
-    """The value that all have; empty if they differ."""
+    """Return the value that all have in common, empty if they differ."""
     found = set(values)
     return found.pop() if len(found) == 1 else ""

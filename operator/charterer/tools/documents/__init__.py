@@ -1,6 +1,6 @@
-"""Documents for people, made of values: as text and as one HTML page, and pictures.
+"""Documents as values, rendered as text or one HTML page, and pictures.
 
-Imports the domain, the policy and the simulator only, and does no I/O; matplotlib is imported where a picture is drawn.
+The package imports only domain, policy and simulator, and does no I/O. Matplotlib is imported when a picture is drawn.
 """
 
 from __future__ import annotations

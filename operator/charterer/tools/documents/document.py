@@ -1,4 +1,4 @@
-"""A document as a value, which ``text`` renders for a terminal and ``html`` as a page."""
+"""A document as a value, which ``html`` renders as terminal text or as a page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Tone(StrEnum):
-    """The meaning of a text; each medium shows it in its own way, and none by colour alone."""
+    """The meaning of a text. Each medium has its own style for a tone, and no medium shows a tone by colour alone."""
 
     PLAIN = "plain"
     STRONG = "strong"
@@ -27,7 +27,7 @@ class TableCell:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """``elastic`` columns hold sentences and give way to a narrow screen; ``optional`` ones are left out there."""
+    """A column. ``elastic`` columns hold sentences and shrink on a narrow screen, which omits ``optional`` columns."""
 
     title: str
     right: bool = False
@@ -52,7 +52,7 @@ class Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One line of a list; ``sign`` stands before it, such as + for what is added."""
+    """One line of a list. ``sign`` stands before the text, such as + for an addition."""
 
     sign: str
     text: str
@@ -61,14 +61,12 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list."""
-
     items: tuple[Item, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentTable:
-    """Rows of as many cells as there are columns; ValueError otherwise."""
+    """A table. Raises ValueError if a row does not have as many cells as there are columns."""
 
     columns: tuple[TableColumn, ...]
     rows: tuple[tuple[TableCell, ...], ...]
@@ -81,7 +79,7 @@ class DocumentTable:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """An SVG for media that show pictures; ``caption`` says in words what it shows."""
+    """An SVG for media with pictures. ``caption`` describes it in words."""
 
     svg: str
     caption: str
@@ -99,5 +97,5 @@ class Document:
 
 
 def row(*cells: str | TableCell) -> tuple[TableCell, ...]:
-    """A row of a table; plain strings are plain cells."""
+    """Make a row of a table. Strings become plain cells."""
     return tuple(cell if isinstance(cell, TableCell) else TableCell(cell) for cell in cells)

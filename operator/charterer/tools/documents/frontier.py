@@ -1,4 +1,4 @@
-"""The picture of what more or less money would buy: completion time, and the saving by one more dollar."""
+"""Pictures of what more or less money buys: completion time, and the saving by one more dollar."""
 
 from __future__ import annotations
 
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-# The picture of a month's jobs, simulated again: what Charterer makes of each amount of money, and the jobs as
-# asked for beside it.
+# The picture of a month's jobs in simulations: Charterer at several amounts, and the jobs as asked for.
 
 
 @dataclass(frozen=True, slots=True)
 class MonthPoints:
-    """Dollars and mean seconds of the jobs: by Charterer at each rate tried, as asked for, and ``named`` points.
+    """Dollars and mean seconds of the jobs: by Charterer at each simulated rate, and as their owners asked.
 
-    ``named``: a few points on Charterer's curve, with their names.
+    ``named`` has labels and points on Charterer's curve.
     """
 
     budget: str
@@ -45,7 +44,7 @@ class MonthPoints:
 
 
 def draw_month(month: MonthPoints) -> bytes:
-    """An SVG. CannotDraw: no matplotlib."""
+    """Draw an SVG. Raises CannotDraw without matplotlib."""
     kept = LowerEnvelope.of(month.charterer).points
     unit, seconds = time_unit(month.asked[1])
 
@@ -70,7 +69,7 @@ def draw_month(month: MonthPoints) -> bytes:
 
 
 def month_caption(month: MonthPoints) -> str:
-    """The picture in words."""
+    """Describe the picture in words."""
     return (
         f"Budget {month.budget}: mean time from submitting a job to its completion against the dollars of all jobs, by "
         "Charterer at different exchange rates (line) and as their owners asked for them (square)."
@@ -80,17 +79,17 @@ def month_caption(month: MonthPoints) -> str:
 _STEPS = 160
 _LEAST, _MOST = 0.25, 4.0
 _TITLE_CHARACTERS = 38
-"""Characters of a line of a title that fit above a diagram."""
+"""Maximum number of characters in a line of a diagram's title."""
 _MOST_TICKS = 7
-"""Amounts that can be written beside each other."""
+"""Maximum number of amounts that fit side by side on the axis."""
 _ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class FrontierCurve:
-    """One budget's frontier ``of``; ``before``: another to compare with, such as the present one for a what-if.
+    """A budget's frontier ``of``. ``before`` is another frontier to compare, such as the present one in a what-if.
 
-    ``asked``: another amount that a what-if asks about on the same frontier.
+    ``asked`` is another amount on the same frontier, which a what-if compares.
     """
 
     name: str
@@ -100,18 +99,21 @@ class FrontierCurve:
 
     @property
     def base(self) -> float:
-        """The amount; without any, the smallest one that suffices."""
+        """The budget's amount, or if it is zero the smallest one that suffices."""
         return self.of.amount.dollars or self.of.cheapest.dollars
 
     @property
     def span(self) -> tuple[float, float]:
-        """The dollars that are drawn: from a quarter to four times the amount, and as far as what is asked about."""
+        """The drawn range in dollars: a quarter to four times the amount, extended to include ``asked``."""
         asked = self.base if self.asked is None else self.asked.dollars or self.base
         return min(self.base * _LEAST, asked / 1.5), max(self.base * _MOST, asked * 1.5)
 
 
 def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
-    """A row of two diagrams for each budget, as an SVG or PNG; ValueError without any curve. CannotDraw."""
+    """Draw two diagrams side by side for each budget, as SVG or PNG.
+
+    Raises ValueError without curves, and CannotDraw without matplotlib.
+    """
     if not curves:
         raise ValueError("there is no budget with jobs whose frontier could be drawn")
     with drawing(11.0, 4.0 * len(curves)) as figure:
@@ -123,7 +125,7 @@ def draw(curves: Sequence[FrontierCurve], as_format: str) -> bytes:
 
 
 def caption(curve: FrontierCurve) -> str:
-    """The diagrams of a budget, in words."""
+    """Describe a budget's diagrams in words."""
     return (
         f"Budget {curve.name}: mean time from submitting a job to its completion against dollars {curve.of.a_period} "
         "(left), and the minutes of jobs' lives that one more dollar saves (right), from a quarter to four times the "
@@ -137,7 +139,7 @@ def _sampled(frontier: Frontier, span: tuple[float, float]) -> list[FrontierPoin
 
 
 def _title(curve: FrontierCurve, says: str) -> str:
-    """The budget and what a diagram says of it, in as many lines as fit above the diagram."""
+    """Make a title of the budget's name and the subject, wrapped to the diagram's width."""
     return fill(f"{_shortened(curve.name)}: {says}", _TITLE_CHARACTERS)
 
 
@@ -168,7 +170,7 @@ def _draw_dollars(axes: Axes, curve: FrontierCurve) -> None:
 
 
 def _plain_ticks(axes: Axes) -> None:
-    """Ticks of the logarithmic axis as plain numbers: 1, 2 and 5 of each decade, or more where it has less than one."""
+    """Label a logarithmic axis with plain numbers: 1, 2 and 5 of each decade, or more for less than a decade."""
     from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
 
     class Ticks(LogLocator):
@@ -189,7 +191,7 @@ def _draw_lines(
     drawstyle: Literal["default", "steps-post"],
     nothing: str,
 ) -> None:
-    """Draw the frontiers and the point of the amount; ``nothing`` stands where no height is finite."""
+    """Draw the frontiers and the point of the amount. If no height is finite, show the text ``nothing``."""
     axes.set_xscale("log")
     axes.set_xlim(*curve.span)
     looks = [(curve.of, BLUE, 0, "in the long run")]
@@ -212,7 +214,7 @@ def _draw_lines(
 
 
 def _unit(curve: FrontierCurve) -> tuple[str, float]:
-    """The unit in which the longest finite time is at least 2, and its seconds; hours where there is none."""
+    """Return the unit in which the longest finite time is at least 2, and its seconds. Hours if no time is finite."""
     frontiers = (curve.of,) if curve.before is None else (curve.of, curve.before)
     times = [point.mean_seconds or 0.0 for frontier in frontiers for point in _sampled(frontier, curve.span)]
     return time_unit(max(times) or 2.0 * 3600.0)
@@ -234,7 +236,7 @@ def _draw_amount(
 
 
 def _amounts(axes: Axes, curve: FrontierCurve) -> None:
-    """The axis of dollars; the range in which jobs queue is shaded, and the legend is below, clear of the curve."""
+    """Draw the axis of dollars, shade the range in which jobs queue, and put the legend below the diagram."""
     frontier = curve.of
     cheapest, fastest = frontier.cheapest.dollars, frontier.fastest.dollars
     low, high = curve.span
@@ -253,12 +255,12 @@ def _amounts(axes: Axes, curve: FrontierCurve) -> None:
 
 
 def _minutes(point: FrontierPoint) -> float:
-    """Minutes per dollar; infinite, and so not drawn, where jobs queue or nothing is saved."""
+    """Return minutes per dollar, or infinity if jobs queue or nothing is saved. Infinite points are not drawn."""
     return point.seconds_per_dollar / 60 if point.seconds_per_dollar else inf
 
 
 def _thousands(dollars: float) -> str:
-    """Dollars in three digits: ``$950``, ``$20.4k``, ``$1.04M``."""
+    """Format dollars in three digits, such as ``$950``, ``$20.4k``, ``$1.04M``."""
     for unit, size in (("M", 1e6), ("k", 1e3)):
         if dollars >= 0.9995 * size * (10 if unit == "k" else 1):
             value = dollars / size

@@ -1,4 +1,4 @@
-"""Documents as one self-contained HTML page: styles and pictures are embedded, and there is no script."""
+"""Renders documents as terminal text, or as one self-contained HTML page without scripts."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from charterer.tools.documents.document import (
     Tone,
 )
 
-# Documents as text: aligned columns, optionally wrapped to a width, optionally coloured.
+# Text: aligned columns, optionally wrapped to a width and coloured.
 
 
 _GAP = "  "
 _LEAST_ELASTIC = 24
-"""Least width of an elastic column in characters; on a narrower screen the terminal breaks the lines."""
+"""Minimum width of an elastic column in characters. On a narrower screen the terminal wraps the lines."""
 
 _STYLES = {
     Tone.PLAIN: "",
@@ -37,13 +37,13 @@ _STYLES = {
     Tone.CHANGED: "33",
     Tone.BAD: "31",
 }
-"""Select Graphic Rendition of ECMA-48."""
+"""Select Graphic Rendition codes of ECMA-48."""
 
 
 class TextRenderer:
-    """``width`` None: one unbroken line for each row, for programs that read them.
+    """Renders text for ``width`` characters. None means one unbroken line per row, for programs.
 
-    Much of the text is foreign, such as what a container printed; characters that a terminal obeys become escapes.
+    Much of the text comes from elsewhere, such as a container's output, so control characters become escapes.
     """
 
     def __init__(self, width: int | None, *, colour: bool) -> None:
@@ -51,7 +51,7 @@ class TextRenderer:
         self._colour = colour
 
     def render(self, document: Document) -> str:
-        """The document with a line break at its end; title and pictures are left out."""
+        """Return the document with a line break at its end, without title and pictures."""
         parts = [self._block(block) for block in document.blocks if not isinstance(block, Picture)]
         return "\n".join(part for part in parts if part) + "\n"
 
@@ -92,7 +92,7 @@ class TextRenderer:
         return "\n".join([head, *(self._row(row, columns, widths) for row in rows)])
 
     def _columns(self, table: DocumentTable) -> list[int]:
-        """The shown columns: optional ones are dropped from the right until the rest fits."""
+        """Return the columns to show. Optional columns are dropped from the right until the others fit."""
         kept = list(range(len(table.columns)))
         if self._width is None:
             return kept
@@ -116,7 +116,7 @@ class TextRenderer:
                 widths[at] = min(widths[at], max(self._width - others, _LEAST_ELASTIC))
 
     def _row(self, row: Sequence[TableCell], columns: Sequence[TableColumn], widths: Sequence[int]) -> str:
-        """A row of as many lines as its longest sentence needs."""
+        """Return a row, with as many lines as its longest wrapped sentence."""
         split = [
             wrap(cell.text, max(width, 1), break_long_words=False) or [""] if column.elastic else [cell.text]
             for cell, column, width in zip(row, columns, widths, strict=True)
@@ -172,7 +172,7 @@ h1{font-size:14px}h2{font-size:11px;margin:.6rem 0 .2rem}th,td{padding:.08rem .6
 
 
 def page(document: Document, made: str) -> str:
-    """The page; ``made``: by which program and when."""
+    """Return the HTML page. ``made`` names the program and the time."""
     title = escape(document.title)
     body = "\n".join(_block(block) for block in document.blocks)
     return (
@@ -201,7 +201,7 @@ def _block(block: Block) -> str:
             body = "\n".join(f"<tr>{line}</tr>" for line in lines)
             return f"<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>"
         case Picture(svg, caption):
-            drawing = svg[svg.index("<svg") :]  # without the XML declaration, which may only begin a document
+            drawing = svg[svg.index("<svg") :]  # without the XML declaration, which must begin a document
             words = escape(caption)
             shown = f"{drawing}\n<figcaption>{words}</figcaption>"
             return f'<figure role="img" aria-label="{words}">\n{shown}</figure>'

@@ -1,6 +1,6 @@
-"""The style of all pictures: colours for colour-blind readers, plain axes, and files that are reproducible.
+"""The style of all pictures: colours for colour-blind readers, plain axes, and reproducible files.
 
-matplotlib is the extra ``report``: it is imported when the first picture is drawn, which the operator never does.
+Matplotlib is the extra ``report``. The first picture imports Matplotlib, so the operator never does.
 """
 
 from __future__ import annotations
@@ -25,25 +25,25 @@ SKY: Final = "#56B4E9"
 PURPLE: Final = "#CC79A7"
 ORANGE: Final = "#E69F00"
 GREY: Final = "#7F7F7F"
-"""With the colours above: the palette of Okabe and Ito."""
+"""These colours are the palette of Okabe and Ito."""
 DASHES: Final = ((0, ()), (0, (6, 2)), (0, (2, 1.5)), (0, (6, 2, 1.5, 2)))
-"""Dashes of lines: they differ without colour, too."""
+"""Dash styles, so that lines differ without colour, too."""
 MARKERS: Final = ("o", "s", "^", "D", "v", "P")
 
 _LABEL: Final = "label"
 _SIDES: Final = ((4, 5), (4, -11), (-4, 5), (-4, -11), (12, 12), (12, -18))
-"""Offsets of a label from its point in points of type, the preferred one first."""
+"""Offsets of a label from its point in typographic points, the preferred one first."""
 
 FORMATS: Final = ("svg", "png")
 _UNITS: Final = (("days", 86_400.0), ("hours", 3600.0), ("minutes", 60.0), ("seconds", 1.0))
 
 
 class CannotDraw(Exception):
-    """No picture can be made; the message says what to do."""
+    """No picture can be made. The message says what to do."""
 
 
 def file_format(file: PurePath) -> str:
-    """``svg`` or ``png``, by the file's suffix; CannotDraw for any other."""
+    """Return ``svg`` or ``png`` by the file's suffix. Raises CannotDraw for any other."""
     suffix = file.suffix.removeprefix(".").lower()
     if suffix not in FORMATS:
         raise CannotDraw(f"{file}: a picture is written as .svg or .png; end the file's name in one of them")
@@ -51,19 +51,25 @@ def file_format(file: PurePath) -> str:
 
 
 def time_unit(longest: float) -> tuple[str, float]:
-    """The unit of which ``longest`` (seconds) is at least 2, and its seconds; the second below that."""
+    """Return the largest unit in which ``longest`` (seconds) is at least 2, and its seconds.
+
+    The smallest is the second.
+    """
     return next((unit for unit in _UNITS if longest >= 2.0 * unit[1]), _UNITS[-1])
 
 
 def find_matplotlib() -> None:
-    """CannotDraw where it is not installed; it is not imported, which would take a second."""
+    """Raise CannotDraw if matplotlib is not installed. The check does not import matplotlib, which takes a second."""
     if find_spec("matplotlib") is None:
         raise CannotDraw("pictures need matplotlib: pip install matplotlib")
 
 
 @contextmanager
 def drawing(width: float, height: float) -> Iterator[Figure]:
-    """An empty figure of ``width`` by ``height`` inches in the project's style. CannotDraw: no matplotlib."""
+    """Yield an empty figure of ``width`` by ``height`` inches in the project's style.
+
+    Raises CannotDraw without matplotlib.
+    """
     find_matplotlib()
     import matplotlib as mpl
     from matplotlib.figure import Figure
@@ -86,9 +92,9 @@ def drawing(width: float, height: float) -> Iterator[Figure]:
 
 
 def label_points(axes: Axes, labels: Sequence[tuple[str, tuple[float, float]]], colour: str) -> None:
-    """Write labels beside their points; one that would lie on another finds another side, or is left out.
+    """Write labels beside their points. A label that would overlap moves to another side or is hidden.
 
-    The axes must have their final limits and place only when the picture is written, so that is when labels are laid.
+    ``encoded`` places the labels, because the axes have their final limits and position only then.
     """
     for text, point in labels:
         axes.annotate(
@@ -104,9 +110,9 @@ def label_points(axes: Axes, labels: Sequence[tuple[str, tuple[float, float]]], 
 
 
 def _lay_labels(figure: Figure) -> None:
-    """Move each label to the first side at which it lies on no other, on no marker and within the axes, or hide it."""
+    """Move each label to the first side with no overlap within the axes, or hide it."""
     figure.draw_without_rendering()
-    figure.set_layout_engine("none")  # what is laid out now stays, or the points would move under their labels
+    figure.set_layout_engine("none")  # freeze the layout, so that the points do not move away from their labels
     for axes in figure.axes:
         taken = _markers(axes)
         for label in [child for child in axes.texts if child.get_gid() == _LABEL]:
@@ -122,7 +128,7 @@ def _lay_labels(figure: Figure) -> None:
 
 
 def _markers(axes: Axes) -> list[Bbox]:
-    """The boxes of all markers, in pixels."""
+    """Return the boxes of all markers, in pixels."""
     from matplotlib.transforms import Bbox
 
     boxes = []
@@ -135,7 +141,7 @@ def _markers(axes: Axes) -> list[Bbox]:
 
 
 def encoded(figure: Figure, as_format: str) -> bytes:
-    """The picture as the content of a file; the same figure always gives the same SVG."""
+    """Return the picture as a file's content. The same figure always gives the same SVG."""
     _lay_labels(figure)
     stream = BytesIO()
     figure.savefig(stream, format=as_format, dpi=150, metadata={"Date": None} if as_format == "svg" else None)

@@ -1,4 +1,4 @@
-"""Simulations side by side: a table, and pictures of the frontier, completion times, nodes and spend."""
+"""A comparison of simulations: a table, and pictures of frontier, completion times, nodes and spending."""
 
 from __future__ import annotations
 
@@ -53,10 +53,10 @@ CAPTION = (
 )
 _NAVY: Final = "#003A5C"
 _CHARTERER: Final = (SKY, BLUE, _NAVY)
-"""Colours of Charterer's lines: one hue, darker for higher rates, so that they differ in grey too."""
+"""Colours of Charterer's lines. One hue, darker for higher rates, so that they differ in grey, too."""
 _OTHERS: Final = (VERMILION, GREEN, ORANGE, PURPLE)
 _BINS: Final = 120
-"""Bins over which rented GPUs are averaged: each is three pixels wide."""
+"""Number of bins over which rented GPUs are averaged. A bin is three pixels wide."""
 _DAYS_FROM_SECONDS: Final = 4 * 86_400.0
 HOURS_A_MONTH = 365.25 * 24 / 12
 """Hours in a mean month of the calendar."""
@@ -64,29 +64,32 @@ HOURS_A_MONTH = 365.25 * 24 / 12
 
 @dataclass(frozen=True)
 class Simulated:
-    """One policy's simulations, of jobs that share no pool with each other."""
+    """The simulations of one policy, whose jobs share no pool."""
 
     choice: PolicyChoice
     parts: tuple[ReplayResult, ...]
 
     @cached_property
     def result(self) -> SimulationResult:
-        """All pools together."""
+        """The merged result of all parts."""
         return merge_results([part.result for part in self.parts])
 
     @cached_property
     def gpus(self) -> Sequence[tuple[float, float]]:
-        """GPUs rented from each second on."""
+        """GPUs rented, as steps of (seconds, GPUs)."""
         return self.result.rented_gpus
 
     @cached_property
     def spent(self) -> Sequence[tuple[float, float]]:
-        """Dollars up to each second at which anything changed; a billing minimum shows in the table only."""
+        """Dollars spent until each second at which the spend rate changes.
+
+        Only the table includes a billing minimum.
+        """
         return integral([(at, hourly / 3600.0) for at, hourly in self.result.hourly])
 
 
 def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], pictures: str = "") -> Document:
-    """The simulations of a report, in the order they were asked for."""
+    """Make the document of these simulations, in the order in which the user named them."""
     columns = (
         TableColumn("policy"),
         TableColumn("mean completion", right=True),
@@ -112,7 +115,10 @@ def document(title: str, notes: Sequence[str], simulated: Sequence[Simulated], p
 
 
 def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, Any]]:
-    """The same for programs: seconds, GPU-hours and dollars as numbers; ``never``: jobs that means leave out."""
+    """Return the results for programs: seconds, GPU-hours and dollars as numbers.
+
+    ``never``: jobs missing in the means.
+    """
     return [
         {
             "policy": run.choice.text,
@@ -139,7 +145,7 @@ def plain(simulated: Sequence[Simulated]) -> list[Mapping[str, Any]]:
 
 
 def draw(simulated: Sequence[Simulated], as_format: str, budget: Money | None = None) -> bytes:
-    """The four diagrams, as SVG or PNG; ``budget``: dollars a month, beside the spend. CannotDraw: no matplotlib."""
+    """Draw the four diagrams, as SVG or PNG. ``budget``: dollars per month. Raises CannotDraw without matplotlib."""
     with drawing(11.0, 8.4) as figure:
         (frontier, times), (gpus, spend) = figure.subplots(2, 2)
         _draw_frontier(frontier, simulated)
@@ -170,7 +176,7 @@ def draw(simulated: Sequence[Simulated], as_format: str, budget: Money | None = 
 
 
 def integral(steps: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """The integral of a step function of seconds, at 0 and at each step; it is linear between them."""
+    """Return the integral of a step function of seconds, at 0 and at each step. The integral is linear in between."""
     points, total = [(0.0, 0.0)], 0.0
     for (since, value), (until, _) in pairwise([(0.0, 0.0), *steps]):
         total += value * (until - since)
@@ -179,9 +185,9 @@ def integral(steps: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
 
 
 def means(steps: Sequence[tuple[float, float]], bin_seconds: float) -> list[tuple[float, float]]:
-    """A step function's mean over each bin, by the bin's begin in seconds, and 0 after the last.
+    """Return a step function's mean over each bin as (bin start in seconds, mean), and 0 after the last bin.
 
-    With every step of many days the curve could not be read.
+    A curve with every step of many days would be unreadable.
     """
     if not steps:
         return []
@@ -195,7 +201,7 @@ def means(steps: Sequence[tuple[float, float]], bin_seconds: float) -> list[tupl
 
 
 def _at(line: Sequence[tuple[float, float]], x: float) -> float:
-    """The value of a piecewise linear function at x; constant outside of its points."""
+    """Return the value of a piecewise linear function at x. The function is constant outside of its points."""
     at = bisect_left(line, x, key=lambda point: point[0])
     if at in (0, len(line)):
         return line[min(at, len(line) - 1)][1]
@@ -204,7 +210,7 @@ def _at(line: Sequence[tuple[float, float]], x: float) -> float:
 
 
 def _unit(seconds: float) -> tuple[str, float]:
-    """The unit of a time axis of that length, and its seconds."""
+    """Return the unit for a time axis of this length, and the unit's seconds."""
     return ("days", 86_400.0) if seconds > _DAYS_FROM_SECONDS else ("hours", 3600.0)
 
 
@@ -213,7 +219,7 @@ def _against(steps: Sequence[tuple[float, float]], unit: float) -> tuple[list[fl
 
 
 def _draw_budget(axes: Axes, budget: Money, unit: float) -> None:
-    """Draw the budget as spent evenly, as far as the spend reaches."""
+    """Draw the budget, spent evenly, up to the top of the spending curve."""
     rate = budget.dollars / HOURS_A_MONTH / 3600 * unit
     ends = min(axes.get_xlim()[1], axes.get_ylim()[1] / rate) if rate else axes.get_xlim()[1]
     label = f"budget: {budget} a month, spent evenly"
@@ -221,7 +227,7 @@ def _draw_budget(axes: Axes, budget: Money, unit: float) -> None:
 
 
 def _logarithmic(axes: Axes) -> None:
-    """Show hours on a logarithmic scale with plain numbers."""
+    """Use a logarithmic axis of hours with plain numbers."""
     from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
     axes.set_xscale("log")
@@ -251,7 +257,7 @@ def _draw_frontier(axes: Axes, simulated: Sequence[Simulated]) -> None:
 def _rate_labels(
     paying: Sequence[Simulated], points: Sequence[tuple[float, float]]
 ) -> list[tuple[str, tuple[float, float]]]:
-    """A label for each point; rates whose points lie within 1 % of each other share one."""
+    """Return a label for each point. Rates whose points differ by at most 1 % share a label."""
     groups: list[tuple[list[float], tuple[float, float]]] = []
     for run, point in zip(paying, points, strict=True):
         rate = run.choice.rate or 0.0
@@ -263,19 +269,22 @@ def _rate_labels(
 
 
 def _legend(run: Simulated) -> str:
-    """The policy, and how many jobs its line or point leaves out."""
+    """Return the policy's name, and the number of jobs missing from its line or point."""
     never = len(run.result.never_completed)
     return f"{run.choice.label} ({never:,} jobs never completed)" if never else run.choice.label
 
 
 def _sides(simulated: Sequence[Simulated]) -> tuple[list[Simulated], list[Simulated]]:
-    """Charterer's simulations by rate, and those of the other policies."""
+    """Return Charterer's simulations by rate, and those of other policies."""
     paying = [run for run in simulated if run.choice.rate is not None]
     return sorted(paying, key=lambda run: run.choice.rate or 0.0), [run for run in simulated if run.choice.rate is None]
 
 
 def _few(simulated: Sequence[Simulated]) -> list[tuple[Simulated, dict[str, Any]]]:
-    """The simulations that are drawn as lines, with colour and dashes; Charterer's in blues from low to high rates."""
+    """Return the simulations to draw as lines, with colour and dashes.
+
+    Charterer's are blue, darker for higher rates.
+    """
     paying, others = _sides(simulated)
     room = min(len(_CHARTERER), len(paying))
     picked = sorted({round(at * (len(paying) - 1) / max(room - 1, 1)) for at in range(room)})
@@ -310,7 +319,7 @@ def _row(run: Simulated) -> tuple[TableCell, ...]:
 
 
 def _by_pool(simulated: Sequence[Simulated]) -> list[Block]:
-    """Where there are several pools: what was rented in each, and how many runs the cloud interrupted."""
+    """Make a table of GPU-hours and interruptions in each pool. Empty for a single pool."""
     pools = list(dict.fromkeys(pool for run in simulated for pool in run.result.rented_gpu_hours))
     if len(pools) < 2:
         return []
@@ -331,11 +340,11 @@ def _by_pool(simulated: Sequence[Simulated]) -> list[Block]:
 
 
 _NAMED = 3
-"""Jobs of which the names are printed, where more were left out."""
+"""Number of left-out jobs whose names are printed."""
 
 
 def _left_out(simulated: Sequence[Simulated]) -> list[str]:
-    """For each policy the jobs that its means leave out; then the means over the jobs that completed under all."""
+    """Return sentences on jobs missing from each policy's means, and the means over jobs that completed everywhere."""
     sentences = [
         f"{run.choice.label}: {len(never):,} of {len(run.result.jobs):,} jobs never completed ({_some(never)}), "
         "and its times leave them out."
@@ -368,7 +377,7 @@ def _some(names: Sequence[str]) -> str:
 
 
 def _never_idle_enough(simulated: Sequence[Simulated]) -> list[str]:
-    """That as-asked gives no node back before the last job ends, because all jobs together take less than its wait."""
+    """Return a warning if all jobs together end before as-asked would release its first idle node."""
     asked = next((run.result.jobs for run in simulated if run.choice.text == "as-asked"), ())
     ends = [job.finished for job in asked if job.finished is not None]
     if not ends or (took := max(ends) - min(job.submitted for job in asked)) > SCALE_DOWN_SECONDS:
@@ -379,7 +388,7 @@ def _never_idle_enough(simulated: Sequence[Simulated]) -> list[str]:
 
 
 def _assumptions(simulated: Sequence[Simulated]) -> list[str]:
-    """The sentence that explains the cost of idle nodes, where a policy keeps them."""
+    """Return a sentence on the cost of idle nodes under as-asked, if that policy was simulated."""
     asked = next((run for run in simulated if run.choice.text == "as-asked"), None)
     if asked is None or not asked.result.total_gpu_hours:
         return []
@@ -391,7 +400,7 @@ def _assumptions(simulated: Sequence[Simulated]) -> list[str]:
 
 
 def span(seconds: float) -> str:
-    """Seconds as minutes, or as hours from two hours on."""
+    """Format seconds as minutes, or from two hours on as hours."""
     if isnan(seconds):
         return "-"
     return f"{seconds / 60:.1f} min" if seconds < 7200 else f"{seconds / 3600:.2f} h"
