@@ -91,7 +91,7 @@ def main(cluster: str, cloud: str, pace: int, simulate: bool, keep: bool, out: P
 async def _cancelled_by_sigterm(
     cluster: str, cloud: str, pace: int, simulate: bool, keep: bool, out: Path, console: Console
 ) -> bool:
-    """Whether it succeeded."""
+    """Run the demo and cancel it on SIGTERM. Return whether it succeeded."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -104,7 +104,7 @@ async def _cancelled_by_sigterm(
 
 @contextmanager
 def _alone(out: Path) -> Iterator[None]:
-    """Keeps a second demo from emptying the folder of a running one."""
+    """Lock the output directory, so that a second demo does not empty the directory of a running one."""
     out.parent.mkdir(parents=True, exist_ok=True)
     with out.with_suffix(".lock").open("w") as lock:
         try:

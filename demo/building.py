@@ -1,4 +1,4 @@
-"""The programs of the demo's cluster, which are built beside the simulation where they are not there yet."""
+"""Builds missing programs of the demo's cluster while the simulation runs."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from tests.testbed import build, karpenter
 ROOT = Path(__file__).resolve().parents[1]
 _LOOK_SECONDS = 1.0
 _LINE_SECONDS = 20.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines of progress if the console is no terminal."""
 _ENDING_SECONDS = 10.0
 _TAIL_LINES = 30
 
 
 def lacking(cloud: str) -> Sequence[str]:
-    """The command that makes the programs which the demo lacks on this machine; empty where it lacks none."""
+    """Return the command that builds the programs missing on this machine, empty if none is missing."""
     names: list[str] = []
     try:
         build.locate()
@@ -41,7 +41,7 @@ def lacking(cloud: str) -> Sequence[str]:
 
 
 class Build:
-    """A command that runs in the background. What it prints is in ``log``."""
+    """A command that runs in the background. Its output is in ``log``."""
 
     def __init__(self, process: Process, log: Path) -> None:
         self._process = process
@@ -50,16 +50,20 @@ class Build:
 
     @classmethod
     async def start(cls, command: Sequence[str], log: Path) -> Self:
-        """Start it. ``stop`` has to be called in the end."""
+        """Start the command. The caller must call ``stop`` at the end."""
         with log.open("wb") as output:
-            # In a session of its own, so that its compilers can be ended with it, and Ctrl-C reaches the demo only.
+            # A separate session makes a process group: ``stop`` can end the compilers with it, and Ctrl-C reaches only
+            # the demo.
             process = await asyncio.create_subprocess_exec(
                 *command, cwd=ROOT, stdin=DEVNULL, stdout=output, stderr=output, start_new_session=True
             )
         return cls(process, log)
 
     async def done(self, console: Console) -> None:
-        """Wait until it has ended, and show its last line meanwhile. DemoError with its words if it fails."""
+        """Wait for the end of the command and show its last line meanwhile.
+
+        Raises DemoError with its output if it fails.
+        """
         told, told_at = "", time.monotonic()
         ended = asyncio.create_task(self._process.wait())
         with console.status("") as status:
@@ -76,15 +80,15 @@ class Build:
             raise DemoError(f"the cluster could not be built (code {code}); the end of {self._log}:\n{words}")
 
     def _lines(self) -> list[str]:
-        """What was printed so far; a line that was written over counts as one more."""
+        """Return the output so far. A line overwritten by a carriage return counts as another line."""
         text = self._log.read_text(errors="replace") if self._log.exists() else ""
         return [line for line in re.split(r"[\r\n]+", text) if line.strip()]
 
     async def stop(self) -> None:
-        """End it, with all that it has started. May be repeated."""
+        """End the command and all processes that it has started. May be repeated."""
         if self._process.returncode is not None:
             return
-        for number in (signal.SIGINT, signal.SIGKILL):  # the first lets Go remove its temporary files
+        for number in (signal.SIGINT, signal.SIGKILL):  # SIGINT lets Go remove its temporary files
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, number)
             with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""The cloud that the demo rents from, as its own owner sees it: machines and bill, which Charterer never reads."""
+"""The demo's cloud as its owner sees it: machines and bill. Charterer never reads these."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ _TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """A bill in micro-dollars; ``open_lines``: machines that are still billed. ``made_of``: what it is, in words.
+    """A bill in micro-dollars. ``open_lines`` counts machines that are still billed.
 
-    ``metered_micros``: what the machines cost from launch to end, where the bill is not made of these times.
+    ``made_of`` names the bill's source. ``metered_micros`` is the cost of the machines from launch to end, if the bill
+    does not use these times.
     """
 
     micros: int
@@ -27,34 +28,34 @@ class Bill:
 
 
 class Cloud(Protocol):
-    """A cloud of the demo. ``name``: which one it is, in words. Calls fail with one of kube.RETRIABLE."""
+    """A cloud of the demo. Failed calls raise one of kube.RETRIABLE."""
 
     @property
     def name(self) -> str:
-        """Which cloud it is, in words."""
+        """The cloud's name in words."""
 
     async def machines(self) -> list[dict[str, Any]]:
-        """All machines ever launched: ``group`` is the pool's name, ``state`` is Ended once a machine has ended."""
+        """Return all machines ever launched. ``group`` is the pool's name. ``state`` of an ended machine is Ended."""
 
     async def bill(self) -> Bill:
-        """The bill as of now."""
+        """Return the present bill."""
 
 
 @dataclass(frozen=True, slots=True)
 class FakeCloud:
-    """The fake cloud at ``url``, through its administrative API."""
+    """The fake cloud at ``url``, read through its administrative API."""
 
     session: aiohttp.ClientSession
     url: str
     name: str = "the fake cloud"
 
     async def machines(self) -> list[dict[str, Any]]:
-        """All machines ever launched, in their present state."""
+        """Return all machines ever launched, in their present state."""
         machines: list[dict[str, Any]] = (await self._get("/admin/v1/instances"))["instances"]
         return machines
 
     async def bill(self) -> Bill:
-        """The bill as of now."""
+        """Return the present bill."""
         bill = await self._get("/admin/v1/bill")
         lines = bill["lines"]
         return Bill(micros(bill["total"]), len(lines), sum(not line["final"] for line in lines))

@@ -1,4 +1,4 @@
-"""Starts the cloud that the demo rents from."""
+"""Starts the demo's cloud."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from demo.programs import SYSTEM, Programs, charterer
 from demo.scenario import Scenario
 
 NAMES = {"fake": "the fake cloud (charterer fakecloud)", "karpenter": karpenter.NAME}
-"""Which clouds there are, in words."""
+"""Names of the clouds in words."""
 WITHOUT = {"fake": "", "karpenter": "; it gives no spot interruptions, because Karpenter's kwok provider has none"}
-"""What a cloud cannot do."""
+"""The limitation of each cloud in words."""
 VALUES = {
     "fake": ("--set=fakeCloud.enabled=true",),
     "karpenter": ("--set=karpenter.enabled=true", "--set=karpenter.nodeClasses={kwoknodeclasses.karpenter.kwok.sh}"),
 }
-"""The chart's values for each."""
+"""Helm values of the chart for each cloud."""
 _ACCOUNT = "charterer-fakecloud"
 _START_SECONDS = 300.0
 
@@ -39,7 +39,7 @@ async def start(
     session: aiohttp.ClientSession,
     stack: AsyncExitStack,
 ) -> tuple[Cloud, list[Json]]:
-    """The cloud and its GPUPools. It stops with the programs, or with the stack. DemoError where it cannot start."""
+    """Start the cloud and return it with its GPUPools. Closing the stack stops the cloud. Raises DemoError."""
     if of.cloud == "karpenter":
         process = stack.enter_context(karpenter.start(of, cluster, out / "karpenter"))
         claims = karpenter.KarpenterCloud(kube, of, process)

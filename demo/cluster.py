@@ -1,4 +1,4 @@
-"""The cluster of the demo: the test bed's control plane, or kind. Both are deleted afterwards."""
+"""The demo's cluster: the testbed's control plane, or kind. The demo deletes it at the end."""
 
 from __future__ import annotations
 
@@ -17,39 +17,39 @@ from tests.testbed.controlplane import STAGES, ControlPlane
 
 _KIND_NAME = "charterer-demo"
 _CONTAINERS = ("docker", "podman", "nerdctl")
-"""What kind runs its nodes with; where there are several, KIND_EXPERIMENTAL_PROVIDER says which."""
+"""Container engines that kind can use. If several exist, KIND_EXPERIMENTAL_PROVIDER chooses one."""
 _KIND_CONFIG = Path(__file__).resolve().parents[1] / "kind-config.yaml"
 
 
 class Cluster(Protocol):
-    """A cluster as the demo needs it. Commands that fail raise an exception with the program's own message."""
+    """A cluster. A failed command raises an exception with the program's own message."""
 
     @property
     def kubeconfig(self) -> Path:
         """The kubeconfig of an administrator."""
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """Run kubectl; returns its output."""
+        """Run kubectl and return its output."""
 
     def helm(self, *arguments: str) -> str:
-        """Run helm; returns its output."""
+        """Run helm and return its output."""
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig that acts as that service account."""
+        """Make a kubeconfig for this service account."""
 
     def stop(self) -> None:
         """Stop the cluster. May be repeated."""
 
 
 def check(kind: str) -> None:
-    """DemoError where this machine lacks what cannot be built for such a cluster."""
+    """Raise DemoError if this machine lacks a program that the demo cannot build for this kind of cluster."""
     if kind == "kind" and (shutil.which("kind") is None or not any(map(shutil.which, _CONTAINERS))):
         wanted = ", ".join(_CONTAINERS)
         raise DemoError(f"--cluster kind needs kind and one of {wanted} on the PATH; --cluster testbed needs none")
 
 
 def start(kind: str, directory: Path, programs: Programs) -> Cluster:
-    """Starts the test bed or a kind cluster with its files in ``directory``; DemoError says what is missing."""
+    """Start the testbed or a kind cluster with its files in ``directory``. DemoError names missing programs."""
     if kind == "kind":
         return KindCluster(directory, programs)
     try:
@@ -59,7 +59,7 @@ def start(kind: str, directory: Path, programs: Programs) -> Cluster:
 
 
 class KindCluster:
-    """A cluster in a container, with kwok beside it for the fake cloud's GPU nodes."""
+    """A cluster in a container. A kwok process manages the fake cloud's GPU nodes."""
 
     def __init__(self, directory: Path, programs: Programs) -> None:
         try:
@@ -86,15 +86,15 @@ class KindCluster:
             raise
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """Run kubectl; returns its output."""
+        """Run kubectl and return its output."""
         return self._run(str(self._binaries.kubectl), *arguments, input=input)
 
     def helm(self, *arguments: str) -> str:
-        """Run helm; returns its output."""
+        """Run helm and return its output."""
         return self._run(str(self._binaries.helm), *arguments)
 
     def service_account_kubeconfig(self, namespace: str, name: str) -> Path:
-        """A kubeconfig that acts as that service account for a day."""
+        """Make a kubeconfig for this service account that is valid for a day."""
         token = self.kubectl("create", "token", name, "--namespace", namespace, "--duration", "24h").strip()
         config = yaml.safe_load(self.kubeconfig.read_text())
         config["users"] = [{"name": user["name"], "user": {"token": token}} for user in config["users"]]
@@ -104,7 +104,7 @@ class KindCluster:
         return path
 
     def stop(self) -> None:
-        """Deletes the cluster."""
+        """Delete the cluster."""
         self._kind("delete", "cluster")
 
     def _kind(self, *arguments: str) -> None:

@@ -1,4 +1,4 @@
-"""The ways to run the hour in rows, each against today's practice, and the sentence that sums them up."""
+"""The comparison with today's practice as rows, and the sentence that summarises them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from demo.scenario import Scenario
 
 _SAME_MONEY = "  the same, for no more money"
 _WORDS, _COST, _LESS, _TIME, _WHEN = 37, 7, 8, 9, 11
-"""Widths of the table's columns: with the gaps between them no more than 80."""
+"""Widths of the table's columns. With the gaps they add up to 80 at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """Time and money of one way to run the hour, in workload seconds. A wait lasts until the pods run."""
+    """Time and money of one way to run the hour, in workload seconds.
+
+    A wait lasts from submission until the pods run.
+    """
 
     mean_completion_seconds: float
     mean_wait_seconds: float
@@ -30,7 +33,7 @@ class Figures:
 
     @classmethod
     def of(cls, column: Column) -> Self:
-        """The figures of a column."""
+        """Compute the figures of a column."""
         return cls(
             column.mean_completion_seconds,
             column.mean_wait_seconds,
@@ -42,7 +45,7 @@ class Figures:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A way to run the hour, in words. ``cost`` and ``completion``: against today's practice, like ``73% less``."""
+    """A way to run the hour. ``cost`` and ``completion`` compare it with today's practice, such as ``73% less``."""
 
     words: str
     simulated: bool
@@ -53,7 +56,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What was simulated of a scenario. ``parts`` is None where nothing is left out, or as long as it is not known."""
+    """The simulations of a scenario.
+
+    ``parts`` is None if every pool is part of today's practice, or before it is simulated.
+    """
 
     of: Scenario
     columns: Columns
@@ -61,7 +67,10 @@ class Simulated:
 
     @property
     def headline(self) -> str:
-        """The three columns in one sentence, which says what Charterer may rent beyond what today's practice does."""
+        """One sentence that compares the three columns.
+
+        It names the GPUs that Charterer may rent and today's practice may not.
+        """
         columns, beyond = self.columns, self.of.beyond_asked
         today, same, budget = map(Figures.of, (columns.autoscaler, columns.same_money, columns.budget))
         jobs = f"With {beyond} too, jobs" if beyond else "Jobs"
@@ -70,7 +79,7 @@ class Simulated:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Today's practice, Charterer at the demo's budget and for no more money, and the same where less is sold."""
+        """Today's practice, Charterer at the demo's budget and for no more money, then Charterer with fewer offers."""
         today, beyond, parts = self.columns.autoscaler, self.of.beyond_asked, self.parts
         ways: list[tuple[str, Column]] = [
             ("today: Karpenter, as asked for" if today.measured else "today: T4 on demand, as asked for", today),
@@ -86,7 +95,7 @@ class Simulated:
         return tuple(_row(words, column, today) for words, column in ways)
 
     def json(self) -> str:
-        """The summary of a demo that has only simulated, as JSON."""
+        """Encode the summary of a demo without a real run as JSON."""
         return json.dumps({"headline": self.headline, "rows": [asdict(row) for row in self.rows]}, indent=2) + "\n"
 
 
@@ -97,27 +106,27 @@ def _row(words: str, column: Column, today: Column) -> Row:
 
 
 def less(figures: Figures, than: Figures) -> str:
-    """By how much they cost less, or more."""
+    """Return how much less or more the figures cost."""
     return _compared(figures.dollars, than.dollars, "less", "more")
 
 
 def when(figures: Figures, than: Figures) -> str:
-    """By how much jobs end earlier, or later."""
+    """Return how much earlier or later jobs end."""
     return _compared(figures.mean_completion_seconds, than.mean_completion_seconds, "earlier", "later")
 
 
 def _compared(value: float, other: float, below: str, above: str) -> str:
-    """``26% earlier``: by how much the value is below or above the other."""
+    """Return the relative difference, such as ``26% earlier``."""
     return f"{abs(value / other - 1.0):.0%} {below if value <= other else above}"
 
 
 def minutes(seconds: float) -> str:
-    """Seconds in minutes, like 15.4 min."""
+    """Format seconds as minutes, such as 15.4 min."""
     return f"{seconds / 60:.1f} min"
 
 
 def table(of: Sequence[Row], title: str) -> Table:
-    """Some of the rows for a terminal of 80 columns; tables of other rows have the same columns."""
+    """Make a table of rows for a terminal of 80 columns. All such tables have the same columns."""
     made = Table(box=None, header_style="bold", pad_edge=False)
     widths = (_WORDS, _COST, _LESS, _TIME, _WHEN)
     for name, width in zip((title, "cost", "", "completed", ""), widths, strict=True):
@@ -128,7 +137,7 @@ def table(of: Sequence[Row], title: str) -> Table:
 
 
 def markdown(of: Sequence[Row]) -> str:
-    """All rows as README.md has them."""
+    """Format rows as the table in README.md."""
     head = ["| the same hour of jobs, simulated | cost | | completed after | |", "|---|--:|--:|--:|--:|"]
     lines = ["| " + " | ".join(_cells(row)).strip() + " |" for row in of]
     return "\n".join([*head, *(" ".join(line.split()) for line in lines)]) + "\n"

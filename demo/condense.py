@@ -34,10 +34,10 @@ LARGEST_LOCAL_BATCH = {"yolov3": 8}
 
 @dataclass(frozen=True, slots=True)
 class Measurements:
-    """Where the step times of a GPU type are, for an application's ``{name}``.
+    """Files with the step times of a GPU type, where ``{name}`` is an application.
 
-    ``packed``: the packed placement by GPUs, as the digits of `placements.csv`. ``nodes``: nodes by GPUs, for widths
-    that only `scalability.csv` measured packed.
+    ``packed`` maps GPUs to their packed placement, as the digits of `placements.csv`. ``nodes`` maps GPUs to nodes, for
+    widths whose packed placement only `scalability.csv` has.
     """
 
     placements: str
@@ -60,17 +60,19 @@ TYPES = {
         {},
     ),
 }
-"""Nodes of four T4 (Pollux), where 6 GPUs are a whole node and half another, and of eight A100 (Sia). The statistics of
-an application do not depend on the type: Sia's jobs are Pollux's."""
+"""Nodes of four T4 (Pollux) and of eight A100 (Sia). 6 T4 are a whole node and half of another.
+
+An application's statistics do not depend on the type, because Sia's jobs are Pollux's.
+"""
 
 
 class DataMissing(Exception):
-    """The measured data is not in the given folder."""
+    """The measured data is not in the given directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """Measurements of an epoch at a total batch size: progress so far, squared norm and variance of the gradient."""
+    """Statistics of an epoch at a total batch size: progress so far, squared norm and variance of the gradient."""
 
     progress: float
     sqr: float
@@ -79,7 +81,7 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """One application: its epochs' statistics by total batch size, and seconds a step by GPUs and batch size."""
+    """One application: statistics of its epochs by total batch size, and seconds per step by GPUs and batch size."""
 
     name: str
     statistics: Mapping[int, Sequence[Statistics]]
@@ -91,7 +93,7 @@ class Measured:
         return min(self.statistics)
 
     def statistics_at(self, epoch: int, batch: int) -> tuple[float, float]:
-        """μ² and σ² at a batch size between the measured ones: linear in the logarithm of the batch size."""
+        """Return μ² and σ² at a batch size, by linear interpolation in the logarithm of the batch size."""
         sizes = sorted(self.statistics)
         low = bisect_right(sizes, batch) - 1
         below = self.statistics[sizes[low]][epoch]
@@ -102,7 +104,7 @@ class Measured:
         return below.sqr + fraction * (above.sqr - below.sqr), below.var + fraction * (above.var - below.var)
 
     def epoch_progress(self, epoch: int) -> float:
-        """Δp of an epoch: the least progress up to its end minus that of the epoch before."""
+        """Return Δp of an epoch: the least progress at its end minus the least progress at the end before."""
 
         def least(at: int) -> float:
             return min(rows[at].progress for rows in self.statistics.values())
@@ -110,7 +112,7 @@ class Measured:
         return least(epoch) - (least(epoch - 1) if epoch else 0.0)
 
     def epoch_seconds(self, epoch: int, gpus: int) -> tuple[float, int]:
-        """Seconds of the epoch on ``gpus`` at the best batch size, and that batch size."""
+        """Return the epoch's seconds on ``gpus`` at the best batch size, and that batch size."""
         progress = self.epoch_progress(epoch)
 
         def seconds(batch: int) -> float:
@@ -148,7 +150,7 @@ def _steps(
 
 
 def read(data: Path, application: str, gpu_type: str) -> Measured:
-    """The measurements of one application on one GPU type under the data folder."""
+    """Read the measurements of one application on one GPU type from the data directory."""
     folder = data / "pollux" / "traces" / application
     statistics = {
         int(path.stem.removeprefix("validation-")): [
@@ -164,7 +166,7 @@ def read(data: Path, application: str, gpu_type: str) -> Measured:
 
 
 def speeds(data: Path) -> str:
-    """The text of speeds.csv."""
+    """Make the text of speeds.csv."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     table.writerow(["application", "epochs", "gpu_type", "gpus", "seconds", "first_batch", "last_batch"])
@@ -178,12 +180,12 @@ def speeds(data: Path) -> str:
 
 
 def workload(data: Path) -> str:
-    """The text of workload.csv: the submissions as they are."""
+    """Return the text of workload.csv: the unchanged submissions."""
     return (data / "pollux" / "workloads" / f"{WORKLOAD}.csv").read_text()
 
 
 def data_dir() -> Path:
-    """CHARTERER_DATA_DIR, or ../shared/data beside the checkout."""
+    """Return CHARTERER_DATA_DIR, or ../shared/data beside the checkout."""
     named = os.environ.get("CHARTERER_DATA_DIR")
     return Path(named) if named else Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -1,4 +1,4 @@
-"""What the demo shows before its cluster is there: the simulated columns, as tables and as a picture."""
+"""Runs the simulation and shows its columns as tables and a picture, before the cluster is ready."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from demo.programs import DemoError
 from demo.scenario import Scenario
 
 _MOST_BYTES = 1 << 24
-"""The longest line that the simulation prints."""
+"""Longest line in bytes that the simulation prints."""
 
 
 def pictures(out: Path) -> list[Path]:
@@ -28,9 +28,9 @@ def pictures(out: Path) -> list[Path]:
 
 
 async def look(of: Scenario, today: Path | None, out: Path, console: Console, say: Callable[[str], None]) -> Simulated:
-    """Simulate, print tables and draw the picture, the three columns as soon as they are known.
+    """Simulate, print tables and draw the picture. The three main columns appear as soon as they are ready.
 
-    ``today``: a file with the column of today's practice, where that was really run. ``say`` prints a step.
+    ``today`` is a file with the column of today's practice, if it was really run. ``say`` prints a step.
     """
     with console.status("[dim]simulating[/dim]"):
         async with _lines(of, today, out / "simulated.log") as lines:
@@ -50,7 +50,7 @@ async def look(of: Scenario, today: Path | None, out: Path, console: Console, sa
 
 
 def _how(columns: Columns) -> str:
-    """What of the picture is simulated."""
+    """Return a text that says which columns of the picture are simulated."""
     return "the second and third column are simulated" if columns.autoscaler.measured else "all columns are simulated"
 
 
@@ -60,7 +60,10 @@ def _tail(log: Path) -> str:
 
 @asynccontextmanager
 async def _lines(of: Scenario, today: Path | None, log: Path) -> AsyncIterator[AsyncIterator[str]]:
-    """What `demo.simulated` prints, line by line; the iterator raises DemoError where it fails."""
+    """Yield the output of `demo.simulated` as an iterator of lines.
+
+    The iterator raises DemoError if the program fails.
+    """
     arguments = [f"--cloud={of.cloud}", f"--pace={of.pace.factor}", f"--jobs={len(of.jobs)}", f"--share={of.share}"]
     arguments += [] if of.most_pays is None else [f"--most-pays={of.most_pays}"]
     arguments += [] if today is None else [f"--today={today}"]

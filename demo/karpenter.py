@@ -1,6 +1,6 @@
-"""Karpenter as the cloud of the demo: what it sells, and the bill of its NodeClaims.
+"""Karpenter as the demo's cloud: its offers, and a bill computed from its NodeClaims.
 
-Prices, stock and start-up times are those of demo/manifests/karpenter-offers.yaml.
+Prices, stock and start-up times are in demo/manifests/karpenter-offers.yaml.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ _POOL = "charterer.dev/pool"
 
 
 def start(of: Scenario, plane: Plane, directory: Path) -> KarpenterProcess:
-    """A Karpenter that sells the machines of the demo, and waits at its pace. DemoError where it has not been built."""
+    """Start a Karpenter with the demo's offers and start-up times at the demo's pace.
+
+    DemoError if it has not been built.
+    """
     files = karpenter.find()
     if files is None:
         raise DemoError("Karpenter has not been built: run `make karpenter`")
@@ -57,19 +60,19 @@ def start(of: Scenario, plane: Plane, directory: Path) -> KarpenterProcess:
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What a pool's machines cost: micro-dollars an hour, for whole seconds, at least ``least_seconds``."""
+    """The price of a pool's machines in micro-dollars per hour, billed by the second, at least ``least_seconds``."""
 
     pool: str
     hourly_micros: int
     least_seconds: int
 
     def cost(self, seconds: int) -> int:
-        """Micro-dollars, rounded half up."""
+        """Return the cost in micro-dollars, rounded half up."""
         return (self.hourly_micros * max(seconds, self.least_seconds) + 1800) // 3600
 
 
 def tariffs(of: Scenario) -> Mapping[str, Tariff]:
-    """The tariffs by zone."""
+    """Return the tariffs by zone."""
     return {
         group["zone"]: Tariff(group["name"], micros(group["hourlyPrice"]), group["billingMinimumSeconds"])
         for group in scenario.sold(of)["groups"]
@@ -77,7 +80,7 @@ def tariffs(of: Scenario) -> Mapping[str, Tariff]:
 
 
 def metered(of: Scenario, machines: Iterable[CloudInstance], now: float) -> int:
-    """Micro-dollars of the machines from launch to end, or to ``now`` (seconds since 1970)."""
+    """Return the cost in micro-dollars of the machines from launch to end, or to ``now`` (seconds since 1970)."""
     by_zone = tariffs(of)
     return sum(
         by_zone[zone_of(machine)].cost(round((now if machine.ended is None else machine.ended) - machine.launched))
@@ -86,12 +89,12 @@ def metered(of: Scenario, machines: Iterable[CloudInstance], now: float) -> int:
 
 
 def zone_of(machine: CloudInstance) -> str:
-    """The zone in which the machine runs."""
+    """Return the zone in which the machine runs."""
     return machine.offer.rpartition("/")[2]
 
 
 def claim_seconds(claim: Json, now: float) -> tuple[int, bool] | None:
-    """For how long a claim's machine is billed up to ``now``, and whether that is final; None without a machine."""
+    """Return the billed seconds of a claim's machine, and whether the machine has ended. None without a machine."""
     status = claim.get("status", {})
     if not status.get("providerID"):
         return None
@@ -107,7 +110,7 @@ def _seconds(moment: str) -> float:
 
 @dataclass(slots=True)
 class KarpenterCloud:
-    """Karpenter and the machines behind it. Its bill is the sum over the NodeClaims, which ``follow`` sees."""
+    """Karpenter and its machines. The bill is the sum over the NodeClaims that ``follow`` has seen."""
 
     kube: Kube
     of: Scenario
@@ -116,12 +119,12 @@ class KarpenterCloud:
     claims: dict[str, Json] = field(default_factory=dict)
 
     async def follow(self) -> None:
-        """Keep the last state of each claim, until it is cancelled."""
+        """Store the last state of each claim, until cancelled."""
         async for objects in self.kube.watch(CLAIMS, labelSelector=_POOL):
             self.claims.update(objects)
 
     async def machines(self) -> list[dict[str, Any]]:
-        """All machines ever launched, in their present state. DemoError when Karpenter has ended."""
+        """Return all machines ever launched, in their present state. Raises DemoError if Karpenter has ended."""
         if not self.process.running:
             raise DemoError(f"Karpenter has ended: {self.process.tail()}")
         by_zone = tariffs(self.of)
@@ -131,7 +134,7 @@ class KarpenterCloud:
         ]
 
     async def bill(self) -> Bill:
-        """The bill as of now."""
+        """Return the present bill."""
         now, machines = time.time(), self.process.instances()
         prices = {tariff.pool: tariff for tariff in tariffs(self.of).values()}
         total, still = 0, {machine.claim for machine in machines if machine.ended is None}

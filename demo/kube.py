@@ -1,4 +1,4 @@
-"""The demo's calls to a Kubernetes API server over raw HTTP: lists, watches, patches, tokens."""
+"""Calls to a Kubernetes API server over raw HTTP: lists, watches, patches, tokens."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _WATCH_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5, sock_read=60)
 
 
 class KubeError(Exception):
-    """The API server refused a call; ``code`` is the HTTP status, ``reason`` the one of its Status object."""
+    """The API server refused a call. ``code`` is the HTTP status, ``reason`` the reason in the Status object."""
 
     def __init__(self, call: str, code: int, reason: str, message: str) -> None:
         super().__init__(f"{call}: {code} {reason}: {message}")
@@ -31,7 +31,7 @@ class KubeError(Exception):
 
 
 RETRIABLE = (aiohttp.ClientError, TimeoutError, OSError)
-"""Exceptions of a call when the API server cannot be reached or does not answer."""
+"""Exceptions of a call if the API server cannot be reached or does not answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Access:
 
     @classmethod
     def of(cls, kubeconfig: Path) -> Access:
-        """The current context of a kubeconfig with inlined or filed credentials."""
+        """Read the current context of a kubeconfig. Credentials may be inline or in files."""
         config = yaml.safe_load(kubeconfig.read_text())
 
         def named(kind: str, name: str) -> Json:
@@ -68,7 +68,7 @@ def _material(entry: Mapping[str, str], key: str, kubeconfig: Path) -> str | Non
 
 
 def _load_client_certificate(tls: ssl.SSLContext, certificate: str, key: str) -> None:
-    # The ssl module reads certificates of its own side from files only.
+    # The ssl module can load a client certificate only from a file.
     with tempfile.NamedTemporaryFile("w", suffix=".pem") as file:
         file.write(certificate + "\n" + key)
         file.flush()
@@ -76,7 +76,7 @@ def _load_client_certificate(tls: ssl.SSLContext, certificate: str, key: str) ->
 
 
 class Kube:
-    """A client of one API server; use it as an async context manager."""
+    """A client of one API server. Use it as an async context manager."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -94,7 +94,7 @@ class Kube:
     async def call(
         self, method: str, path: str, body: object = None, *, content_type: str = "application/json", **query: str
     ) -> Json:
-        """One call; KubeError when it is refused, one of RETRIABLE when there was no answer."""
+        """Make one call. Raises KubeError if the server refuses it, and one of RETRIABLE without an answer."""
         assert self._session is not None
         async with self._session.request(
             method,
@@ -116,16 +116,16 @@ class Kube:
             return answer
 
     async def items(self, path: str, **query: str) -> list[Json]:
-        """The items of a list."""
+        """Return the items of a list."""
         items: list[Json] = (await self.call("GET", path, **query))["items"]
         return items
 
     async def merge_patch(self, path: str, body: Json) -> Json:
-        """A JSON merge patch."""
+        """Apply a JSON merge patch."""
         return await self.call("PATCH", path, body, content_type="application/merge-patch+json")
 
     async def pod_token(self, pod: Json, audience: str) -> str:
-        """A ServiceAccount token as the pod's projected volume would hold it: bound to this very pod."""
+        """Request a ServiceAccount token as in a pod's projected volume. The token is bound to this pod."""
         namespace = pod["metadata"]["namespace"]
         account = pod["spec"].get("serviceAccountName", "default")
         bound = {
@@ -147,9 +147,9 @@ class Kube:
         return token
 
     async def watch(self, path: str, **query: str) -> AsyncIterator[dict[str, Json]]:
-        """All objects of a list by uid, at once and after every change, for ever; outages are waited out.
+        """Yield all objects of a list by uid, at once and after each change, forever. Outages are retried.
 
-        The same dictionary is yielded each time: take from it what is to be kept.
+        Each item is the same dictionary, so callers must copy what they need later.
         """
         objects: dict[str, Json] = {}
         while True:

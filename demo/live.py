@@ -1,4 +1,4 @@
-"""The live table in a terminal, or single lines where there is no terminal."""
+"""The live table in a terminal, or single lines without a terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from demo.view import JobRow, View
 
 _LINE_SECONDS = 10.0
 _FIXED_LINES = 23
-"""Screen lines that are not rows of the table of jobs."""
+"""Lines of the screen besides the rows of the jobs' table."""
 
 _COLOURS = {"Running": "green", "Queued": "yellow", "Starting": "cyan", "Resizing": "cyan", "Failed": "red"}
 _OVER = ("Complete", "Failed")
@@ -25,19 +25,19 @@ _PHASES = ("Requested", "Starting", "Ready", "Draining")
 
 
 def minutes(seconds: float | None) -> str:
-    """Workload seconds as minutes."""
+    """Format workload seconds as minutes."""
     return "–" if seconds is None else f"{seconds / 60:.0f} min"
 
 
 def rendered(view: View, factor: int, height: int) -> RenderableType:
-    """The whole screen."""
+    """Render the whole screen."""
     rows = max(4, height - _FIXED_LINES)
     blocks = (_headline(view, factor), _jobs(view, rows), _pools(view), _decisions(view))
     return Group(*(Padding(block, (0, 0, 1, 0)) for block in blocks))
 
 
 def line(view: View) -> str:
-    """The view as one line."""
+    """Format the view as one line."""
     running = view.in_state("Running")
     nodes = ", ".join(f"{pool.name} {sum(pool.phases.get(phase, 0) for phase in _PHASES)}" for pool in view.pools)
     return (
@@ -100,13 +100,13 @@ def _jobs(view: View, rows: int) -> Table:
 
 
 def _bar(fraction: float) -> Text:
-    """A bar and its number, which can be told apart without colour."""
+    """Draw a bar with its percentage. The bar is readable without colour."""
     full = round(fraction * _BAR)
     return Text.assemble(("━" * full, "green"), ("─" * (_BAR - full), "dim"), f" {fraction:4.0%}")
 
 
 def _most_telling(jobs: Iterable[JobRow], rows: int) -> list[JobRow]:
-    """The first ``rows`` jobs: unfinished ones before finished ones, in order of submission."""
+    """Select the first ``rows`` jobs, unfinished ones before finished ones, in order of submission."""
     ordered = sorted(jobs, key=lambda job: (job.state in _OVER, -job.waited))
     return ordered[:rows]
 
@@ -152,7 +152,6 @@ class Screen:
             self._live.stop()
 
     def show(self, view: View) -> None:
-        """Show a view."""
         if self._live is not None:
             self._live.update(rendered(view, self._factor, self._console.height), refresh=True)
         elif time.monotonic() - self._last_line >= _LINE_SECONDS:

@@ -1,4 +1,4 @@
-"""Dollars as decimal strings and as micro-dollars: the demo's own arithmetic, independent of the ledger's."""
+"""Conversion between decimal dollars and micro-dollars. The demo does not use the ledger's code for this."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _MICROS = 1_000_000
 
 
 def micros(dollars: str) -> int:
-    """A decimal string of dollars in micro-dollars. ValueError where it is no whole number of them."""
+    """Convert a decimal string of dollars to micro-dollars. Raises ValueError for a fraction of a micro-dollar."""
     amount = Decimal(dollars) * _MICROS
     if amount != amount.to_integral_value():
         raise ValueError(f"${dollars} is no whole number of micro-dollars")
@@ -16,5 +16,5 @@ def micros(dollars: str) -> int:
 
 
 def shown(dollars: float) -> str:
-    """Dollars to the cent, like $1,234.50."""
+    """Format dollars to the cent, such as $1,234.50."""
     return f"${dollars:,.2f}"

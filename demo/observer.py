@@ -20,7 +20,7 @@ OBSERVE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Observer:
-    """Observes until it is cancelled, and keeps the ``views`` for the picture; failed calls are repeated."""
+    """Observes until cancelled, and collects the ``views`` for the picture. Failed calls are repeated."""
 
     kube: Kube
     session: aiohttp.ClientSession
@@ -44,7 +44,7 @@ class Observer:
             await asyncio.sleep(OBSERVE_SECONDS)
 
     async def observe(self) -> Observed:
-        """Observe once. One of kube.RETRIABLE or KubeError where a call fails."""
+        """Observe once. Raises one of kube.RETRIABLE, or KubeError, if a call fails."""
         charterer = "/apis/charterer.dev/v1alpha1"
         paths = (JOBS, f"{charterer}/gpurentals", f"{charterer}/gpupools", *EVENT_PATHS)
         jobs, rentals, pools, *events = await asyncio.gather(*(self.kube.items(path) for path in paths))
@@ -52,7 +52,7 @@ class Observer:
         return Observed(jobs, rentals, pools, [*chain(*events)], metrics, machines, bill.micros / 1e6)
 
     async def _metrics(self) -> str:
-        """The operator's metrics; empty while it is down, so that the table goes on."""
+        """Read the operator's metrics, empty while the operator is down, so that the table continues."""
         try:
             async with self.session.get(
                 f"{self.metrics_url}/metrics", timeout=aiohttp.ClientTimeout(total=2)

@@ -1,7 +1,7 @@
-"""Speeds up manifests that are written in the workload's own seconds and dollars.
+"""Speeds up manifests that are written in workload seconds and dollars.
 
-Times are divided and prices multiplied by the pace, so that a job costs the same dollars in less time. The demo's speed
-comes from this table alone; the operator does not know of it.
+Times are divided and prices multiplied by the pace, so a job costs the same dollars in less time. Only the fields
+listed here change the demo's speed. The operator itself has no such setting.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _RATE = re.compile(
     r"(?P<before>pays up to |a GPU-hour there counts )?\$(?P<dollars>[\d,]+(?:\.\d+)?)"
     r"(?P<after>(?:/h| an hour| per hour| per job-hour| for each hour)\b)?"
 )
-"""Dollars in a message; with words before or after them they are a rate, in dollars an hour."""
+"""Dollars in a message. With the words before or after them, they are dollars per hour."""
 _SPAN = re.compile(r"\b(\d+(?:\.\d+)?) (s|min|h|d)\b")
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 
@@ -31,17 +31,17 @@ class Pace:
     factor: int
 
     def demo_seconds(self, workload_seconds: float) -> float:
-        """Workload seconds in seconds of the demo."""
+        """Convert workload seconds to demo seconds."""
         return workload_seconds / self.factor
 
     def workload_seconds(self, demo_seconds: float) -> float:
-        """Seconds of the demo in workload seconds."""
+        """Convert demo seconds to workload seconds."""
         return demo_seconds * self.factor
 
     def told(self, message: str) -> str:
-        """A message of the operator in workload seconds and prices: its times are longer, its rates lower.
+        """Convert an operator message to workload times and prices: longer times and lower rates.
 
-        Dollars that are not an hour's stay as they are, because a job costs the same.
+        Dollars that are not per hour do not change, because a job costs the same.
         """
         slower = _RATE.sub(self._slower, message)
         return _SPAN.sub(lambda match: _span(float(match[1]) * _UNITS[match[2]] * self.factor), slower)
@@ -53,7 +53,7 @@ class Pace:
         return f"{before}${_dollars(dollars['dollars']) / self.factor:,.2f}{after}"
 
     def sped_up(self, document: Json) -> Json:
-        """A copy of a manifest, or of the fake cloud's configuration, at this pace."""
+        """Return a copy of a manifest, or of the fake cloud's configuration, at this pace."""
         table = _FIELDS.get(document.get("kind", "FakeCloud"), {})
         return {key: self._sped_up(value, table[key]) if key in table else value for key, value in document.items()}
 
@@ -86,7 +86,7 @@ def _dollars(text: str) -> float:
 
 
 def _span(seconds: float) -> str:
-    """Workload seconds for people."""
+    """Format workload seconds."""
     if seconds < 120.0:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 7200.0 else f"{seconds / 3600:.1f} h"

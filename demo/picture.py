@@ -1,4 +1,4 @@
-"""The picture: for each way to run the hour, when each job waited and how many GPUs it had, above what was spent."""
+"""The picture: for each way to run the hour, the waits and GPUs of each job, and the dollars spent below."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from demo.tables import T4
 from demo.view import View
 
 WAITING, SPENT, BUDGET, SIMULATED, SOLD_OUT = "#E69F00", "#08519C", "#D55E00", "#7F7F7F", "#CC79A7"
-"""Colours from the palette of Okabe and Ito, for colour-blind readers; lines differ in dashes, too."""
+"""Colours from the palette of Okabe and Ito for colour-blind readers. Lines also differ in dashes."""
 SHADES = {T4: ("#C6DBEF", "#9ECAE1", "#4292C6", "#08519C"), "": ("#C7E9C0", "#74C476", "#31A354", "#006D2C")}
-"""By GPU type ("": any other), the colours of 1, up to 4, up to 8 and more GPUs: darker for more."""
+"""Colours by GPU type ("" for any other), for 1, up to 4, up to 8 and more GPUs. More GPUs are darker."""
 WIDEST = (1, 4, 8)
-"""The most GPUs of each shade but the last."""
+"""Upper limit of GPUs for each shade but the last."""
 _DARK_FROM = 5
 _LABEL_MINUTES = 6.0
 _STOCK_OUT = "Cooling"
@@ -35,19 +35,19 @@ _STOCK_OUT = "Cooling"
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The column of Charterer at the demo's budget as it was really run, and what was seen meanwhile."""
+    """The column of the real run at the demo's budget, and the observations during the run."""
 
     column: Column
     views: Sequence[View]
 
     def __post_init__(self) -> None:
-        """ValueError without any view."""
+        """Raises ValueError without any view."""
         if not self.views:
             raise ValueError("there is nothing to draw: the demo ended before anything was observed")
 
 
 def draw(scenario: Scenario, columns: Columns, run: Run | None, headline: str, files: Sequence[Path]) -> None:
-    """Draw to each file, in the format of its suffix. ``run`` takes the place of its simulation.
+    """Draw to each file in the format of its suffix. If ``run`` is given, it replaces the simulated column.
 
     A PNG file has the headline as its title.
     """
@@ -79,14 +79,14 @@ def draw(scenario: Scenario, columns: Columns, run: Run | None, headline: str, f
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """How a job trained: for each of its runs (seconds since the beginning, loss, number of GPUs), in order."""
+    """The training of a job: for each run in order, points of (seconds since the start, loss, number of GPUs)."""
 
     name: str
     runs: Sequence[Sequence[tuple[float, float, int]]]
 
 
 def draw_training(jobs: Sequence[Training], files: Sequence[Path]) -> None:
-    """Draw to each file how losses fell, a run after the other, above the GPUs that each job had."""
+    """Draw to each file the losses of successive runs, above the GPUs that each job had."""
     with _styled():
         figure = Figure(figsize=(10, 6.5), layout="constrained")
         figure.suptitle(
@@ -115,7 +115,7 @@ def draw_training(jobs: Sequence[Training], files: Sequence[Path]) -> None:
 
 
 def _styled() -> AbstractContextManager[None]:
-    """How all pictures look."""
+    """Return the style of all pictures as a context."""
     return mpl.rc_context(
         {
             "font.size": 9,
@@ -129,7 +129,7 @@ def _styled() -> AbstractContextManager[None]:
 
 
 def timeline_csv(views: Sequence[View]) -> str:
-    """The observations as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
+    """Format the views as CSV: workload seconds, GPUs, dollars spent and allowed, dollars per job-hour saved."""
     rows = ["at,rented_gpus,used_gpus,spent,allowed,pays"]
     for view in views:
         money = view.money
@@ -139,7 +139,10 @@ def timeline_csv(views: Sequence[View]) -> str:
 
 
 def stretches(job: ColumnJob, until: float) -> Iterator[tuple[float, float, int]]:
-    """(from, to, GPUs) in seconds from submission to the end of its pods, or to ``until``; 0 GPUs while it waits."""
+    """Yield (from, to, GPUs) in seconds, from submission to the end of the job or ``until``.
+
+    GPUs are 0 while it waits.
+    """
     widths = [(at, int(gpus)) for at, gpus in job.widths]
     if job.ended is not None and widths and not widths[-1][1]:
         end, widths = widths[-1][0], widths[:-1]
@@ -156,7 +159,7 @@ def _shade(gpus: int, gpu_type: str) -> str:
 
 
 def _draw_jobs(axes: Axes, column: Column, names: Sequence[str]) -> None:
-    """A row for each job in the order of ``names``, the first on top."""
+    """Draw a row for each job in the order of ``names``, the first at the top."""
     last = max((job.ended or 0.0 for job in column.jobs), default=0.0)
     for job in column.jobs:
         row = names.index(job.name)
@@ -201,7 +204,7 @@ def _draw_money(axes: Axes, column: Column) -> None:
 
 
 def _draw_budget(axes: Axes, scenario: Scenario, column: Column) -> None:
-    """Draw what the budget allows, until the column's end."""
+    """Draw the dollars that the budget allows, until the column's end."""
     end = scenario.window[1] - scenario.window[0]
     last = max(end, column.spent[-1][0])
     allowed = [0.0, scenario.allowed(end), scenario.allowed(last)]
@@ -209,7 +212,7 @@ def _draw_budget(axes: Axes, scenario: Scenario, column: Column) -> None:
 
 
 def _draw_run(axes: Axes, run: Run, simulated: Column) -> None:
-    """Draw what only the column of the real run has: its simulation, and when a zone was sold out."""
+    """Draw the curves of the real run only: its simulation for comparison, and the times when a zone was sold out."""
     times, dollars = [at / 60 for at, _ in simulated.spent], [spent for _, spent in simulated.spent]
     axes.plot(times, dollars, color=SIMULATED, lw=1.4, ls=(0, (2, 1.5)))
     for before, after in pairwise(run.views):
@@ -218,7 +221,7 @@ def _draw_run(axes: Axes, run: Run, simulated: Column) -> None:
 
 
 def _finish(figure: Figure, rows: Any, panels: Sequence[tuple[str, Column, str]], really_run: bool) -> None:
-    """The axes that all panels share, and the legend."""
+    """Set the axes that all panels share, and draw the legend."""
     ends = [at for _, column, _ in panels for at, _ in column.spent[-1:]]
     rows[1][0].set_xlim(0, max(ends) / 60 * 1.01)
     rows[1][0].xaxis.set_major_locator(MultipleLocator(15))

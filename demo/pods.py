@@ -1,4 +1,4 @@
-"""Reads a run's pods: whether all of them run, and otherwise whether they were stopped or lost."""
+"""Reads a run's pods: whether all run, and if not, whether they were stopped or lost."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, slots=True)
 class RunningRun:
-    """A run whose pods are all running, and its total GPUs."""
+    """A run with all pods running, and its total GPUs."""
 
     run: int
     gpus: int
 
 
 def run_of(pod: Json) -> int:
-    """The number of the run the pod belongs to."""
+    """Return the number of the pod's run."""
     return int(pod["metadata"]["labels"][LABEL_RUN])
 
 
 def running(pod: Json) -> bool:
-    """Whether its containers run and are not being stopped."""
+    """Return whether the pod's containers run and are not being stopped."""
     return pod.get("status", {}).get("phase") == "Running" and "deletionTimestamp" not in pod["metadata"]
 
 
 def disrupted(pod: Json) -> bool:
-    """Whether it ended without being stopped: its machine was lost, or it failed."""
+    """Return whether the pod ended without being stopped: its machine was lost, or it failed."""
     status = pod.get("status", {})
     lost = any(
         condition["type"] == "DisruptionTarget" and condition["status"] == "True"
@@ -46,7 +46,7 @@ def disrupted(pod: Json) -> bool:
 
 
 def running_run(pods: Iterable[Json]) -> RunningRun | None:
-    """The newest run of a job with all pods of its allocation running; None if there is none."""
+    """Return the newest run whose allocated pods all run, None if there is none."""
     by_run: dict[int, list[Json]] = {}
     for pod in pods:
         if running(pod):
@@ -59,7 +59,7 @@ def running_run(pods: Iterable[Json]) -> RunningRun | None:
 
 
 def gpus(pod: Json) -> int:
-    """The GPUs that the pod holds."""
+    """Return the number of the pod's GPUs."""
     return sum(
         int(container.get("resources", {}).get("limits", {}).get("nvidia.com/gpu", 0))
         for container in pod["spec"]["containers"]
@@ -67,5 +67,5 @@ def gpus(pod: Json) -> int:
 
 
 def environment(pod: Json) -> dict[str, str]:
-    """The literal environment of its first container."""
+    """Return the literal environment variables of the pod's first container."""
     return {variable["name"]: variable.get("value", "") for variable in pod["spec"]["containers"][0].get("env", ())}

@@ -1,4 +1,4 @@
-"""The demo's processes: each has a log, and all are stopped when the demo ends, for whatever reason."""
+"""The demo's processes. Each has a log, and all are stopped when the demo ends."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SYSTEM = "charterer-system"
 _POLL_SECONDS = 0.05
 _TAIL_LINES = 15
 _MOST_RESTARTS = 5
-"""A program that is kept and ends more often is broken."""
+"""Maximum number of restarts of a program. A program that ends more often counts as broken."""
 
 
 class DemoError(Exception):
-    """The demo cannot go on; the message says why, and what to do."""
+    """The demo cannot continue. The message gives the cause and the remedy."""
 
 
 def charterer(*arguments: str) -> list[str]:
-    """The `charterer` command of the environment that the demo runs in."""
+    """Return a `charterer` command in the demo's Python environment."""
     return [sys.executable, "-c", "from charterer.cli import main; main(prog_name='charterer')", *arguments]
 
 
 class Programs:
-    """Child processes by name, each with ``<name>.log`` in the folder ``logs``."""
+    """Child processes by name, each with ``<name>.log`` in the directory ``logs``."""
 
     def __init__(self, logs: Path) -> None:
         self._logs = logs
@@ -37,17 +37,17 @@ class Programs:
         self._restarts: dict[str, int] = {}
 
     def start(self, name: str, argv: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
-        """Start a process. supervise.SupervisorError where it cannot be run."""
+        """Start a process. Raises supervise.SupervisorError if it cannot be run."""
         log, env = self._logs / f"{name}.log", {**os.environ, **(environment or {})}
         self._starts[name] = lambda: self._supervisor.start(name, argv, log=log, cwd=self._logs, env=env)
         self._starts[name]()
 
     def keep(self, name: str) -> None:
-        """Start the program again when it ends, as a Deployment would: an operator ends when it loses its lease."""
+        """Restart the program whenever it ends, as a Deployment would. An operator ends if it loses its Lease."""
         self._restarts[name] = 0
 
     async def until(self, done: Callable[[], Awaitable[bool]], what: str, seconds: float) -> None:
-        """Wait until ``done()``. DemoError when a program ends meanwhile, or after ``seconds``."""
+        """Wait until ``done()``. Raises DemoError if a program ends meanwhile, or after ``seconds``."""
         deadline = time.monotonic() + seconds
         while not await done():
             self.check()
@@ -56,13 +56,13 @@ class Programs:
             await asyncio.sleep(_POLL_SECONDS)
 
     async def watch(self) -> None:
-        """Watch the programs until cancelled. DemoError as soon as one has ended."""
+        """Check the programs every second until cancelled. Raises DemoError as soon as one has ended."""
         while True:
             self.check()
             await asyncio.sleep(1)
 
     def check(self) -> None:
-        """Start the programs that are kept again. DemoError if another has ended, or one of these too often."""
+        """Restart ended programs that ``keep`` named. Raises DemoError for any other, or after too many restarts."""
         for name, code in self._supervisor.exited().items():
             restarts = self._restarts.get(name, _MOST_RESTARTS)
             if restarts == _MOST_RESTARTS:
@@ -71,7 +71,7 @@ class Programs:
             self._starts[name]()
 
     def tails(self) -> str:
-        """The last lines of all logs."""
+        """Return the last lines of all logs."""
         return "\n".join(self._tail(self._logs / f"{name}.log") for name in self._supervisor.pids)
 
     @staticmethod

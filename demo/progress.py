@@ -1,4 +1,4 @@
-"""Reports progress to the operator as a pod's own trainer would: by HTTPS, with a token bound to the pod."""
+"""Reports progress to the operator as a pod's trainer would: by HTTPS, with a token bound to the pod."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TIMEOUT = aiohttp.ClientTimeout(total=5)
 
 
 class Reporter:
-    """Posts reports, and keeps each pod's token. ``answers`` counts answers by HTTP status (0: no answer)."""
+    """Posts reports and caches each pod's token. ``answers`` counts responses by HTTP status, 0 for no response."""
 
     def __init__(self, kube: Kube, session: aiohttp.ClientSession) -> None:
         self._kube = kube
@@ -24,7 +24,7 @@ class Reporter:
         self.answers: Counter[int] = Counter()
 
     async def report(self, pod: Json, fraction: float, throughput: float) -> None:
-        """Post a report of a pod. Failures are only counted: a trainer goes on without the operator."""
+        """Post a report of a pod. Failures are only counted, because a trainer continues without the operator."""
         uid = pod["metadata"]["uid"]
         env = environment(pod)
         try:

@@ -1,7 +1,7 @@
-"""``make demo REAL=1``: JAX jobs that train in containers on nodes of this machine, and are resized by the operator.
+"""``make demo REAL=1``: JAX jobs train in containers on nodes of this machine, and the operator resizes them.
 
-Nothing is simulated but the GPUs and the cloud's bill: kubelets, containers, signals, checkpoints and losses are real.
-It needs what `make nodes training` installs, and root.
+Only the GPUs and the cloud's bill are simulated. Kubelets, containers, signals, checkpoints and losses are real. The
+demo needs root, and what `make nodes training` installs.
 """
 
 from __future__ import annotations
@@ -29,13 +29,16 @@ from tests.testbed.training_pods import jax_pod
 SCRIPT = Path(__file__).resolve().parents[1] / "tests" / "e2e" / "scripts" / "regress.py"
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 NODES = 3
-"""How many nodes may be rented, of one GPU each."""
+"""Maximum number of rented nodes. Each node has one GPU."""
 _SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
 class RealJob:
-    """A job that is submitted ``at`` that second and trains for so many steps, of ``pause`` seconds on one GPU."""
+    """A job that is submitted at second ``at`` and trains ``steps`` steps.
+
+    A step pauses ``pause`` seconds on one GPU.
+    """
 
     name: str
     at: float
@@ -47,7 +50,7 @@ JOBS = (RealJob("early", 0.0, 2400, 0.1), RealJob("second", 40.0, 900, 0.1), Rea
 
 
 async def run(out: Path, console: Console) -> None:
-    """Train all jobs and draw how their losses fell. AssertionError if something is left, or ledger and bill differ."""
+    """Train all jobs and draw their losses. AssertionError if something is left, or if ledger and bill differ."""
     python = JAX.ensure()
     console.print("starting a control plane that real nodes can reach")
     prices = group("a100", instanceType="fake.a100-1x", gpusPerInstance=1, hourlyPrice="3.60", maxSize=NODES)
@@ -94,7 +97,7 @@ async def _submit(bed: RealBed, out: Path, python: Path, console: Console) -> No
 
 
 def read(name: str, diary: Path, began: float) -> Training:
-    """What the job's first process wrote of its losses, in seconds from ``began``; a list for each run."""
+    """Read the losses that the job's first process wrote, in seconds from ``began``, as a list for each run."""
     lines: Sequence[Mapping[str, object]] = [json.loads(line) for line in diary.read_text().splitlines()]
     runs: dict[int, list[tuple[float, float, int]]] = {}
     for line in lines:
@@ -105,7 +108,7 @@ def read(name: str, diary: Path, began: float) -> Training:
 
 
 def main() -> None:
-    """Run it into out/demo-real, which is emptied first."""
+    """Run the demo in out/demo-real, which is emptied first."""
     console = Console()
     if reason := node_programs.missing():
         console.print(reason, style="bold red")

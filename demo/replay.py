@@ -1,8 +1,8 @@
-"""Simulates the training containers, because kwok's pods run nothing.
+"""Simulates the training containers, because kwok's pods run no containers.
 
-It submits the jobs at their times and follows their pods. While all pods of a run are running, the job's work is done
-at the speed that was measured for that number of GPUs. Progress is reported, checkpoints are kept, and the pods end
-when the work is done.
+The replay submits the jobs at their times and follows their pods. While all pods of a run are running, the job advances
+at the speed measured for its number of GPUs. The replay reports progress, writes simulated checkpoints, and ends the
+pods when the work is done.
 """
 
 from __future__ import annotations
@@ -28,11 +28,12 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job, whose pods have the labels that `demo.pods` reads.
+    """A kind of job whose pods have the labels that `demo.pods` reads.
 
-    ``path``: where it is created. ``record``: where the objects are that tell of it, by its name: the same, or others.
-    ``ended``: None while the job goes on, "" when it has completed, else why it failed. ``placed``: the job's run and
-    the pool that it is in. Both read a record. ``reports``: whether its pods report progress to the operator.
+    ``path`` is the API path for creation. ``record`` is the API path of the objects with the job's state, which have
+    the job's name. ``ended`` reads a record: None while the job runs or waits, "" if complete, else the cause of its
+    failure. ``placed`` reads a record: the job's run and its pool. ``reports`` says whether its pods report progress to
+    the operator.
     """
 
     path: str
@@ -64,12 +65,12 @@ _PATIENCE_SECONDS = 0.5
 
 @dataclass(slots=True)
 class Replayed:
-    """A job of the replay and its progress; times are workload seconds since the start of the replay.
+    """A job of the replay and its progress. Times are workload seconds since the start of the replay.
 
-    ``submitted``, ``began`` (all pods ran for the first time) and ``completed`` are actual times, None before.
-    ``held``: (second, GPUs from then on), whenever all pods run or no longer do. ``repeated``: seconds of training
-    that were lost because pods ended without a checkpoint. ``gpu_types``: by run, as soon as that is known.
-    ``types``: (second, type of its GPUs from then on).
+    ``submitted``, ``began`` (all pods ran for the first time) and ``completed`` are actual times, None before. ``held``
+    has steps of (second, GPUs), with 0 GPUs unless all pods run. ``repeated`` is seconds of training lost because pods
+    ended without a checkpoint. ``gpu_types`` is by run, as soon as known. ``types`` has steps of (second, type of its
+    GPUs).
     """
 
     job: ReplayJob
@@ -93,12 +94,12 @@ class Replayed:
         return self.completed is not None or bool(self.failed)
 
     def gpu_seconds(self, at: float) -> float:
-        """GPU-seconds held up to ``at``."""
+        """Return the GPU-seconds held up to ``at``."""
         points = [*self.held, (at, 0)]
         return sum(gpus * (end - since) for (since, gpus), (end, _) in pairwise(points))
 
     def follow(self, running: RunningRun | None, at: float, restart_seconds: float) -> None:
-        """Update the training: at ``at`` the pods of this run (None: of no run) are all running."""
+        """Update the training at ``at``. ``running`` is the run whose pods all run now, or None."""
         current = self.training.current
         if current is not None and (running is None or running.run != current.run):
             lost = any(pods.disrupted(pod) for pod in self.pods if pods.run_of(pod) == current.run)
@@ -117,7 +118,7 @@ class Replayed:
 
 
 class Replay:
-    """The replay of a scenario on a cluster, as jobs of that kind. ``clock``: a monotonic clock in seconds."""
+    """The replay of a scenario on a cluster as jobs of one kind. ``clock`` is a monotonic clock in seconds."""
 
     def __init__(
         self, kube: Kube, of: Scenario, kind: Kind = TRAINING_JOBS, clock: Callable[[], float] = time.monotonic
@@ -138,7 +139,7 @@ class Replay:
         return self._scenario.pace.workload_seconds(self._clock() - self._started)
 
     async def run(self) -> None:
-        """Replay until every job has ended; outages of the API server and the operator are waited out."""
+        """Replay until every job has ended. Calls are retried during outages of the API server and the operator."""
         self._started = self._clock()
         async with aiohttp.ClientSession() as session, asyncio.TaskGroup() as tasks:
             reporter = Reporter(self._kube, session)
@@ -158,7 +159,7 @@ class Replay:
             await self._insist("POST", self._kind.path, self._kind.manifest(self._scenario, replayed.job))
 
     async def _insist(self, method: str, path: str, body: Json) -> None:
-        """Repeat a call until it is answered; "already exists" is an answer."""
+        """Repeat a call until it succeeds or the server refuses it for good. "Already exists" counts as success."""
         while True:
             try:
                 await self._kube.call(method, path, body)
@@ -202,7 +203,7 @@ class Replay:
         replayed.follow(pods.running_run(replayed.pods), self.now, self._scenario.restart_seconds)
 
     async def _train(self, reporter: Reporter) -> None:
-        """Advance all trainings, until it is cancelled."""
+        """Advance all trainings until cancelled."""
         async with asyncio.TaskGroup() as reports:
             reported: dict[str, float] = {}
             while True:
@@ -233,7 +234,7 @@ class Replay:
             await reporter.report(first, training.fraction, training.current.speed)
 
     async def _end(self, replayed: Replayed, run_pods: list[Json]) -> None:
-        """Let the pods' containers exit with 0; failed calls are repeated at the next tick."""
+        """Let the pods' containers exit with 0. Failed calls are repeated at the next tick."""
         replayed.ending = True
         try:
             for pod in run_pods:

@@ -1,4 +1,4 @@
-"""The demo, step by step: the simulation, a cluster, charts, the fake cloud, the operator, the replay, the summary."""
+"""The demo in steps: simulation, cluster, charts, cloud, operator, replay, summary."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ TO_TRY = (
     "charterer plan  # it is in .venv/bin",
     "charterer explain tj/imagenet-79 -n research",
 )
-"""Commands that look at the kept demo."""
+"""Commands for inspecting a demo that was started with --keep."""
 MEASURED = Path(__file__).parent / "data" / "plain-jobs.json"
-"""What `python -m tests.bench.versus_karpenter` measured of plain Jobs on Karpenter."""
+"""Results of `python -m tests.bench.versus_karpenter`: plain Jobs on Karpenter."""
 _CHARTS = Path(__file__).resolve().parents[1] / "charts"
 _START_SECONDS = 300.0
-"""One that ends is told of at once. On two cores that a load of 30 shared the operator took 220 s."""
+"""Time limit in seconds for a program's start. A program that ends meanwhile is reported at once.
+
+The operator took 220 s on two cores with a load of 30.
+"""
 _TAIL_SECONDS = 900.0
-"""Seconds after the window within which all jobs have to end."""
+"""Seconds after the window within which all jobs must end."""
 _SETTLE_SECONDS = 300.0
 _MARKER = ".charterer-demo"
 _CHARTERER = "/apis/charterer.dev/v1alpha1"
@@ -72,13 +75,13 @@ class Steps:
         return time.monotonic() - self.begun
 
     def say(self, what: str) -> None:
-        """Print the beginning of a step."""
+        """Print the start of a step."""
         self.console.print(rf"[dim]\[{self.elapsed:5.1f} s][/dim] {what}", highlight=False, soft_wrap=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """What is running when the replay begins."""
+    """The running parts of the demo when the replay begins."""
 
     cluster: Cluster
     programs: Programs
@@ -89,10 +92,10 @@ class Stage:
 
 
 async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) -> Summary:
-    """Run the demo with its files in ``out``, which is emptied first, and stop everything that it has started.
+    """Run the demo with its files in ``out``, which is emptied first, and stop all processes that it has started.
 
-    What its cluster lacks is built meanwhile. ``kind``: of the cluster. With ``keep`` everything stays up until it is
-    cancelled. Before an exception is raised, the last lines of the programs' logs are printed.
+    Missing programs of the cluster are built during the simulation. ``kind`` is the kind of cluster. With ``keep``
+    everything runs until cancelled. If an exception is raised, the last lines of the programs' logs are printed first.
     """
     steps = Steps(console)
     check(kind)
@@ -118,7 +121,7 @@ async def run(of: Scenario, kind: str, out: Path, console: Console, keep: bool) 
 
 
 async def _building(of: Scenario, out: Path, steps: Steps, stack: AsyncExitStack) -> Build | None:
-    """The build of what the cluster lacks, which ends with the stack; None where nothing is lacking."""
+    """Start to build missing programs. Closing the stack stops the build. None if nothing is missing."""
     command = building.lacking(of.cloud)
     if not command:
         return None
@@ -130,7 +133,7 @@ async def _building(of: Scenario, out: Path, steps: Steps, stack: AsyncExitStack
 
 
 async def simulate(of: Scenario, out: Path, console: Console) -> Simulated:
-    """The part of the demo that needs no cluster, with its files in ``out``, which is emptied first."""
+    """Run the part of the demo that needs no cluster. Its files are in ``out``, which is emptied first."""
     empty(out)
     steps = Steps(console)
     simulated = await _simulated(of, out, steps)
@@ -144,7 +147,7 @@ async def _simulated(of: Scenario, out: Path, steps: Steps) -> Simulated:
 
 
 def empty(out: Path) -> None:
-    """Empty the folder. DemoError where it contains anything but an earlier demo."""
+    """Empty the directory. Raises DemoError if it contains files other than an earlier demo's."""
     marker = out / _MARKER
     if out.exists() and any(out.iterdir()):
         if not marker.exists():
@@ -157,7 +160,7 @@ def empty(out: Path) -> None:
 
 
 async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Programs, stack: AsyncExitStack) -> Stage:
-    """Set up everything up to the first job."""
+    """Start everything that must run before the first job."""
     steps.say(f"starting a control plane ({kind}); logs are in {out}")
     cluster = start(kind, out / "cluster", programs)
     stack.callback(cluster.stop)
@@ -176,7 +179,10 @@ async def _set(of: Scenario, kind: str, out: Path, steps: Steps, programs: Progr
 
 
 def _install(cluster: Cluster, values: Iterable[str]) -> None:
-    """Install the charts as a user does, but without pods: kwok's pods run nothing, so the demo runs the programs."""
+    """Install the charts as a user would, but without replicas.
+
+    The demo runs the programs, because kwok runs no containers.
+    """
     cluster.helm("install", "charterer-crds", str(_CHARTS / "charterer-crds"))
     cluster.helm(
         "install",
@@ -203,7 +209,7 @@ def _apply(of: Scenario, now: datetime, cluster: Cluster, pools: Iterable[Json],
 
 
 async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, programs: Programs) -> str:
-    """Returns the URL under which its metrics are, once it is ready."""
+    """Start the operator, wait until it is ready, and return the URL of its metrics."""
     http, metrics, progress = (ports.reserve() for _ in range(3))
     kubeconfig = cluster.service_account_kubeconfig(SYSTEM, OPERATOR_ACCOUNT)
     programs.start(
@@ -235,7 +241,7 @@ async def _start_operator(cluster: Cluster, session: aiohttp.ClientSession, prog
 
 
 async def _play(of: Scenario, stage: Stage, simulated: Simulated, out: Path, steps: Steps) -> Summary:
-    """The replay, its summary and its picture."""
+    """Replay the hour, and make its summary and its picture."""
     console, begun = steps.console, steps.elapsed
     seconds = of.window[1] - of.window[0]
     steps.say(f"replaying {len(of.jobs)} jobs submitted within {seconds / 3600:.0f} h")
@@ -274,13 +280,13 @@ async def _play(of: Scenario, stage: Stage, simulated: Simulated, out: Path, ste
 
 
 def measured(of: Scenario) -> Path | None:
-    """The file of plain Jobs on Karpenter; None where those were not the scenario's jobs."""
+    """Return the file with the results of plain Jobs on Karpenter, None if they are for other jobs."""
     jobs = Column.of(json.loads(MEASURED.read_text())).jobs
     return MEASURED if {job.name for job in jobs} == {job.name for job in of.jobs} else None
 
 
 async def _replay(stage: Stage, replay: Replay, observer: Observer, most_seconds: float) -> None:
-    """Replay, and wait until the last node has been given back and paid."""
+    """Replay, and wait until the last node has ended and its cost is settled."""
     async with asyncio.TaskGroup() as tasks:
         background = [tasks.create_task(stage.programs.watch()), tasks.create_task(observer.run())]
         try:
@@ -295,7 +301,7 @@ async def _replay(stage: Stage, replay: Replay, observer: Observer, most_seconds
 
 
 async def _settled(stage: Stage) -> bool:
-    """Whether no machine is billed any more, and all remaining rentals are recorded by their budgets."""
+    """Return whether no machine is billed any more, and all remaining rentals are in the budgets' ledgers."""
     try:
         rentals = await stage.kube.items(f"{_CHARTERER}/gpurentals")
         budgets = await stage.kube.items(f"{_CHARTERER}/gpubudgets")
@@ -306,13 +312,13 @@ async def _settled(stage: Stage) -> bool:
 
 
 async def _ledger(kube: Kube) -> int:
-    """The cost of ended rentals that the budgets have recorded, in micro-dollars."""
+    """Return the cost of ended rentals in the budgets' ledgers, in micro-dollars."""
     budgets = await kube.items(f"{_CHARTERER}/gpubudgets")
     return sum(micros(budget.get("status", {}).get("lifetime", "0")) for budget in budgets)
 
 
 def to_try(pace: Pace) -> tuple[str, ...]:
-    """Commands for whoever looks at the kept demo, whose time runs at that pace."""
+    """Return commands for a kept demo at this pace."""
     idle = round(pace.demo_seconds(IDLE_SECONDS))
     simulate = f"charterer simulate --from-cluster --policy charterer --policy as-asked:{idle}"
     return (*TO_TRY, f"{simulate}  # ten idle minutes, at the demo's pace")

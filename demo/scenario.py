@@ -1,6 +1,6 @@
-"""What the demo replays: a window of the measured workload, the pools in demo/manifests and their budget.
+"""The input of the demo: a window of the measured workload, the pools in demo/manifests, and their budget.
 
-All values are in the workload's own seconds and dollars; `demo.pace` speeds them up.
+All values are in workload seconds and dollars. `demo.pace` speeds them up.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ NAMESPACE = "research"
 BUDGET = "research"
 MEAN_MONTH_HOURS = 730
 IDLE_SECONDS = 600.0
-"""Idle seconds after which a cluster autoscaler ends a node: the default of Kubernetes' own."""
+"""Idle seconds after which a cluster autoscaler ends a node. This is the default of Kubernetes' own."""
 FILES = {"fake": ("fakecloud", "pools"), "karpenter": ("karpenter-offers", "pools-karpenter")}
-"""By cloud, the files of demo/manifests with what it sells and with the pools."""
+"""By cloud, the files of demo/manifests with its offers and with the pools."""
 _SHORT = {"NVIDIA-A100-SXM4-40GB": "A100"}
-"""GPU types as the demo names them in words."""
+"""Names of GPU types in sentences."""
 _ADDRESSES = {"fake": "endpoint", "karpenter": "priceMetrics"}
 """By cloud, the field of a pool's spec with the cloud's address."""
 
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """A pool: price, start-up times and lifetimes of its nodes, and the number that the cloud has.
+    """A pool: price, start-up times and lifetimes of its nodes, and the cloud's stock.
 
     The fake cloud draws each start-up from ``start_seconds``, and each lifetime of a spot node from
-    ``lifetime_seconds``; the simulation takes them in turn.
+    ``lifetime_seconds``. The simulation cycles through them.
     """
 
     name: str
@@ -54,7 +54,7 @@ class PoolPlan:
 
 @dataclass(frozen=True, slots=True)
 class ReplayJob:
-    """A job to replay: ``work`` in seconds on one T4, ``submitted`` in seconds after the start of the replay."""
+    """A job to replay. ``work`` is in seconds on one T4, ``submitted`` in seconds after the start of the replay."""
 
     name: str
     application: Application
@@ -63,19 +63,19 @@ class ReplayJob:
     asked: int
 
     def seconds(self, gpus: int, gpu_type: str = T4) -> float:
-        """Seconds of its training on ``gpus`` of that type."""
+        """Return the seconds of its training on ``gpus`` GPUs of this type."""
         return self.work / self.application.speedup(gpus, gpu_type)
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A window of the workload and how it is replayed.
+    """A window of the workload with the settings of its replay.
 
-    ``epochs``: the number of epochs to which long applications are shortened. ``restart_seconds``: from the start of a
-    run's pods until training continues from the checkpoint. ``hand_over_seconds``: the time that Kubernetes and the
-    operator take to replace a run by the next, in seconds of the demo, because no pace shortens it. ``most_pays``:
-    dollars that the budget pays at most for a job-hour saved; None: as its manifest says. ``share``: of its amount.
-    ``cloud``: one of ``FILES``.
+    ``epochs`` shortens long applications to this number of epochs. ``restart_seconds`` is the time from the start of a
+    run's pods until training continues from the checkpoint. ``hand_over_seconds`` is the time in which Kubernetes and
+    the operator replace a run by the next one. This time is in demo seconds, because the pace does not shorten it.
+    ``most_pays`` is the most dollars that the budget pays per job-hour saved, None for the manifest's value. ``share``
+    is a factor on the budget's amount. ``cloud`` is a key of ``FILES``.
     """
 
     window: tuple[float, float]
@@ -96,7 +96,7 @@ class Scenario:
 
     @property
     def gpu_types(self) -> tuple[str, ...]:
-        """The GPU types that are sold. The first is the one for which the owners asked."""
+        """The GPU types on offer. The first is the type for which the jobs' owners asked."""
         return tuple(sorted({pool.gpu_type for pool in self.pools}, key=lambda name: (name != T4, name)))
 
     @cached_property
@@ -121,34 +121,40 @@ class Scenario:
 
     @property
     def beyond_asked(self) -> str:
-        """What is sold beside the T4 on demand for which the owners asked, in words; empty where that is all."""
+        """Offers besides T4 on demand, in words. Empty if there are none.
+
+        T4 on demand is what the jobs' owners asked for.
+        """
         names = [_SHORT[gpu_type] for gpu_type in self.gpu_types if gpu_type != T4]
         return " and ".join(names + ["spot"] * any(pool.spot for pool in self.pools))
 
     @property
     def pays(self) -> float:
-        """Dollars that the budget pays at most to complete a job an hour earlier."""
+        """The most dollars that the budget pays to complete a job an hour earlier."""
         manifest = float(load("budget")[0]["spec"]["maxPaysPerHourSaved"])
         return manifest if self.most_pays is None else self.most_pays
 
     @cached_property
     def hourly_budget(self) -> float:
-        """The budget in dollars an hour, in a month of mean length."""
+        """The budget in dollars per hour, for a month of mean length."""
         return self.share * float(load("budget")[0]["spec"]["amount"]) / MEAN_MONTH_HOURS
 
     def allowed(self, at: float) -> float:
-        """Dollars that the budget allows up to the second ``at``: its hourly share while jobs are submitted."""
+        """Return the dollars that the budget allows up to second ``at``.
+
+        The allowance grows only while jobs are submitted.
+        """
         begin, end = self.window
         return self.hourly_budget * min(at, end - begin) / 3600
 
     def work(self, application: str) -> float:
-        """Work of a job of that application in seconds on one T4, for the epochs that are replayed."""
+        """Return the work of a job of this application in seconds on one T4, for its shortened number of epochs."""
         measured = self.applications[application]
         return measured.time(1) * self.epochs.get(application, measured.epochs) / measured.epochs
 
     @cached_property
     def jobs(self) -> tuple[ReplayJob, ...]:
-        """The jobs that are submitted in the window, in order of submission."""
+        """The jobs submitted in the window, in order of submission."""
         begin, end = self.window
 
         def job(row: Submission) -> ReplayJob:
@@ -158,19 +164,19 @@ class Scenario:
         return tuple(job(row) for row in submissions() if begin <= row.at < end)
 
     def arrivals_per_hour(self, application: str) -> float:
-        """Jobs of the application per hour of the window."""
+        """Return the application's jobs per hour of the window."""
         begin, end = self.window
         return sum(job.application.name == application for job in self.jobs) * 3600 / (end - begin)
 
 
 _WINDOWS = {28: (230 * 60.0, 290 * 60.0), 160: (0.0, 480 * 60.0)}
-"""Seconds of the workload by number of jobs: an hour in which all six applications occur, and the whole."""
+"""Window in seconds of the workload by number of jobs: an hour with all six applications, and the whole workload."""
 
 
 def workload(factor: int, jobs: int = 28, cloud: str = "fake") -> Scenario:
-    """That many jobs of the workload, submitted ``factor`` times faster. ``cloud``: who sells the nodes, of ``FILES``.
+    """Return a scenario with this number of jobs, ``factor`` times faster. ``cloud`` is a key of ``FILES``.
 
-    KeyError for any number but 28 and 160.
+    Raises KeyError for any number but 28 and 160.
     """
     return Scenario(
         cloud=cloud,
@@ -181,20 +187,21 @@ def workload(factor: int, jobs: int = 28, cloud: str = "fake") -> Scenario:
 
 
 def an_hour(factor: int, cloud: str = "fake") -> Scenario:
-    """The 28 jobs of an hour, as the demo replays them."""
+    """Return the hour of 28 jobs that the demo replays."""
     return workload(factor, cloud=cloud)
 
 
 def load(name: str) -> list[Json]:
-    """The documents of one file in demo/manifests."""
+    """Load the documents of one file in demo/manifests."""
     return list(yaml.safe_load_all((MANIFESTS / f"{name}.yaml").read_text()))
 
 
 def budget(scenario: Scenario, now: datetime) -> Json:
-    """The budget as of now: it starts within the month, with the rest of the month's share of the amount left.
+    """Make the budget as of now.
 
-    The amount is for a month of mean length and is scaled to this month's length. In the last hour of a month the
-    budget gets a time zone in which that month lasts longer, so that no demo runs into the next month.
+    The budget starts within the month with the share of the amount for the rest of the month. The amount is for a month
+    of mean length, scaled to the length of this month. In the last hour of a month the budget gets a time zone in which
+    the month lasts longer, so that no demo crosses into the next month.
     """
     (document,) = load("budget")
     last_hour = (now + timedelta(hours=1)).astimezone(UTC).month != now.astimezone(UTC).month
@@ -218,7 +225,7 @@ def _cents(dollars: Decimal) -> str:
 
 
 def pools(scenario: Scenario, address: str) -> list[Json]:
-    """The GPUPools, for the fake cloud at that address, or for the Karpenter that tells its prices there."""
+    """Make the GPUPools. ``address`` is the fake cloud's, or the URL of Karpenter's price metrics."""
     cloud, field = scenario.cloud, _ADDRESSES[scenario.cloud]
     return [
         scenario.pace.sped_up(pool | {"spec": pool["spec"] | {cloud: pool["spec"][cloud] | {field: address}}})
@@ -227,12 +234,12 @@ def pools(scenario: Scenario, address: str) -> list[Json]:
 
 
 def sold(scenario: Scenario) -> Json:
-    """The offers of the cloud, in the fields of the fake cloud's configuration."""
+    """Return the cloud's offers, in the fields of the fake cloud's configuration."""
     return scenario.pace.sped_up(load(FILES[scenario.cloud][0])[0])
 
 
 def profiles(scenario: Scenario) -> list[Json]:
-    """A SpeedupProfile for each application of the window: the measured tables, as its speed-up over one T4."""
+    """Make a SpeedupProfile for each application of the window, from the measured speed-up over one T4."""
     return [
         scenario.pace.sped_up(
             {
@@ -264,7 +271,7 @@ def profiles(scenario: Scenario) -> list[Json]:
 
 
 def training_job(scenario: Scenario, job: ReplayJob) -> Json:
-    """The TrainingJob of a submission. Its image is never run: `demo.replay` simulates the training."""
+    """Make the TrainingJob of a submission. Its image is never run, because `demo.replay` simulates the training."""
     return {
         "apiVersion": "charterer.dev/v1alpha1",
         "kind": "TrainingJob",

@@ -1,12 +1,12 @@
-"""The same hour simulated (`charterer.tools.simulator`): today's practice, Charterer at two budgets, and less on sale.
+"""Simulates the demo's hour: today's practice, Charterer at two budgets, and Charterer with fewer offers.
 
-    python -m demo.simulated [--pace 30] [--today FILE] [--markdown]
+python -m demo.simulated [--pace 30] [--today FILE] [--markdown]
 
-The simulator gets what the cluster gets: the sped-up manifests, the fake cloud's prices, stock and start-up times, and
-the measured speeds. So its planner's own constants weigh as they do in the demo. Its results are in workload seconds.
-Where today's practice was really run, FILE has that column, and it takes the place of the simulated one.
-No other module of the demo imports the operator's packages. It is a program of its own, because it keeps a core busy
-for some seconds: the demo starts it and reads its output, a line as soon as it is known. The result is always the same.
+The simulator gets the same input as the cluster: the sped-up manifests, the fake cloud's prices, stock and start-up
+times, and the measured speeds. The planner's time constants therefore have the same effect as in the demo. Results are
+in workload seconds. If today's practice was really run, FILE has its column, which replaces the simulated one. No other
+module of the demo imports the operator's packages. This module is a separate program, because it uses a core for some
+seconds. The demo starts it and reads each line of its output as soon as it appears. The result is deterministic.
 """
 
 from __future__ import annotations
@@ -51,15 +51,18 @@ from demo.scenario import BUDGET, FILES, IDLE_SECONDS, NAMESPACE, PoolPlan, Repl
 from demo.tables import T4
 
 CLOSE_ENOUGH = 0.01
-"""Relative difference of dollars that counts as the same money."""
+"""Relative difference of dollars that counts as equal."""
 AT = datetime(2026, 6, 15, 12, tzinfo=UTC)
-"""When the simulated budget is made; the results of another date are the same."""
+"""Creation time of the simulated budget. The results do not depend on it."""
 _MOST_TRIES = 6
 _MOST_MONEY = 32.0
 
 
 def simulate(of: Scenario, measured: Column | None = None, now: datetime = AT) -> Columns:
-    """The three columns, for a budget as the demo makes it at ``now``. ``measured``: today's practice, really run."""
+    """Simulate the three columns, with a budget created at ``now``.
+
+    ``measured``: column of today's practice, really run.
+    """
     hour = _Hour(of, now)
     at = partial(hour.charterer, of.pools)
     autoscaler, budget = measured or hour.autoscaler(), at(1.0)
@@ -67,7 +70,10 @@ def simulate(of: Scenario, measured: Column | None = None, now: datetime = AT) -
 
 
 def simulate_parts(of: Scenario, dollars: float) -> Parts | None:
-    """The hour where less is sold; None where no more is sold than today's practice rents. ``dollars``: its own."""
+    """Simulate the hour with fewer offers. None if today's practice has all offers.
+
+    ``dollars``: spent by today's practice.
+    """
     hour = _Hour(of, AT)
     if len(hour.asked_pools) == len(of.pools):
         return None
@@ -78,15 +84,16 @@ def simulate_parts(of: Scenario, dollars: float) -> Parts | None:
 
 
 def at_budget(of: Scenario) -> Column:
-    """Charterer at the scenario's budget."""
+    """Simulate Charterer at the scenario's budget."""
     return _Hour(of, AT).charterer(of.pools, 1.0)
 
 
 def same_money(at: Callable[[float], Column], budget: Column, dollars: float) -> Column:
-    """Charterer for that many dollars or a little less; ``at(share)``: at ``share`` times the demo's budget, of its
-    amount and of what it pays at most for an hour saved.
+    """Search a budget at which Charterer spends ``dollars`` or a little less, and return its column.
 
-    Where no budget makes it spend so much, because nothing faster can be bought, it is the dearest column found.
+    ``at(share)`` simulates ``share`` times the demo's budget. The share scales the amount and the highest price of an
+    hour saved. If no budget spends that much, because nothing faster is for sale, the result is the column with the
+    most dollars.
     """
     tried = {0.0: 0.0, 1.0: budget.dollars}
     columns = [budget]
@@ -103,7 +110,7 @@ def same_money(at: Callable[[float], Column], budget: Column, dollars: float) ->
 
 
 def _between(tried: Mapping[float, float], dollars: float) -> float:
-    """The next share to try: linear between the neighbours that enclose the dollars, or twice the largest."""
+    """Return the next share: interpolated between the neighbours that enclose the dollars, or twice the largest."""
     for (low, less), (high, more) in pairwise(sorted(tried.items())):
         if less < dollars <= more:
             return low + (high - low) * (dollars - less) / (more - less)
@@ -112,24 +119,24 @@ def _between(tried: Mapping[float, float], dollars: float) -> float:
 
 @dataclass(frozen=True)
 class _Hour:
-    """The demo's hour as the simulator's input, in seconds and prices of the demo."""
+    """The demo's hour as input of the simulator, in demo seconds and prices."""
 
     of: Scenario
     now: datetime
 
     @property
     def asked_pools(self) -> Sequence[PoolPlan]:
-        """What today's practice rents: T4 on demand."""
+        """The pools of today's practice: T4 on demand."""
         return [pool for pool in self.of.pools if pool.gpu_type == T4 and not pool.spot]
 
     def autoscaler(self) -> Column:
-        """Each job as its owner asked for it: on T4, on demand, at that width, on nodes of a cluster autoscaler."""
+        """Simulate each job as its owner asked: T4 on demand, the requested width, nodes of a cluster autoscaler."""
         idle = self.of.pace.demo_seconds(IDLE_SECONDS)
         world = self._world(1.0, self.asked_pools)
         return self._column(world, RequestedWidth(lambda submission: submission.gpus, idle), {})
 
     def charterer(self, pools: Sequence[PoolPlan], share: float) -> Column:
-        """The operator's planner where these pools are all, at a budget of ``share`` times the demo's."""
+        """Simulate the operator's planner with only these pools, at ``share`` times the demo's budget."""
         world = self._world(share, pools)
         return self._column(world, partial(plan, memo=Memo()), self._profiles())
 
@@ -137,7 +144,7 @@ class _Hour:
         return self._told(Simulation(world, policy, ExactKnowledge(profiles)).run())
 
     def _told(self, result: SimulationResult) -> Column:
-        """The result in workload seconds; dollars are the same."""
+        """Convert the result to workload seconds. Dollars do not change."""
         pace = self.of.pace
 
         def told(at: float | None, later: float = 0.0) -> float | None:
@@ -159,7 +166,7 @@ class _Hour:
         for (since, hourly), (until, _) in pairwise([(0.0, 0.0), *result.hourly]):
             dollars += hourly / 3600 * (until - since)
             spent.append((pace.workload_seconds(until), dollars))
-        spent.append((spent[-1][0], result.spent.dollars))  # machines are billed for whole seconds, and for a minimum
+        spent.append((spent[-1][0], result.spent.dollars))  # adds rounding to whole seconds and the billing minimum
         return Column(jobs, result.spent.dollars, result.counts.machines, spent)
 
     def _world(self, share: float, pools: Sequence[PoolPlan]) -> World:
@@ -225,7 +232,7 @@ class _Hour:
         return {profile.id: replace(profile, budget=BudgetId(BUDGET)) for profile in profiles}
 
     def _applied(self, manifest: Json) -> Mapping[str, Any]:
-        """The manifest with what the API server adds."""
+        """Return the manifest with the fields that the API server adds."""
         created: Instant = instant(self.now)
         added = {"uid": "simulated", "resourceVersion": "1", "generation": 1}
         return manifest | {"metadata": added | {"creationTimestamp": format_instant(created)} | manifest["metadata"]}

@@ -1,4 +1,4 @@
-"""The result: time and money, beside those of a cluster autoscaler and of Charterer for the same money."""
+"""The result: time and money, compared with a cluster autoscaler and with Charterer for the same money."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ from demo.scenario import Scenario
 class Summary:
     """The result of a demo, in workload seconds.
 
-    ``autoscaler``, ``same_money``, ``budget`` and ``rows`` were simulated, and the headline is about them; ``run`` is
-    what ``budget`` really came to. ``today``: when and on what ``autoscaler`` was really run, if it was. ``narrowed``:
-    jobs that never had their fastest width. ``bill_made_of``: what the bill is, in words; ``metered_micros``: see
-    `cloud.Bill`.
+    ``autoscaler``, ``same_money``, ``budget`` and ``rows`` are simulated, and the headline is about them. ``run`` is
+    the real run of ``budget``. ``today`` says when and on what ``autoscaler`` was really run, if it was. ``narrowed``
+    counts jobs that never had their fastest width. ``bill_made_of`` and ``metered_micros`` are those of `cloud.Bill`.
     """
 
     cloud: str
@@ -56,7 +55,7 @@ class Summary:
 
     @property
     def difference_micros(self) -> int:
-        """Ledger minus bill; anything but 0 is an error."""
+        """Ledger minus bill. Any value but 0 is an error."""
         return self.ledger_micros - self.bill_micros
 
     @property
@@ -66,7 +65,7 @@ class Summary:
 
     @property
     def reality(self) -> str:
-        """The result of the real run. Where it was much slower than its simulation, this says by how much."""
+        """The result of the real run. If the run was much slower than its simulation, the text says by how much."""
         today, run = self.autoscaler, self.run
         slower = run.mean_completion_seconds / self.budget.mean_completion_seconds - 1.0
         told = (
@@ -81,13 +80,13 @@ class Summary:
         )
 
     def json(self) -> str:
-        """The summary as JSON."""
+        """Encode the summary as JSON."""
         told = {"succeeded": self.succeeded, "reality": self.reality}
         return json.dumps(asdict(self) | told, indent=2) + "\n"
 
 
 _SLOW = 0.05
-"""Relative difference of completion times from which on the machine is said to have slowed the run."""
+"""Relative difference of completion times from which the text mentions that the machine slowed the run."""
 
 
 def summarise(
@@ -102,7 +101,7 @@ def summarise(
     demo_seconds: float,
     reports: Mapping[int, int],
 ) -> Summary:
-    """The summary of a finished replay; jobs that did not complete count as failed."""
+    """Summarise a finished replay. Jobs that did not complete count as failed."""
     jobs = [*replayed.values()]
     columns = simulated.columns
     replay_seconds = max((job.completed for job in jobs if job.completed is not None), default=0.0)
@@ -133,14 +132,14 @@ def summarise(
 
 
 def fastest(scenario: Scenario, replayed: Replayed) -> int:
-    """The measured number of GPUs, up to the widest allowed, on which the job takes the least time on any type."""
+    """Return the measured number of GPUs, up to the widest allowed, with the least time on any GPU type."""
     measured = replayed.job.application.seconds
     options = [(gpus, kind) for kind in scenario.gpu_types for gpus, _ in measured[kind] if gpus <= scenario.widest]
     return min(options, key=lambda option: replayed.job.seconds(*option))[0]
 
 
 def rendered(summary: Summary) -> RenderableType:
-    """The summary as a table with explanations."""
+    """Render the summary as a table with explanations."""
     accepted = summary.reports.get(200, 0)
     others = sum(summary.reports.values()) - accepted
     return Group(
@@ -177,7 +176,7 @@ def rendered(summary: Summary) -> RenderableType:
 
 
 def _columns(summary: Summary) -> str:
-    """What the columns are."""
+    """Explain the columns."""
     if summary.today:
         today = (
             "Today: plain Jobs on a NodePool of Karpenter with its defaults, each with the GPUs that its owner asked "
@@ -234,7 +233,7 @@ def _count(number: float) -> str:
 
 
 def jobs_csv(replayed: Mapping[str, Replayed], columns: Columns) -> str:
-    """A CSV row for each job; times are workload seconds since the start of the replay."""
+    """Write a CSV row for each job. Times are workload seconds since the start of the replay."""
     simulated = {name: {job.name: job for job in column.jobs} for name, column in _named(columns)}
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")

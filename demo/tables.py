@@ -11,15 +11,16 @@ from pathlib import Path
 
 DATA = Path(__file__).parent / "data"
 T4 = "Tesla-T4"
-"""The GPU type for which the owners of the workload's jobs asked, and whose speeds are the unit of the others'."""
+"""The GPU type for which the owners of the workload's jobs asked. Other types' speeds are relative to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Application:
-    """A training application: by GPU type (GPUs, seconds for all of its ``epochs``), ascending by GPUs.
+    """A training application.
 
-    More GPUs never take longer here, although some did in the measurements (bert on two nodes rather than one): a
-    trainer would leave GPUs idle that only slow it down.
+    ``seconds`` has by GPU type pairs of (GPUs, seconds for all ``epochs``), ascending by GPUs. More GPUs never take
+    longer here, although some measurements did (bert on two nodes instead of one). A trainer would leave GPUs idle that
+    slow it down.
     """
 
     name: str
@@ -27,7 +28,10 @@ class Application:
     seconds: Mapping[str, tuple[tuple[int, float], ...]]
 
     def time(self, gpus: int, gpu_type: str = T4) -> float:
-        """Seconds of the training; speed is linear between measured widths, constant beyond. ValueError below."""
+        """Return the seconds of the training. Speed is linear between measured widths and constant above.
+
+        ValueError below.
+        """
         measured = self.seconds[gpu_type]
         widths = [width for width, _ in measured]
         at = bisect_right(widths, gpus) - 1
@@ -41,7 +45,7 @@ class Application:
         return 1 / ((1 - fraction) / seconds + fraction / seconds_above)
 
     def speedup(self, gpus: int, gpu_type: str = T4) -> float:
-        """Speed relative to one T4."""
+        """Return the speed relative to one T4."""
         return self.time(1) / self.time(gpus, gpu_type)
 
 
@@ -56,7 +60,7 @@ class Submission:
 
 
 def applications(folder: Path = DATA) -> Mapping[str, Application]:
-    """The applications of speeds.csv by name."""
+    """Read the applications of speeds.csv by name."""
     epochs: dict[str, int] = {}
     rows: dict[str, dict[str, list[tuple[int, float]]]] = {}
     with (folder / "speeds.csv").open(newline="") as file:
@@ -77,7 +81,7 @@ def _never_slower(points: Iterable[tuple[int, float]]) -> tuple[tuple[int, float
 
 
 def submissions(folder: Path = DATA) -> tuple[Submission, ...]:
-    """The rows of workload.csv in order of time."""
+    """Read the rows of workload.csv in order of time."""
     with (folder / "workload.csv").open(newline="") as file:
         rows = [
             Submission(row["name"], float(row["time"]), row["application"], int(row["num_replicas"]))

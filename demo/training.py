@@ -1,4 +1,4 @@
-"""The training of a job as its containers would do it: pure values without a clock, advanced to given times.
+"""The simulated training of a job: pure values without a clock, advanced to given times.
 
 All times are workload seconds since the start of the replay. Work is in seconds on one GPU.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True, slots=True)
 class Pass:
-    """The training of one run: its pods run since ``begun``, and train from ``training_from`` on.
+    """The training of one run. Its pods run since ``begun`` and train from ``training_from`` on.
 
-    ``speed``: work per second. ``origin``: the work done at the checkpoint from which the run started.
+    ``speed`` is work per second. ``origin`` is the work done at the checkpoint from which the run started.
     """
 
     run: int
@@ -25,7 +25,10 @@ class Pass:
 
 @dataclass(frozen=True, slots=True)
 class Training:
-    """``done`` of ``work`` at ``at``; ``saved``: work at the last checkpoint. ``current``: None while nothing runs."""
+    """``done`` of ``work`` at time ``at``. ``saved`` is the work at the last checkpoint.
+
+    ``current`` None: nothing runs.
+    """
 
     work: float
     checkpoint_every: float
@@ -46,20 +49,23 @@ class Training:
 
     @property
     def finishes_at(self) -> float:
-        """The second at which the current run will have done all work; infinite while nothing runs."""
+        """Second at which the current run will have done all work, infinite while nothing runs."""
         if self.current is None:
             return math.inf
         return self.current.training_from + (self.work - self.current.origin) / self.current.speed
 
     def begin(self, run: int, at: float, speed: float, restart_seconds: float) -> Training:
-        """All pods of a run are running: training continues from the checkpoint after ``restart_seconds``."""
+        """Start training from the checkpoint, ``restart_seconds`` after all pods of a run are running.
+
+        Raises ValueError if another run is training.
+        """
         if self.current is not None:
             raise ValueError(f"run {run} begins while run {self.current.run} is training: two runs at a time")
         begun = Pass(run, at, at + restart_seconds, speed, self.saved)
         return replace(self, at=at, done=self.saved, current=begun)
 
     def advance(self, at: float) -> Training:
-        """The training at the second ``at``; unchanged if that is in the past."""
+        """Return the training at second ``at``, unchanged if that is in the past."""
         if at <= self.at:
             return self
         if self.current is None:
@@ -71,12 +77,12 @@ class Training:
         return replace(self, at=at, done=self.work if at >= self.finishes_at else done, saved=saved)
 
     def stop(self, at: float) -> Training:
-        """The pods are stopped in order: they write a checkpoint and end."""
+        """Stop the pods in an orderly way: they write a checkpoint and end."""
         stopped = self.advance(at)
         return replace(stopped, saved=stopped.done, current=None)
 
     def crash(self, at: float) -> Training:
-        """The pods end without warning: training falls back to the last checkpoint."""
+        """End the pods without warning: training falls back to the last checkpoint."""
         crashed = self.advance(at)
         if crashed.finished:
             return replace(crashed, saved=crashed.work, current=None)

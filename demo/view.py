@@ -1,4 +1,4 @@
-"""The values behind the live table and the picture, joined from raw objects, metrics and the replay. Pure."""
+"""Values of the live table and the picture, joined from raw objects, metrics and the replay. All functions are pure."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _SHOWN_DECISIONS = 4
 
 EVENT_PATHS = tuple(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events" for namespace in ("default", NAMESPACE))
-"""Paths of the events about cluster-scoped objects and about the jobs."""
+"""API paths of the events about cluster-scoped objects and about the jobs."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """A job. ``waited`` (since submission) and ``left``: workload seconds; ``left`` is None while nothing runs."""
+    """A job. ``waited`` (since submission) and ``left`` are workload seconds. ``left`` is None while nothing runs."""
 
     name: str
     state: str
@@ -42,9 +42,9 @@ class JobRow:
 
 @dataclass(frozen=True, slots=True)
 class PoolRow:
-    """A pool. ``phases``: nodes by phase of their rental; ``hourly``: dollars per workload hour of a node.
+    """A pool. ``phases`` counts nodes by phase of their rental. ``hourly`` is dollars per workload hour of a node.
 
-    ``because``: why nothing is rented while the state is Cooling, in a word.
+    ``because`` is the kind of refusal while the state is Cooling.
     """
 
     name: str
@@ -57,7 +57,7 @@ class PoolRow:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A decision of the operator, with its message in the workload's own seconds and prices."""
+    """A decision of the operator, with its message in workload seconds and prices."""
 
     at: str
     about: str
@@ -67,7 +67,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Money:
-    """Dollars; rates are per workload hour. ``spent``: the cloud's bill since the replay began."""
+    """Dollars. Rates are per workload hour. ``spent`` is the cloud's bill since the replay began."""
 
     spent: float
     allowed: float
@@ -77,7 +77,7 @@ class Money:
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """The state of everything at the workload second ``at`` of the replay."""
+    """The state of everything at workload second ``at`` of the replay."""
 
     at: float
     jobs: tuple[JobRow, ...]
@@ -94,7 +94,7 @@ class View:
         return sum(job.state == "Complete" for job in self.jobs)
 
     def in_state(self, *states: str) -> list[JobRow]:
-        """The jobs in any of these states."""
+        """Return the jobs in any of these states."""
         return [job for job in self.jobs if job.state in states]
 
 
@@ -112,7 +112,7 @@ class Observed:
 
 
 def metric(text: str, name: str, **labels: str) -> float | None:
-    """The value of a sample in Prometheus' text format; None if it is missing."""
+    """Return the value of a sample in Prometheus' text format, None if it is missing."""
     for sample, labelled, value in _SAMPLE.findall(text):
         if sample == name and labels.items() <= dict(_LABEL.findall(labelled)).items():
             return float(value)
@@ -149,7 +149,10 @@ def view(scenario: Scenario, replayed: Mapping[str, Replayed], at: float, observ
 
 
 def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float, gpu_second: float) -> JobRow:
-    """``gpu_second``: dollars of one in the cheapest pool; what a job costs so far is at least its GPU time's worth."""
+    """Make a job's row.
+
+    Its cost is at least its GPU-seconds times ``gpu_second``, the dollars of one in the cheapest pool.
+    """
     replayed_job = replayed[job["metadata"]["name"]]
     status = job.get("status", {})
     ended = replayed_job.completed if replayed_job.completed is not None else at
@@ -170,7 +173,7 @@ def _job_row(job: Json, replayed: Mapping[str, Replayed], at: float, gpu_second:
 
 
 def _cooled(status: Json) -> str:
-    """What the cloud refused last."""
+    """Return the kind of the cloud's last refusal."""
     cooled = status.get("cooled", [])
     return str(cooled[-1]["kind"]) if cooled else ""
 
