@@ -15,7 +15,7 @@ from tests.testbed.controlplane import ControlPlane, ControlPlaneError
 
 
 def main() -> int:
-    """Prints how to reach the control plane, then waits to be told to end it."""
+    """Print how to reach the control plane, then wait for SIGINT or SIGTERM."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
     up = commands.add_parser("up", help="start a control plane and keep it until Ctrl-C")

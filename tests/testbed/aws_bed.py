@@ -1,4 +1,4 @@
-"""A bed whose nodes come from AWS: the operator's SDK talks to our own server, whose machines join the cluster."""
+"""A bed with AWS nodes: the operator's SDK calls our own server, and this server's machines join the cluster."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ KEY = "AKIATESTTESTTESTTEST"
 SPOT_PRICE = "9.5"
 _SUBNETS: Mapping[str, str] = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b"}
 _BEHIND_SECONDS = 120
-"""By how much the account's clock is behind the operator's: the minute that a machine costs at least, and for which it
-is kept, is over when it comes."""
+"""Seconds by which the account's clock is behind the operator's.
+
+The minute that a machine costs at least, and for which it is kept, is thus over when the machine joins.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AwsAt:
-    """Makes an operator's adapters of AWS talk to ``endpoint``, with the credentials of a test."""
+    """Makes an operator's AWS adapters call ``endpoint`` with test credentials."""
 
     endpoint: str
 
@@ -56,7 +58,7 @@ class AwsAt:
 
 @dataclass(slots=True)
 class AwsBed(JoiningBed):
-    """Bed and account."""
+    """A bed and its AWS account."""
 
     account: Account = field(kw_only=True)
 
@@ -70,9 +72,9 @@ class AwsBed(JoiningBed):
         reservation: str | None = None,
         **spec: object,
     ) -> None:
-        """A pool of machines with eight A100s each: of a fleet or, if so said, of an Auto Scaling group of its own.
+        """Create a pool of machines with eight A100s each, from a fleet or with ``group`` from an Auto Scaling group.
 
-        ``abandon``: its abandonAfterSeconds. ``reservation``: its capacityReservation.
+        ``abandon`` is abandonAfterSeconds. ``reservation`` is capacityReservation.
         """
         if group:
             system = await self.kube.get(NAMESPACES.one("kube-system"))
@@ -90,23 +92,23 @@ class AwsBed(JoiningBed):
         await self.create("GPUPool", name, {"aws": {"region": REGION, **cloud}, **common, **capacity, **spec})
 
     async def instances(self) -> list[Mapping[str, Any]]:
-        """The machines that are billed now."""
+        """Return the machines that are billed now."""
         with self.account.lock:
             return [{"id": machine.id} for machine in self.account.alive()]
 
     async def bill(self) -> tuple[Sized, int]:
-        """What each machine that ever was costs, and the sum."""
+        """Return the cost of each machine ever launched, and the sum."""
         with self.account.lock:
             lines = self.account.bill()
         return lines, sum(lines.values())
 
     async def settle(self) -> None:
-        """When all machines have ended: an hour later, when the account lists none of them any more."""
+        """Once all machines have ended, advance the clock by an hour, so that the account no longer lists them."""
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         self.account.clock.advance(TERMINATED_LISTED.total_seconds() + LAG_SECONDS)
 
     def joining(self) -> Sequence[Joining]:
-        """All machines of the account, as they are now."""
+        """Return all machines of the account in their present state."""
         with self.account.lock:
             machines, now = list(self.account.machines.values()), self.account.clock.now
         return [
@@ -128,13 +130,13 @@ class AwsBed(JoiningBed):
 
 
 def node_name(machine: Machine) -> str:
-    """The name under which the machine joins: its private one."""
+    """Return the machine's private DNS name, under which it joins."""
     number = int(machine.id[2:], 16)
     return f"ip-10-0-{number // 256}-{number % 256}.ec2.internal"
 
 
 def provider_id(machine: Machine) -> str:
-    """What its Node says of it."""
+    """Return the providerID of the machine's Node."""
     return f"aws:///{machine.subnet.zone}/{machine.id}"
 
 
@@ -142,9 +144,10 @@ def provider_id(machine: Machine) -> str:
 async def open_aws_bed(
     plane: ControlPlane, directory: Path, *, pace: float = 1.0, behind_seconds: float = _BEHIND_SECONDS
 ) -> AsyncIterator[AwsBed]:
-    """A bed with an account of two subnets, a launch template and room for any number of machines.
+    """Open a bed with an account of two subnets, a launch template and unlimited capacity.
 
-    ``pace``: seconds of the account's that pass in one of the operator's, which it is ``behind_seconds`` behind.
+    ``pace`` is seconds of the account's clock per second of the operator's. The account's clock starts
+    ``behind_seconds`` behind.
     """
     account = Account(clock=WallClock(pace), pending_seconds=1.0)
     account.clock.advance(-behind_seconds)

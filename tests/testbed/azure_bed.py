@@ -1,4 +1,4 @@
-"""A bed whose nodes come from Azure: the operator's SDK talks to our own servers, whose VMs join the cluster."""
+"""A bed with Azure nodes: the operator's SDK calls our own servers, and these servers' VMs join the cluster."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ CHANGES = (
     "agent_pools_create_or_update",
     "agent_pools_delete_machines",
 )
-"""The operations that rent and end VMs."""
+"""Operations that rent or end VMs."""
 _STARTS_SECONDS = 1
 _LATE_SECONDS = _STARTS_SECONDS + int(LAG_SECONDS)
-"""The most by which the ledger is above the bill for each VM: until it runs, and until a list lacks it."""
+"""Maximum seconds per VM by which the ledger exceeds the bill: until the VM runs, and until a list omits it."""
 _AFTERWARDS = LAG_SECONDS + MISSING_SECONDS + 1
-"""Seconds after which lists must show what there is, and a VM that they lack has ended."""
+"""Seconds after which lists must be current, so that a VM missing in them has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class AzureAt:
-    """Makes an operator's adapters of Azure talk to this address, with the credentials of a test."""
+    """Makes an operator's Azure adapters call this address with test credentials."""
 
     address: Address
 
@@ -61,14 +61,14 @@ class AzureAt:
 
 @dataclass(slots=True)
 class AzureBed(JoiningBed):
-    """Bed and subscription."""
+    """A bed and its Azure subscription."""
 
     subscription: Subscription = field(kw_only=True)
 
     async def azure_pool(
         self, kind: str, name: str = "azure", *, spot: bool = False, reuses_numbers: bool = False, **spec: object
     ) -> ScaleSet:
-        """A pool of VMs with eight A100s each: of a uniform or flexible scale set, or of a node pool of AKS."""
+        """Create a pool of VMs with eight A100s each. ``kind``: uniform or flexible (scale set), or aks (node pool)."""
         priority, capacity = ("Spot", "Spot") if spot else ("Regular", "OnDemand")
         sub = self.subscription
         cloud: dict[str, object] = {"subscription": sub.id, "resourceGroup": _GROUP, "location": sub.location}
@@ -85,38 +85,41 @@ class AzureBed(JoiningBed):
         return made
 
     def alive(self) -> list[Vm]:
-        """The VMs that are not being deleted."""
+        """Return the VMs that are not being deleted."""
         with self.subscription.lock:
             return [vm for vm in self.subscription.vms.values() if vm.ending is None]
 
     async def instances(self) -> list[Mapping[str, Any]]:
-        """The VMs that are billed now."""
+        """Return the VMs that are billed now."""
         return [{"id": vm.vm_id} for vm in self.alive()]
 
     async def bill(self) -> tuple[Sized, int]:
-        """What each VM that ever was costs, and the sum."""
+        """Return the cost of each VM ever launched, and the sum."""
         with self.subscription.lock:
             lines = self.subscription.bill()
         return lines, sum(lines.values())
 
     def most_above_bill(self) -> int:
-        """Azure tells of no VM when it ended, nor from when on it is billed."""
+        """Return how far the ledger may exceed the bill.
+
+        Azure reports neither the start of billing nor the end of a VM.
+        """
         prices = self.subscription.prices
         hourly = [prices[vm.size, vm.priority] * 10**6 for vm in self.subscription.vms.values()]
         return sum(ceil(_LATE_SECONDS * price / 3600) for price in hourly)
 
     async def settle(self) -> None:
-        """When lists lack all VMs that have ended: the minutes later after which that is believed."""
+        """Once lists omit all ended VMs, advance the clock until the operator counts them as ended."""
         missing = "missingSince"
         await self.until(lambda: all(raw["status"].get(missing) for raw in self.rentals()))
         self.subscription.clock.advance(_AFTERWARDS)
 
     def let_lists_show_all(self) -> None:
-        """Let the minutes pass after which a list that lacks a VM says that it has ended."""
+        """Advance the clock by the minutes after which a VM missing in a list counts as ended."""
         self.subscription.clock.advance(_AFTERWARDS)
 
     def joining(self) -> Sequence[Joining]:
-        """All VMs of the subscription, as they are now."""
+        """Return all VMs of the subscription in their present state."""
         with self.subscription.lock:
             vms, now = list(self.subscription.vms.values()), self.subscription.clock.now
         return [
@@ -141,9 +144,10 @@ class AzureBed(JoiningBed):
 async def open_azure_bed(
     plane: ControlPlane, directory: Path, *, pace: float = 1.0, behind_seconds: float = 0.0
 ) -> AsyncIterator[AzureBed]:
-    """A bed with a subscription of room for any number of VMs.
+    """Open a bed with a subscription of unlimited capacity.
 
-    ``pace``: seconds of the subscription's that pass in one of the operator's, which it is ``behind_seconds`` behind.
+    ``pace`` is seconds of the subscription's clock per second of the operator's. The subscription's clock starts
+    ``behind_seconds`` behind.
     """
     clock = WallClock(pace)
     clock.advance(-behind_seconds)

@@ -1,8 +1,8 @@
-"""The test bed of a cluster test: a real control plane with Charterer's charts installed, a fake cloud, operators.
+"""The bed of a cluster test: a real control plane with Charterer's charts, a fake cloud, and operators.
 
-Operators run with the token of the chart's own ServiceAccount, through a gate that can be closed. Every test ends the
-same way: all is deleted, no instance and no object of Charterer's is left, and the ledger equals the cloud's bill to
-the micro-dollar.
+Operators use the token of the chart's ServiceAccount and connect through a gate that tests can close. Every test ends
+in the same way: all objects are deleted, no instance and no Charterer object is left, and the ledger equals the cloud's
+bill to the micro-dollar.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ T = TypeVar("T")
 API = "charterer.dev/v1alpha1"
 SYSTEM = "charterer"
 PATIENT = LeaseTimes(duration=40.0, renew=1.0, retry=0.3, renew_deadline=30.0)
-"""Lease of an operator that keeps the lead, also on a machine that is busy for many seconds."""
+"""Lease times of an operator that keeps the lead even if the machine is busy for many seconds."""
 HASTY = LeaseTimes(duration=6.0, renew=1.0, retry=0.3, renew_deadline=4.0)
-"""Lease of an operator that loses the lead within seconds."""
+"""Lease times of an operator that loses the lead within seconds."""
 _ROOT = Path(__file__).parents[2]
 _RESOURCES: Mapping[str, Resource] = {
     "TrainingJob": TRAINING_JOBS,
@@ -68,7 +68,7 @@ Gpus = Mapping[str, object]
 
 
 def group(name: str, **fields: object) -> Mapping[str, object]:
-    """A group of the fake cloud; by default nodes of four A100s for $12 an hour that are ready at once."""
+    """Return a group of the fake cloud. The default has nodes of four A100s for $12 an hour, ready at once."""
     return {
         "name": name,
         "instanceType": "fake.a100-4x",
@@ -86,7 +86,10 @@ def group(name: str, **fields: object) -> Mapping[str, object]:
 
 
 def install_charts(plane: ControlPlane, *values: str) -> None:
-    """Helm installs the CRDs and the operator's chart without pods, with more ``values`` (NAME=VALUE), or again."""
+    """Install or upgrade the CRDs and the operator's chart with Helm, without pods.
+
+    ``values`` are more NAME=VALUE settings.
+    """
     plane.helm("upgrade", "--install", "charterer-crds", str(_ROOT / "charts" / "charterer-crds"), "--take-ownership")
     plane.helm(
         *("upgrade", "--install", "charterer", str(_ROOT / "charts" / "charterer"), "--namespace", SYSTEM),
@@ -98,7 +101,10 @@ def install_charts(plane: ControlPlane, *values: str) -> None:
 
 @dataclass(slots=True)
 class Bed:
-    """What a test acts with. ``namespace`` is the test's own; pools and budgets get names of its own too."""
+    """A test's cluster and its helpers.
+
+    ``namespace`` belongs to this test only, but pools and budgets have no namespace.
+    """
 
     plane: ControlPlane
     kube: Client
@@ -109,14 +115,14 @@ class Bed:
     namespace: str
     operators: list[OperatorProcess] = field(default_factory=list)
     adapters: Adapters = adapter_for
-    """How its operators reach the clouds."""
+    """Adapters by which the operators reach the clouds."""
 
-    # --- acting ------------------------------------------------------------------------------------------------------
+    # --- actions ------------------------------------------------------------------------------------------------------
 
     def operator(
         self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
     ) -> OperatorProcess:
-        """Start an operator through the gate."""
+        """Start an operator that connects through the gate."""
         settings = app.Settings(
             pod_name=name,
             namespace=SYSTEM,
@@ -137,13 +143,13 @@ class Bed:
         return process
 
     def _free_lease(self, name: str) -> None:
-        """Take the Lease from a dead operator of this name, as if the time for which it holds had passed."""
+        """Release the Lease of a dead operator with this name, as if the Lease had expired."""
         for raw in self.plane.call("GET", LEASES.all(SYSTEM))["items"]:
             if (raw["spec"].get("holderIdentity") or "").startswith(f"{name}_"):
                 self.plane.call("PATCH", LEASES.one(raw["metadata"]["name"], SYSTEM), {"spec": {"holderIdentity": ""}})
 
     async def create(self, kind: str, name: str, spec: Mapping[str, object], **metadata: object) -> RawObject:
-        """Create one of Charterer's objects."""
+        """Create an object of a Charterer kind."""
         resource = _RESOURCES[kind]
         namespace = self.namespace if resource.namespaced else None
         named = {"name": name, **({"namespace": namespace} if namespace else {}), **metadata}
@@ -151,13 +157,13 @@ class Bed:
         return await self.kube.post(resource.all(namespace), body)
 
     async def budget(self, name: str = "team", **spec: object) -> None:
-        """A budget of the test's namespace; by default with plenty of money, all of it for the rest of the month."""
+        """Create a budget for the test's namespace. The default has plenty of money, all for the rest of the month."""
         selector = {"matchLabels": {"kubernetes.io/metadata.name": self.namespace}}
         whole = {"amount": "1000000", "openingSpend": "0"}
         await self.create("GPUBudget", name, {**whole, "namespaceSelector": selector, **spec})
 
     async def pool(self, name: str = "a100", **spec: object) -> None:
-        """A pool of the cloud's group of the same name."""
+        """Create a pool for the cloud's group of the same name."""
         fake = {"endpoint": self.cloud.url, "group": name}
         await self.create(
             "GPUPool", name, {"fake": fake, "maxNodes": 10, "startSeconds": 1, "cooldownSeconds": 2, **spec}
@@ -166,7 +172,10 @@ class Bed:
     async def job(
         self, name: str, gpus: int | Gpus = 4, *, annotations: Mapping[str, str] | None = None, **spec: object
     ) -> None:
-        """A rigid job of so many GPUs, or with this ``spec.gpus``; its pods run until ``finish`` ends them."""
+        """Create a job with a fixed number of GPUs, or with this ``spec.gpus``.
+
+        Its pods run until ``finish`` ends them.
+        """
         template = {
             "metadata": {"annotations": dict(annotations or {})},
             "spec": {"terminationGracePeriodSeconds": 5, "containers": [{"name": "trainer", "image": "train:1"}]},
@@ -175,13 +184,13 @@ class Bed:
         await self.create("TrainingJob", name, {"gpus": asked, "template": template, **spec})
 
     async def apply_yaml(self, text: str) -> None:
-        """kubectl apply."""
+        """Run kubectl apply."""
         self.plane.kubectl("apply", "-f", "-", input=text)
 
     async def finish(self, job: str, exit_code: int = 0, *, index: int | None = None) -> None:
-        """The training processes of the job's live pods (or the one at ``index``) end with this code.
+        """End the training processes of the job's live pods (or of the pod at ``index``) with this exit code.
 
-        A pod that fails takes its peers down: they may be gone before it is their turn.
+        A failed pod ends its peers, so later pods may no longer exist.
         """
         for told, pod in enumerate(await self.until(lambda: self._training(job, index))):
             path = PODS.one(pod["metadata"]["name"], self.namespace)
@@ -192,9 +201,10 @@ class Bed:
                     raise
 
     def _training(self, job: str, index: int | None) -> list[RawObject]:
-        """The live pods of the job's run (or the one at ``index``) once all of them are Running.
+        """Return the live pods of the job's run (or the pod at ``index``) once all are Running, else an empty list.
 
-        The watch of pods may be later than that of TrainingJobs: the job is Running, its pods are not listed so yet.
+        The watch of pods may lag behind the watch of TrainingJobs, so a job can be Running before its pods appear as
+        Running.
         """
         run = self.run(job)
         live = [pod for pod in self.pods(job) if pod["status"].get("phase") not in ("Succeeded", "Failed")]
@@ -204,65 +214,65 @@ class Bed:
         return live if all(pod["status"].get("phase") == "Running" for pod in live) else []
 
     async def fault(self, kind: str, times: int = 1, **match: str) -> None:
-        """The cloud's next so many calls that match (``method``, ``path``) go wrong in this way."""
+        """Make the cloud's next ``times`` calls that match (``method``, ``path``) fail in this way."""
         await self.cloud.admin("POST", "/faults", {"match": match, "times": times, "kind": kind})
 
     async def delete(self, kind: str, name: str) -> None:
-        """Delete one of Charterer's objects, if it still exists."""
+        """Delete an object of a Charterer kind, if it still exists."""
         resource = _RESOURCES[kind]
         with suppress(NotFound):
             await self.kube.delete(resource.one(name, self.namespace if resource.namespaced else None))
 
-    # --- seeing ------------------------------------------------------------------------------------------------------
+    # --- reads --------------------------------------------------------------------------------------------------------
 
     def tj(self, name: str) -> RawObject:
-        """The TrainingJob's status; empty while there is none."""
+        """Return the TrainingJob's status, empty if it does not exist."""
         raw = self.mirror.one(TRAINING_JOBS, name, self.namespace)
         return {} if raw is None else raw.get("status") or {}
 
     def state(self, name: str) -> str:
-        """The word in its State column."""
+        """Return the value of the job's State column."""
         return str(self.tj(name).get("state", ""))
 
     def run(self, name: str) -> int:
-        """The number of the run of the job's allocation, 0 without one."""
+        """Return the number of the job's current run, 0 without an allocation."""
         return int((self.tj(name).get("allocation") or {}).get("run", 0))
 
     def condition(self, raw: RawObject | None, kind: str) -> Mapping[str, str]:
-        """The condition of type ``kind`` of an object; empty if it has none."""
+        """Return the object's condition of this type, empty if it has none."""
         conditions = ((raw or {}).get("status") or {}).get("conditions") or []
         return next((condition for condition in conditions if condition["type"] == kind), {})
 
     def pods(self, job: str) -> list[RawObject]:
-        """All pods of all runs of the job."""
+        """Return all pods of all runs of the job."""
         pods = self.mirror.all(PODS, self.namespace)
         return [pod for pod in pods if pod["metadata"]["labels"].get("charterer.dev/job") == job]
 
     def runs(self, job: str) -> list[RawObject]:
-        """The batch/v1 Jobs of the job."""
+        """Return the batch/v1 Jobs of the job's runs."""
         runs = self.mirror.all(JOBS, self.namespace)
         return [run for run in runs if run["metadata"]["labels"].get("charterer.dev/job") == job]
 
     def rentals(self, phase: str | None = None) -> list[RawObject]:
-        """The GPURentals; if ``phase`` is given, only those in it."""
+        """Return the GPURentals, or only those in this ``phase``."""
         rentals = self.mirror.all(GPU_RENTALS)
         return [raw for raw in rentals if phase is None or (raw.get("status") or {}).get("phase", "Requested") == phase]
 
     async def instances(self) -> list[Mapping[str, Any]]:
-        """The machines of the cloud that have not ended, as they are now, without lag."""
+        """Return the cloud's machines that have not ended, in their present state."""
         answer = await self.cloud.admin("GET", "/instances")
         return [instance for instance in answer["instances"] if instance["state"] != "Ended"]
 
     async def bill(self) -> tuple[Sized, int]:
-        """What the cloud charges for: its lines, and their sum in micro-dollars."""
+        """Return the lines of the cloud's bill, and their sum in micro-dollars."""
         return await self.cloud.bill()
 
     async def launched(self) -> int:
-        """Number of machines ever launched."""
+        """Return the number of machines ever launched."""
         return len((await self.cloud.bill())[0])
 
     async def until(self, look: Callable[[], T], seconds: float = OPERATORS_PATIENCE) -> T:
-        """Wait for a state of the cluster."""
+        """Wait until ``look`` returns a true value."""
         return await self.mirror.until(look, seconds, self.describe)
 
     async def running(self, *jobs: str, seconds: float = OPERATORS_PATIENCE) -> None:
@@ -270,9 +280,9 @@ class Bed:
         await self.until(lambda: all(self.state(job) == "Running" for job in jobs), seconds)
 
     async def running_again(self, job: str, after: int, seconds: float = OPERATORS_PATIENCE) -> None:
-        """Wait until a later run than ``after`` of the job has a pod that runs, and the job says so.
+        """Wait until a run of the job later than ``after`` has running pods, and the job's state is Running.
 
-        A job's State is written after its allocation, and may be that of the run before.
+        The state is written after the allocation, so the state may belong to the earlier run at first.
         """
         await self.until(lambda: self.run(job) > after and self.state(job) == "Running", seconds)
         await self.until(lambda: self._training(job, None), seconds)
@@ -282,7 +292,7 @@ class Bed:
         await self.until(lambda: all(self.state(job) == "Complete" for job in jobs), seconds)
 
     def describe(self) -> str:
-        """The state of all objects, for the message of a test that fails."""
+        """Describe the state of all objects for the message of a failed test."""
         parts = []
         for resource in (TRAINING_JOBS, GPU_RENTALS, GPU_POOL_SETS, GPU_POOLS, GPU_BUDGETS):
             for raw in self.mirror.all(resource):
@@ -302,10 +312,10 @@ class Bed:
         parts += [f"--- {item.settings.pod_name} alive={item.alive}\n{item.tail()}" for item in self.operators]
         return "\n".join(parts)
 
-    # --- the end of every test ---------------------------------------------------------------------------------------
+    # --- the end of every test ----------------------------------------------------------------------------------------
 
     async def close(self) -> None:
-        """Delete everything and check that nothing is left and that every cent is accounted for."""
+        """Delete everything, and check that nothing is left and that the ledger equals the bill."""
         if not self.operators:  # nothing was rented, and no finalizer holds an object
             return
         self.gate.open()
@@ -333,22 +343,22 @@ class Bed:
             await operator.stop()
 
     async def settle(self) -> None:
-        """When all machines have ended, the cloud stops listing them; otherwise it would list each for some seconds."""
+        """Once all machines have ended, make the cloud stop listing them, which would otherwise take some seconds."""
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         for name in {machine["group"] for machine in (await self.cloud.admin("GET", "/instances"))["instances"]}:
             await self.cloud.admin("PUT", f"/groups/{name}", {"listedSeconds": 0})
 
     def most_above_bill(self) -> int:
-        """Micro-dollars by which the ledger may be above the bill: 0 where the cloud tells when machines ended."""
+        """Return micro-dollars by which the ledger may exceed the bill. 0 if the cloud reports the end of machines."""
         return 0
 
     def lifetime(self, raw: RawObject) -> int:
-        """Micro-dollars of all rentals that a budget's ledger has ever folded."""
+        """Return micro-dollars of all rentals that the budget's ledger has ever folded."""
         return Money.parse((raw.get("status") or {}).get("lifetime") or "0").micros
 
 
 async def make_bed(plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]]) -> Bed:
-    """A bed whose fake cloud sells these groups."""
+    """Make a bed whose fake cloud has these groups."""
     return Bed(*await parts_of_bed(plane, directory, groups))
 
 
@@ -361,7 +371,10 @@ async def parts_of_bed(
     simulated_nodes: bool = True,
     cloud_address: str = "127.0.0.1",
 ) -> tuple[ControlPlane, Client, FakeCloudProcess, Gate, Mirror, Path, str]:
-    """What a bed is made of; its mirror follows ``more`` resources, and its cloud registers ``simulated_nodes``."""
+    """Make the parts of a bed. The mirror also follows ``more`` resources.
+
+    ``simulated_nodes``: the cloud registers Nodes.
+    """
     number = next(_numbers)
     kube = await Client.connect(plane.kubeconfig)
     namespace = f"t{number}"
@@ -376,7 +389,7 @@ async def parts_of_bed(
 
 
 async def dismantle(bed: Bed) -> None:
-    """End all that still runs and leave the control plane clean for the next test, even after a failed one."""
+    """End all processes and clean the control plane for the next test, even after a failed one."""
     for operator in bed.operators:
         operator.kill()
     bed.gate.stop()

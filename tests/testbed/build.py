@@ -1,11 +1,12 @@
-"""Programs of the test bed: what is made of pinned Go modules, and where each lies.
+"""Programs of the testbed: builds them from pinned Go modules, and finds them.
 
-Run ``make testbed``. A target is made once per machine (``cache.py``), in a folder of the cache whose name has a hash
-of its module's files, its recipe and the platform: every checkout with the same pins shares it, and a changed pin never
-meets an old program. It is taken from a release of its authors where that can be reached (``releases.py``), else built.
+Run ``make testbed``. Each target is made once per machine (``cache.py``). Its folder's name has a hash of the module's
+files, the recipe and the platform. Checkouts with equal pins therefore share a folder, and a changed pin never gets an
+old program. A target is downloaded from its authors' releases if their host can be reached (``releases.py``), and
+otherwise built.
 
-A program in the folder that ``KUBEBUILDER_ASSETS`` names, or on PATH, is used instead of ours where it is of the
-version that is pinned (``given.py``).
+A program in the folder ``KUBEBUILDER_ASSETS`` or on PATH takes precedence if it has the pinned major and minor version
+(``given.py``).
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ ROOT = HERE.parent.parent
 
 
 class MissingProgramsError(Exception):
-    """The test bed has not been built; the message is one line that says how to build it."""
+    """The testbed has not been built. The message is one line that says how to build it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """Where each program of the test bed lies."""
+    """Paths of the testbed's programs."""
 
     etcd: Path
     kube_apiserver: Path
@@ -50,7 +51,7 @@ PROGRAMS = tuple(field.name.replace("_", "-") for field in fields(Binaries))
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """Files that lie beside a program: those of a ``folder`` of a module, put ``into`` a folder of this name."""
+    """Files beside a program: ``folder`` of a Go module, copied to a folder named ``into``."""
 
     module: str
     folder: str
@@ -59,10 +60,11 @@ class Copy:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One ``go build``: ``package`` of the module in folder ``module``, serving ``programs`` (links where several).
+    """One ``go build`` of ``package`` in the Go module folder ``module``.
 
-    ``seconds`` is what it took from nothing on two idle cores. ``tags``: Go's build tags. ``versions``: of each
-    program, by which one that is given is judged; where there are none, ours is used.
+    Several ``programs`` become links to one file. ``seconds`` is the build time on two idle cores without a cache.
+    ``tags`` are Go's build tags. ``versions`` are the wanted versions of the programs. Without ``versions`` no program
+    of the machine is used.
     """
 
     name: str
@@ -77,7 +79,7 @@ class Target:
 
     @property
     def place(self) -> Path:
-        """The folder where its programs are, or will be."""
+        """The folder of the target's programs, which may not exist yet."""
         recipe = (self.name, self.package, self.programs, self.variables, self.tags, self.copies)
         digest = hashlib.sha256(f"{sys.platform} {platform.machine()} {recipe}".encode())
         for file in sorted((HERE / self.module).iterdir()):
@@ -86,12 +88,12 @@ class Target:
 
     @property
     def thing(self) -> Thing:
-        """Itself, to be made."""
+        """The target as a Thing of the cache."""
         return in_cache(self.name, self.place, self.seconds, lambda into, say: _fill(self, into, say))
 
 
 def pinned(module: str, path: str) -> str:
-    """The version of ``path`` in a go.mod of ours, like v1.36.3."""
+    """Return the version of ``path`` in one of our go.mod files, such as v1.36.3."""
     match = re.search(rf"^\s*(?:require )?{re.escape(path)} (v\S+)", (HERE / module / "go.mod").read_text(), re.M)
     if match is None:
         raise BuildError(f"tests/testbed/{module}/go.mod does not require {path}; add it with a version")
@@ -99,7 +101,7 @@ def pinned(module: str, path: str) -> str:
 
 
 def _chosen(family: str, variable: str, default: str | None = None) -> str:
-    """The folder ``go-<family>-<version>`` of the version that the environment names; by default the newest."""
+    """Return the folder ``go-<family>-<version>`` for the version in the environment, by default the newest."""
     versions = sorted(
         (folder.name.removeprefix(f"go-{family}-") for folder in HERE.glob(f"go-{family}-*")),
         key=lambda version: [int(part) for part in version.split(".")],
@@ -111,17 +113,17 @@ def _chosen(family: str, variable: str, default: str | None = None) -> str:
 
 
 def kubernetes_module() -> str:
-    """The folder of the module of Kubernetes: of the version in CHARTERER_KUBERNETES, like 1.36, else of the newest."""
+    """Return the folder of Kubernetes' module, for the version in CHARTERER_KUBERNETES (such as 1.36) or the newest."""
     return _chosen("kubernetes", "CHARTERER_KUBERNETES")
 
 
 def helm_module() -> str:
-    """The folder of the module of helm: of the major version in CHARTERER_HELM, else of 3."""
+    """Return the folder of helm's module, for the major version in CHARTERER_HELM or 3."""
     return _chosen("helm", "CHARTERER_HELM", "3")
 
 
 def kubernetes_version() -> tuple[tuple[str, str], ...]:
-    """The link-time variables by which a program of Kubernetes tells its version: gitVersion, gitMajor, gitMinor."""
+    """Return the link-time variables of Kubernetes programs' version: gitVersion, gitMajor, gitMinor."""
     kubernetes = pinned(kubernetes_module(), "k8s.io/kubernetes")
     major, minor, _ = kubernetes.removeprefix("v").split(".", 2)
     return tuple(
@@ -131,9 +133,9 @@ def kubernetes_version() -> tuple[tuple[str, str], ...]:
 
 
 def _helm_renders_for(path: str, major: str, minor: str) -> tuple[tuple[str, str], ...]:
-    """The variables by which helm 3 renders charts for this version of Kubernetes when it is asked without a cluster.
+    """Return the variables that set the Kubernetes version for which helm 3 renders charts without a cluster.
 
-    Helm 4 has none: it takes the version of k8s.io/client-go in its go.mod.
+    Helm 4 has no such variables, and uses the version of k8s.io/client-go in its go.mod.
     """
     if path != "helm.sh/helm/v3":
         return ()
@@ -145,7 +147,7 @@ def _helm_renders_for(path: str, major: str, minor: str) -> tuple[tuple[str, str
 
 
 def targets() -> tuple[Target, ...]:
-    """What the test bed is made of. Link-time variables make each program tell its true version."""
+    """Return the testbed's targets. Link-time variables give each program its true version."""
     component = kubernetes_version()
     (_, version), (_, major), (_, minor) = component
     kubernetes = kubernetes_module()
@@ -164,7 +166,10 @@ def targets() -> tuple[Target, ...]:
 
 
 def find(program: str, target: Target, say: Say = lambda line: None) -> Path | None:
-    """The program that is given, or that was made; None where there is neither. Says which given one is not used."""
+    """Return the program on this machine, or the built one, or None.
+
+    ``say`` gets a line if a found program is rejected.
+    """
     versions = dict(zip(target.programs, target.versions, strict=False))
     if program in versions and (found := given.find(program, given.same_minor(versions[program]), say)):
         return found
@@ -173,12 +178,12 @@ def find(program: str, target: Target, say: Say = lambda line: None) -> Path | N
 
 
 def lacking(of: Iterable[Target], say: Say = lambda line: None) -> list[Thing]:
-    """What must be made for these targets."""
+    """Return the things that must be made for these targets."""
     return [target.thing for target in of if any(find(name, target, say) is None for name in target.programs)]
 
 
 def locate() -> Binaries:
-    """The programs; MissingProgramsError when any is absent."""
+    """Return all programs. Raises MissingProgramsError if one is missing."""
     paths = {program: find(program, target) for target in targets() for program in target.programs}
     missing = [program for program, path in paths.items() if path is None]
     if missing:
@@ -197,15 +202,15 @@ def _go_version(go: str) -> tuple[int, ...] | None:
 
 
 def go_environment() -> dict[str, str]:
-    """No C compiler, no workspace of the caller's, and never a Go toolchain fetched behind one's back.
+    """Return an environment without C compiler and the caller's Go workspace, and in which Go downloads no toolchain.
 
-    A compiler that collects its garbage less often takes an eighth less of a processor, and some more memory.
+    GOGC=400 makes the Go compiler collect garbage less often. This saves an eighth of processor time for more memory.
     """
     return {"GOGC": "400", **os.environ, "CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 
 
 def find_go(target: Target, say: Say) -> str:
-    """A Go that is new enough to build it: from PATH, or installed into the project's virtual environment."""
+    """Return a Go that is new enough for the target, from PATH or installed into the project's virtual environment."""
     (wanted,) = re.findall(r"^go (\S+)$", (HERE / target.module / "go.mod").read_text(), re.M)
     needed = tuple(int(part) for part in wanted.split("."))
     for go in ("go", str(ROOT / ".venv/bin/go")):
@@ -248,20 +253,20 @@ def _explain(target: Target, log: Path, go: str) -> str:
 
 
 def _fill(target: Target, into: Path, say: Say) -> None:
-    """The folder of a target."""
+    """Make the folder of a target."""
     into.mkdir(parents=True)
     if not releases.fetch(target.module, target.name, into, target.seconds, say):
         compile_into(target, into, say)
 
 
 def compile_into(target: Target, into: Path, say: Say) -> None:
-    """Build a target into a folder that is there; BuildError."""
+    """Build a target into an existing folder. Raises BuildError."""
     go = find_go(target, say)
     say(f"{target.name}: building from source")
     log = into.parent / f"{target.place.name}.log"
     flags = " ".join(["-s", "-w", *(f"-X {name}={value}" for name, value in target.variables)])
     tags = ["-tags", target.tags] if target.tags else []
-    # No program keeps what a debugger reads (-s -w), so the compiler need not write it: a seventh of its time.
+    # The linker removes debug data (-s -w), so the compiler need not write it. This saves a seventh of its time.
     compiler = ["-gcflags", "all=-dwarf=false"]
     options = [*tags, *compiler, "-trimpath", "-ldflags", flags]
     command = [go, "build", *options, "-o", str(into / target.name), target.package]
@@ -276,7 +281,7 @@ def compile_into(target: Target, into: Path, say: Say) -> None:
         if program != target.name:
             (into / program).symlink_to(target.name)
     for copy in target.copies:
-        # The module cache is read-only, and copies are to be deleted as other files are.
+        # The module cache is read-only, but copies must be deletable like other files.
         source = _fetched(target, copy.module, go) / copy.folder
         shutil.copytree(source, into / copy.into, copy_function=shutil.copyfile, dirs_exist_ok=True)
     for folder in into.rglob("*/"):
@@ -284,7 +289,7 @@ def compile_into(target: Target, into: Path, say: Say) -> None:
 
 
 def _fetched(target: Target, path: str, go: str) -> Path:
-    """The folder of module ``path`` in Go's module cache, where the build has put it; BuildError."""
+    """Return the folder of module ``path`` in Go's module cache, which the build has filled. Raises BuildError."""
     command = [go, "list", "-m", "-f", "{{.Dir}}", path]
     done = subprocess.run(command, cwd=HERE / target.module, capture_output=True, text=True, env=go_environment())
     if done.returncode != 0 or not done.stdout.strip():

@@ -1,9 +1,8 @@
-"""What is made once per machine, for every checkout of it: programs, environments, images, packages of Debian.
+"""A cache of things made once per machine for all checkouts: programs, environments, images, Debian packages.
 
-Each is a ``Thing``. ``ensure`` makes it under its lock unless it is there, and looks again once it has the lock:
-however many processes ask at a time, one makes it, and all find it. What lies in the cache is made beside its place and
-moved there whole, so that what is there is what works. A process that is killed leaves no lock, and what it left half
-made is deleted by the next.
+Each entry is a ``Thing``. ``ensure`` makes a missing thing under a lock, and checks again once it has the lock. If
+several processes need a thing, one makes it and the others wait. A thing is made beside its place and then renamed, so
+an existing thing is complete. A killed process releases its lock, and the next process deletes its partial files.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 
 Say = Callable[[str], None]
-"""Shows a line of the user's; or writes it to a log."""
+"""A callback that shows a line to the user or writes it to a log."""
 
 
 class BuildError(Exception):
-    """Something could not be made; the message says what, why and what to do."""
+    """Something could not be made. The message gives the thing, the reason and the remedy."""
 
 
 class UnsuitableError(BuildError):
-    """This machine cannot make it; the message is one line that says what it lacks."""
+    """This machine cannot make a thing. The message is one line that names what it lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class Thing:
-    """``seconds``: what ``make`` took from nothing on two idle cores, to tell people how long they will wait."""
+    """Something to make. ``seconds`` is the time of ``make`` on two idle cores without a cache, for estimates."""
 
     name: str
     seconds: int
@@ -40,7 +39,7 @@ class Thing:
 
 
 def cache_directory() -> Path:
-    """The folder of everything that is made once per machine."""
+    """Return the folder of everything that is made once per machine."""
     if own := os.environ.get("CHARTERER_CACHE_DIR"):
         return Path(own)
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "charterer"
@@ -49,7 +48,10 @@ def cache_directory() -> Path:
 def in_cache(
     name: str, place: Path, seconds: int, fill: Callable[[Path, Say], None], lock: Path | None = None
 ) -> Thing:
-    """A folder of the cache: ``fill`` makes it at the path that it gets, which is then moved to its place."""
+    """Return a folder of the cache as a Thing.
+
+    ``fill`` makes it at a temporary path, and it is then moved to ``place``.
+    """
 
     def make(say: Say) -> None:
         partial = place.with_name(f".{place.name}.partial")
@@ -61,7 +63,7 @@ def in_cache(
 
 
 def ensure(thing: Thing, say: Say) -> None:
-    """Make it if it is not there; BuildError when that fails."""
+    """Make the thing if it is missing. Raises BuildError."""
     if thing.ready():
         return
     with locked(thing.lock, thing.name, say):
@@ -71,7 +73,7 @@ def ensure(thing: Thing, say: Say) -> None:
 
 @contextmanager
 def locked(lock: Path, name: str, say: Say) -> Iterator[None]:
-    """Holds a lock of this machine, for which it waits."""
+    """Wait for a lock of this machine and hold it."""
     lock.parent.mkdir(parents=True, exist_ok=True)
     with lock.open("w") as file:
         try:

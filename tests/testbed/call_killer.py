@@ -1,4 +1,4 @@
-"""Kills an operator around its calls of a cloud."""
+"""Kills an operator during its calls to a cloud."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from tests.testbed.operators import OperatorProcess
 
 @dataclass(slots=True)
 class CallKiller:
-    """Kills the operator before a call takes effect, and after it before the answer, once for each of ``points``."""
+    """Kills the operator before a call takes effect, or after it but before the response, once for each point."""
 
     operator: OperatorProcess
     points: set[str]
 
     def __call__(self, when: str, call: str) -> None:
-        """A call is about to take effect (``before``), or has (``after``)."""
+        """Handle a point: a call is about to take effect (``before``), or has taken effect (``after``)."""
         point = f"{when} {call}"
         if point in self.points:
             self.points.remove(point)
@@ -28,5 +28,5 @@ class CallKiller:
 
 
 def around(things: Iterable[str]) -> set[str]:
-    """Before and after each of them."""
+    """Return the points before and after each thing."""
     return {f"{when} {thing}" for when in ("before", "after") for thing in things}

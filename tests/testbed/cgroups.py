@@ -1,6 +1,6 @@
-"""Control groups of real nodes: one for each, so that all that runs on a node can be found and killed at once.
+"""Control groups of real nodes. Each node has one, so that all processes of a node can be found and killed.
 
-``hierarchies`` are all of version 1, and beside them the one of version 2 that systemd has there, or that one alone.
+``hierarchies`` are all hierarchies of cgroup version 1 with systemd's of version 2, or the only one of version 2.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ _PERIOD_MICROSECONDS = 100_000
 
 
 def name_of(number: int) -> str:
-    """The cgroup of the node with that number, relative to every hierarchy."""
+    """Return the path of a node's cgroup relative to every hierarchy."""
     return f"{_PREFIX}{number}"
 
 
 def create(name: str) -> None:
-    """Make it, in every hierarchy, with all CPUs and memory nodes, and ``pods`` in it for the kubelet's."""
+    """Create the cgroup in every hierarchy, with all CPUs and memory nodes, and a child ``pods`` for the kubelet."""
     for hierarchy in hierarchies():
         for path in (hierarchy / name, hierarchy / name / "pods"):
             path.mkdir()
             for setting in ("cpuset.cpus", "cpuset.mems"):
-                if (hierarchy / setting).exists():  # version 1; they are inherited in version 2
+                if (hierarchy / setting).exists():  # only in version 1; version 2 inherits these settings
                     (path / setting).write_text((path.parent / setting).read_text())
     tracking(name).mkdir()
 
 
 def tracking(name: str) -> Path:
-    """Where processes of a node that are in no container are put, so that ``kill`` finds them."""
+    """Return the cgroup for a node's processes outside of containers, in which ``kill`` finds them."""
     hierarchy = next((path for path in hierarchies() if path.name == "pids"), hierarchies()[0])
     return hierarchy / name / "system"
 
 
 def processes(name: str) -> set[int]:
-    """All in it."""
+    """Return the ids of all processes in the cgroup."""
     found: set[int] = set()
     for hierarchy in hierarchies():
         for path in [hierarchy / name, *_below(hierarchy / name)]:
@@ -50,7 +50,7 @@ def processes(name: str) -> set[int]:
 
 
 def kill(name: str) -> None:
-    """SIGKILL for all in it; returns when none is left. TimeoutError if some are."""
+    """Send SIGKILL to all processes in the cgroup until none is left. Raises TimeoutError if some survive."""
     deadline = time.monotonic() + _KILL_SECONDS
     while pids := processes(name):
         for pid in pids:
@@ -62,7 +62,7 @@ def kill(name: str) -> None:
 
 
 def remove(name: str) -> None:
-    """Remove it, empty as it is."""
+    """Remove the cgroup, which must be empty."""
     for hierarchy in hierarchies():
         top = hierarchy / name
         for path in [*sorted(_below(top), reverse=True), top]:
@@ -71,7 +71,7 @@ def remove(name: str) -> None:
 
 
 def limit_cpu(name: str, cores: float) -> None:
-    """Let the pods of it have no more than so many CPUs together, of a CPU in each tenth of a second."""
+    """Limit the CPUs that the node's pods may use together. The period is a tenth of a second."""
     quota = round(cores * _PERIOD_MICROSECONDS)
     for hierarchy in hierarchies():
         pods = hierarchy / name / "pods"
@@ -82,9 +82,9 @@ def limit_cpu(name: str, cores: float) -> None:
 
 
 def limit_disk(name: str, device: str, bytes_per_second: int) -> None:
-    """Let each container that runs in it read and write so much a second of ``device``, as ``major:minor``.
+    """Limit bytes per second that each running container may read and write on ``device``, as ``major:minor``.
 
-    Version 1 does not hand limits down, so a container that begins later has none.
+    Version 1 does not pass limits to children, so a container that starts later has no limit.
     """
     for hierarchy in hierarchies():
         for path in _below(hierarchy / name / "pods"):
@@ -96,12 +96,12 @@ def limit_disk(name: str, device: str, bytes_per_second: int) -> None:
 
 
 def existing() -> list[str]:
-    """The nodes' cgroups that there are, in any hierarchy."""
+    """Return the existing cgroups of nodes in any hierarchy."""
     return sorted({path.name for hierarchy in hierarchies() for path in hierarchy.glob(f"{_PREFIX}*")})
 
 
 def hierarchies() -> list[Path]:
-    """The roots under which cgroups are made."""
+    """Return the roots of the cgroup hierarchies."""
     if (_MOUNTS / "cgroup.controllers").exists():
         return [_MOUNTS]
     found = (path for path in _MOUNTS.iterdir() if not path.is_symlink())

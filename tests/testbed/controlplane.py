@@ -1,18 +1,19 @@
-"""A real Kubernetes control plane on loopback, in seconds, without Docker.
+"""A real Kubernetes control plane on loopback that starts in seconds without Docker.
 
-etcd, kube-apiserver, kube-controller-manager and kube-scheduler, and kwok, which plays the kubelet of every Node that
-carries the annotation ``kwok.x-k8s.io/node: fake`` by the Stages in ``stages/`` (their heads tell the pod annotations
-that make a pod end, fail or stop slowly). A Node with ``nvidia.com/gpu`` in its status at creation gets GPU pods.
+The programs are etcd, kube-apiserver, kube-controller-manager, kube-scheduler and kwok. kwok simulates the kubelet of
+every Node with the annotation ``kwok.x-k8s.io/node: fake``, by the Stages in ``stages/``. The head of each Stage file
+names the pod annotations that make a pod end, fail or stop slowly. A Node created with ``nvidia.com/gpu`` in its status
+gets GPU pods.
 
-A Node stays Ready for as long as kwok plays its kubelet. The label ``fakecloud.charterer.dev/silent`` (any value) on
-the Node makes that kubelet fall silent: kwok lets go of the Node and its pods at once, nobody renews its Lease, and
-the controller manager makes it NotReady after ``node_monitor_grace_seconds``. Without the label it comes back.
-(Taking the annotation away does not do that: kwok 0.8 sees no event and goes on renewing the Lease. And because of
-how it matches that label, it ignores a Node without any label: give it ``kubernetes.io/hostname``, as real ones have.)
+A Node stays Ready while kwok simulates its kubelet. The label ``fakecloud.charterer.dev/silent`` (any value) on the
+Node stops the simulation at once for the Node and its pods. Its Lease is no longer renewed, and the controller manager
+makes the Node NotReady after ``node_monitor_grace_seconds``. Removing the label restores the Node. Removing the
+annotation has no such effect: kwok 0.8 gets no event and continues to renew the Lease. kwok matches that label in such
+a way that it ignores a Node without any label, so give each Node ``kubernetes.io/hostname``, as real nodes have.
 
-Only the API server listens on a port, on loopback unless real nodes are to reach it. This process has bound it with
-SO_REUSEPORT and keeps it bound, and the API server shares it (``--permit-port-sharing``), so that nobody can take it in
-between. etcd listens on a Unix socket.
+Only the API server listens on a port, on loopback unless real nodes must reach it. This process binds the port with
+SO_REUSEPORT and keeps it, and the API server shares it (``--permit-port-sharing``), so no other process can take the
+port in between. etcd listens on a Unix socket.
 """
 
 from __future__ import annotations
@@ -39,28 +40,30 @@ from tests.testbed.supervise import Supervisor
 
 STAGES = Path(__file__).resolve().parent / "stages"
 EXIT_CODE = "testbed.charterer.dev/exit-code"
-"""Annotation of a pod: its process ends with this code."""
+"""Annotation of a pod. Its process ends with this exit code."""
 NODE_ANNOTATION = "kwok.x-k8s.io/node"
 SILENT_LABEL = "fakecloud.charterer.dev/silent"
 LOOPBACK = "127.0.0.1"
 _KUBERNETES_SERVICE = "10.96.0.1"
-"""ClusterIP of the Service kubernetes: the first of the range."""
+"""ClusterIP of the Service kubernetes, the first address of the range."""
 _START_SECONDS = 180.0
 _POLL_SECONDS = 0.02
 _ANSWER_SECONDS = 20.0
 _DAY = 86_400
 _GARBAGE_PERCENT = "300"
-"""GOGC of the programs: they collect at four times what is alive instead of twice, which spares the API server a fifth
-of its processor time for 200 MB."""
+"""GOGC of the programs: garbage collection starts at four times the live heap instead of twice.
+
+This saves a fifth of the API server's processor time for 200 MB.
+"""
 
 
 class ControlPlaneError(Exception):
-    """The control plane did not start or a command against it failed; the message has the program's own words."""
+    """The control plane did not start, or a command failed. The message has the program's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class ControlPlane:
-    """A running control plane. ``url`` is reachable from this machine only; ``kubeconfig`` is an administrator's."""
+    """A running control plane. ``url`` is reachable from this machine only. ``kubeconfig`` is an administrator's."""
 
     directory: Path
     binaries: Binaries
@@ -75,13 +78,12 @@ class ControlPlane:
     def start(
         cls, directory: Path, *, kwok: bool = True, node_monitor_grace_seconds: int = 8, address: str = LOOPBACK
     ) -> ControlPlane:
-        """Starts one with its files in the empty folder ``directory``; returns when it serves and its controllers act.
+        """Start a control plane with its files in the empty folder ``directory``.
 
-        ``address``: of this machine, where the API server listens; real kubelets and pods do not reach loopback.
-
-        A Node whose kubelet is silent for ``node_monitor_grace_seconds`` becomes NotReady (Unknown). Raises
-        ControlPlaneError with the end of a log when a program dies or is not ready within three minutes, and
-        build.MissingProgramsError when the programs have not been built.
+        Return once it serves and controllers act. ``address`` is the API server's listen address. Real kubelets and
+        pods cannot reach loopback. A Node whose kubelet is silent for ``node_monitor_grace_seconds`` becomes NotReady
+        (Unknown). Raises ControlPlaneError with the end of a log if a program dies or is not ready within three
+        minutes, and build.MissingProgramsError if the programs have not been built.
         """
         binaries = build.locate()
         directory = directory.resolve()
@@ -110,7 +112,7 @@ class ControlPlane:
         return plane
 
     def stop(self) -> None:
-        """Ends every program; what they logged stays in ``directory``. May be repeated."""
+        """End every program. Logs stay in ``directory``. May be repeated."""
         self.supervisor.stop()
         self._port.close()
 
@@ -121,15 +123,15 @@ class ControlPlane:
         self.stop()
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """What kubectl prints, run as an administrator; ControlPlaneError with its stderr when it fails."""
+        """Run kubectl as an administrator and return its output. Raises ControlPlaneError with its stderr."""
         return self._run([str(self.binaries.kubectl), *arguments], input)
 
     def call(
         self, method: str, path: str, body: Mapping[str, object] | None = None, *, token: str | None = None
     ) -> dict[str, Any]:
-        """What the API server answers who has ``token``, or an administrator: no program needs to start for that.
+        """Call the API server without starting a program, as the owner of ``token`` or as an administrator.
 
-        PATCH sends a JSON merge patch. ControlPlaneError with the API server's words when it refuses.
+        PATCH sends a JSON merge patch. Raises ControlPlaneError with the API server's message.
         """
         kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
         try:
@@ -141,24 +143,24 @@ class ControlPlane:
             raise ControlPlaneError(f"{method} {path}: {json.load(error)['message']}") from error
 
     def warnings(self, method: str, path: str, body: Mapping[str, object]) -> list[str]:
-        """The warnings (RFC 7234, 299) with which the API server answers an administrator."""
+        """Return the warnings (RFC 7234, 299) in the API server's response to an administrator."""
         with self._open(method, path, json.dumps(body).encode(), "application/json", self.admin_token) as answer:
             return answer.headers.get_all("Warning") or []
 
     def helm(self, *arguments: str) -> str:
-        """What helm prints, run as an administrator; ControlPlaneError with its stderr when it fails."""
+        """Run helm as an administrator and return its output. Raises ControlPlaneError with its stderr."""
         return self._run([str(self.binaries.helm), *arguments], None)
 
     def service_account_token(self, namespace: str, name: str) -> str:
-        """A token of that service account, valid for a day."""
+        """Return a token of this service account that is valid for a day."""
         account = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}"
         wanted = {"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "spec": {"expirationSeconds": _DAY}}
         return str(self.call("POST", f"{account}/token", wanted)["status"]["token"])
 
     def service_account_kubeconfig(self, namespace: str, name: str, through_url: str | None = None) -> Path:
-        """A kubeconfig with a token of that service account, valid for a day.
+        """Write a kubeconfig with a token of this service account, valid for a day.
 
-        ``through_url`` replaces the server's address: a TCP proxy on 127.0.0.1 may stand before the API server.
+        ``through_url`` replaces the server's address, for a TCP proxy on 127.0.0.1 before the API server.
         """
         token = self.service_account_token(namespace, name)
         path = self.directory / f"{namespace}-{name}-{secrets.token_hex(4)}.kubeconfig"
@@ -175,7 +177,7 @@ class ControlPlane:
         return done.stdout
 
     def _environment(self) -> dict[str, str]:
-        """Neither the user's clusters nor the user's caches and settings."""
+        """Return an environment without the user's clusters, caches and settings."""
         home = str(self.directory / "home")
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("HELM_", "KUBE", "XDG_"))}
         return {**kept, "HOME": home, "KUBECONFIG": str(self.kubeconfig), "GOGC": _GARBAGE_PERCENT}
@@ -197,7 +199,7 @@ class ControlPlane:
         self._start(self.binaries.kube_scheduler, _scheduler_flags())
         if kwok:
             self._start(self.binaries.kwok, _kwok_flags(node_monitor_grace_seconds))
-        # Made by the controller manager, and pods are refused in a namespace without.
+        # The controller manager makes this ServiceAccount. A namespace without it refuses pods.
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         self._wait_until(lambda: self._get(account), "the controllers act")
 
@@ -224,7 +226,7 @@ class ControlPlane:
         return urllib.request.urlopen(request, timeout=_ANSWER_SECONDS, context=context)
 
     def _wait_until(self, done: Callable[[], bool], what: str) -> None:
-        """Asks again and again: none of the programs tells anyone that it has started."""
+        """Poll until ``done``, because no program reports its start."""
         deadline = time.monotonic() + _START_SECONDS
         while not done():
             for name, code in self.supervisor.exited().items():
@@ -253,7 +255,7 @@ def _etcd_flags() -> list[str]:
         "--auto-compaction-mode=revision",
         "--auto-compaction-retention=1000",
         "--log-level=warn",
-        # It has no peers that would hear its heart: by default it beats ten times a second.
+        # There are no peers that need the heartbeat, which by default is sent ten times a second.
         "--heartbeat-interval=1000",
         "--election-timeout=10000",
     ]
@@ -294,7 +296,7 @@ def _controller_manager_flags(node_monitor_grace_seconds: int) -> list[str]:
         "--concurrent-job-syncs=20",
         "--node-monitor-period=1s",
         f"--node-monitor-grace-period={node_monitor_grace_seconds}s",
-        # A handful of nodes is a "large" cluster too, or a dead zone would stop all evictions.
+        # The defaults are 0.1 and 0.01 nodes a second, which would make tests of lost nodes slow.
         "--node-eviction-rate=100",
         "--secondary-node-eviction-rate=100",
     ]

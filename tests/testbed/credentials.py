@@ -1,4 +1,4 @@
-"""Keys, certificates and kubeconfigs of one control plane, valid for as long as a test bed lives."""
+"""Writes keys, certificates and kubeconfigs of one control plane. Certificates are valid for a year."""
 
 from __future__ import annotations
 
@@ -49,10 +49,9 @@ def write_serving_certificate(
     names: Collection[str] = (),
     ca_key_file: Path | None = None,
 ) -> None:
-    """Writes a new authority's certificate, and one it signed for loopback and ``addresses`` with its key.
+    """Write a new authority's certificate, and a certificate with key that it signed for loopback and ``addresses``.
 
-    ``names``: further DNS names of both, for who asks the authority for a name, too. ``ca_key_file``: the authority's
-    key, for who reads it as PKCS #1.
+    ``names`` are further DNS names of both certificates. ``ca_key_file`` gets the authority's key as PKCS #1.
     """
     ca_key: _Key = ec.generate_private_key(ec.SECP256R1())
     if ca_key_file is not None:
@@ -90,12 +89,12 @@ def write_serving_certificate(
 
 
 def write_signing_key(key_file: Path) -> None:
-    """Writes a new private key, for signing the tokens of service accounts."""
+    """Write a new private key that signs tokens of service accounts."""
     key_file.write_bytes(_pem(ec.generate_private_key(ec.SECP256R1())))
 
 
 def write_kubeconfig(path: Path, *, url: str, ca_file: Path, token: str, namespace: str = "default") -> None:
-    """Writes a kubeconfig that holds all it needs, so that it can be copied. JSON is YAML."""
+    """Write a self-contained kubeconfig as JSON, which is also YAML."""
     authority = base64.b64encode(ca_file.read_bytes()).decode()
     config = {
         "apiVersion": "v1",

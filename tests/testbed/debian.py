@@ -1,4 +1,4 @@
-"""Packages of this machine's release of Debian, installed, or unpacked into the cache without being installed."""
+"""Packages of this machine's Debian release: installed, or unpacked into the cache without installation."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _ENVIRONMENT = {"DEBIAN_FRONTEND": "noninteractive"}
 
 
 def packages(name: str, wanted: Sequence[str], installed: Callable[[], bool], seconds: int) -> Thing:
-    """Installed ones. Only one process at a time can install, as with apt-get itself."""
+    """Return packages to install as a Thing. Like apt-get itself, only one process at a time can install."""
 
     def make(say: Say) -> None:
         if os.geteuid() != 0 or shutil.which("apt-get") is None:
             raise UnsuitableError(f"only root on Debian can install {', '.join(wanted)}: install them yourself")
         say(f"{name}: installing {', '.join(wanted)}")
         _run("apt-get", "update", "--quiet=2")
-        # Another program's installation, such as the machine's own upgrade, is waited for.
+        # Wait for another program's installation, such as the machine's own upgrade.
         _run(
             "apt-get",
             "-o",
@@ -38,12 +38,12 @@ def packages(name: str, wanted: Sequence[str], installed: Callable[[], bool], se
 
 
 def available() -> bool:
-    """Whether packages can be fetched here."""
+    """Return whether packages can be downloaded here."""
     return all(map(shutil.which, ("apt-get", "dpkg-deb")))
 
 
 def unpack(package: str, into: Path) -> None:
-    """The files of a package below a folder; nothing is installed, and no service is started. BuildError."""
+    """Unpack a package's files into a folder. This installs nothing and starts no service. Raises BuildError."""
     with tempfile.TemporaryDirectory() as folder:
         _run("apt-get", "download", "--quiet=2", package, folder=Path(folder))
         (file,) = Path(folder).glob("*.deb")

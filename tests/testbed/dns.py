@@ -1,8 +1,8 @@
-"""The cluster's DNS for real nodes: Services and the host names of their pods, as Kubernetes' specification has them.
+"""DNS for real nodes: Services and host names of their pods, by Kubernetes' specification.
 
-https://github.com/kubernetes/dns/blob/master/docs/specification.md, sections 2.3 and 2.4, A records only. It asks the
-API server when it is asked, so that it costs nothing while nobody asks. A name that is not there is never remembered:
-CoreDNS may answer so for up to 30 s longer.
+https://github.com/kubernetes/dns/blob/master/docs/specification.md, sections 2.3 and 2.4, A records only. The server
+reads from the API server only when it gets a query, so it costs nothing without queries. The server does not cache
+missing names, whereas CoreDNS may cache them for up to 30 s.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _NAME_ERROR = 3
 
 
 class ClusterDns:
-    """Answers on UDP port 53 of ``address`` until it is stopped."""
+    """A server on UDP port 53 of ``address`` that runs until ``stop``."""
 
     def __init__(self, plane: ControlPlane, address: str) -> None:
         self._plane = plane
@@ -40,7 +40,7 @@ class ClusterDns:
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer no more."""
+        """Stop the server."""
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
             last.sendto(b"", self._socket.getsockname())
         self._thread.join()
@@ -53,7 +53,7 @@ class ClusterDns:
                 return
             try:
                 answer = self._answer(query)
-            except (IndexError, struct.error, OSError):  # not a query, or no API server: whoever asks repeats it
+            except (IndexError, struct.error, OSError):  # no query, or no API server: the client repeats it
                 continue
             self._socket.sendto(answer, peer)
 
@@ -86,7 +86,7 @@ class ClusterDns:
 
 
 def names(services: list[dict[str, Any]], slices: list[dict[str, Any]]) -> Mapping[str, list[str]]:
-    """Addresses by full name: of Services, and behind headless ones also of each pod that has a host name."""
+    """Return addresses by full name: of Services, and for headless ones also of each pod with a host name."""
     found: dict[str, list[str]] = {}
     headless: set[str] = set()
     for service in services:

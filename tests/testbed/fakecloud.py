@@ -1,7 +1,7 @@
 """The real fake cloud process on a free port, for tests that need a cloud.
 
-Its address and its state file outlive ``kill`` and ``restart``, so that its users find it again.
-It ends with the test's own process, however that ends.
+Its address and state file survive ``kill`` and ``restart``, so that clients can reconnect. The process ends with the
+test's process, even if that is killed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def _micros(dollars: str) -> int:
 
 
 class FakeCloudProcess:
-    """A running ``charterer fakecloud``; ``url`` is its endpoint."""
+    """A running ``charterer fakecloud``. ``url`` is its endpoint."""
 
     def __init__(self, directory: Path, kubeconfig: Path | None, token: str | None) -> None:
         self._directory = directory
@@ -72,7 +72,7 @@ class FakeCloudProcess:
         *,
         address: str = "127.0.0.1",
     ) -> FakeCloudProcess:
-        """Start one with its configuration, state and log in ``directory``; it listens there when this returns."""
+        """Start a process with its configuration, state and log in ``directory``. Return once it listens."""
         _write_config(config, directory)
         token = config.get("token")
         cloud = cls(directory, kubeconfig, token if isinstance(token, str) else None)
@@ -88,7 +88,7 @@ class FakeCloudProcess:
     async def running(
         cls, config: Mapping[str, object], directory: Path, kubeconfig: Path | None = None
     ) -> AsyncIterator[FakeCloudProcess]:
-        """A fake cloud that is stopped in the end."""
+        """Start a fake cloud and stop it at the end."""
         cloud = await cls.start(config, directory, kubeconfig)
         try:
             yield cloud
@@ -96,7 +96,10 @@ class FakeCloudProcess:
             await cloud.stop()
 
     async def admin(self, method: str, path: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """A call under /admin/v1, such as ``admin("PUT", "/groups/a100", {"stock": 0})``; FakeCloudError if refused."""
+        """Call a path under /admin/v1, such as ``admin("PUT", "/groups/a100", {"stock": 0})``.
+
+        FakeCloudError if refused.
+        """
         async with (
             aiohttp.ClientSession(headers=self._headers) as session,
             session.request(method, f"{self.url}/admin/v1{path}", json=body) as answer,
@@ -107,7 +110,7 @@ class FakeCloudProcess:
             return decoded
 
     async def bill(self) -> tuple[list[BillLine], int]:
-        """A line for every instance ever launched, and the total in micro-dollars."""
+        """Return a line for every instance ever launched, and the total in micro-dollars."""
         bill = await self.admin("GET", "/bill")
         lines = [
             BillLine(line["instance"], line["group"], line["seconds"], _micros(line["cost"]), line["final"])
@@ -116,18 +119,18 @@ class FakeCloudProcess:
         return lines, _micros(bill["total"])
 
     async def kill(self) -> None:
-        """SIGKILL; returns once the process is dead. May be repeated."""
+        """Send SIGKILL and return once the process is dead. May be repeated."""
         if self._process is not None:
             self._process.kill()
             self._process.join()
 
     async def restart(self) -> None:
-        """Start it again on the same state and address (killing it first if it runs)."""
+        """Start the process again with the same state and address. If it runs, kill it first."""
         await self.kill()
         await self._launch(self.url.removeprefix("http://"))
 
     async def stop(self) -> None:
-        """SIGTERM; returns once the process is dead. May be repeated."""
+        """Send SIGTERM and return once the process is dead. May be repeated."""
         if self._process is not None:
             self._process.terminate()
             await self._until(self._ended, "ends")

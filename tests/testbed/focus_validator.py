@@ -1,9 +1,9 @@
-"""The validator of the FOCUS specification, in an environment of its own in the cache: ``make focus``.
+"""The validator of the FOCUS specification, in a separate virtual environment in the cache: ``make focus``.
 
-It needs Python 3.12 or newer, and packages that the project's own would clash with (requirements/focus.txt). It is
-asked for version 1.2, with all criteria of applicability but those of what Charterer does not know: reservations,
-commitments, and more currencies than one. It knows no later version, so 1.4 is judged by the data model that the
-package focus-data-toolkit has of it: columns, types, nulls, allowed values and the rules within a row.
+The validator needs Python 3.12 or newer, and packages that conflict with the project's (requirements/focus.txt). It
+checks version 1.2 with all applicability criteria except those for data that Charterer does not have: reservations,
+commitments, and several currencies. The validator supports no later version. For 1.4 the tests use the data model of
+the package focus-data-toolkit: columns, types, nulls, allowed values and the rules within a row.
 """
 
 from __future__ import annotations
@@ -42,25 +42,25 @@ _CRITERIA: Final = (
 
 @dataclass(frozen=True, slots=True)
 class FocusVerdict:
-    """How many rules passed, and the names of those that failed with what is said of each."""
+    """The number of rules that passed, and the names of failed rules with the validator's messages."""
 
     passed: int
     failed: dict[str, str]
 
 
 def directory() -> Path:
-    """Where its environment is, or will be."""
+    """Return the folder of the environment, which may not exist yet."""
     return cache_directory() / "focus" / hashlib.sha256(_REQUIREMENTS.read_bytes()).hexdigest()[:32]
 
 
 def missing() -> str | None:
-    """Why it is not there and what to do, in one line; None where it is."""
+    """Return one line that says why the environment is missing and what to do, None if it exists."""
     return None if directory().exists() else "the validator of FOCUS is not installed: run `make focus`"
 
 
 def validate(file: Path) -> FocusVerdict:
-    """Its verdict on a CSV file."""
-    (packages,) = directory().glob("lib/python*/site-packages")  # it finds its tables from there
+    """Validate a CSV file by FOCUS 1.2."""
+    (packages,) = directory().glob("lib/python*/site-packages")  # the validator finds its tables relative to it
     command = [str(directory() / "bin/focus-validator"), "--data-file", str(file), "--validate-version", "1.2"]
     criteria = ",".join(f"{name}_SUPPORTED" for name in _CRITERIA)
     options = ["--block-download", "--applicability-criteria", criteria]
@@ -74,7 +74,7 @@ def validate(file: Path) -> FocusVerdict:
 
 
 def lint_1_4(file: Path) -> list[str]:
-    """What the data model of FOCUS 1.4 has against a CSV file."""
+    """Return the faults of a CSV file by the data model of FOCUS 1.4."""
     supports = ("--supports", "SupportsMultiplePricingCategories", "--supports", "SupportsUnitPricing")
     command = [str(directory() / "bin/focus-toolkit"), "validate", "--dataset", "cost-and-usage", *supports, str(file)]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -82,7 +82,7 @@ def lint_1_4(file: Path) -> list[str]:
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made: the environment, where there is none."""
+    """Return the environment as a thing to make, if it is missing."""
     return [] if missing() is None else [in_cache("focus", directory(), 60, _fill)]
 
 

@@ -1,6 +1,6 @@
-"""Processes of our programs that are forked from a server in which everything is imported, which takes seconds.
+"""Processes of our programs, forked from a server that has imported all modules, because imports take seconds.
 
-Each is a process of its own, with its signals, arguments, environment and output, and does not outlive who started it.
+Each process has its own signals, arguments, environment and output. Each ends with the process that started it.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _FORKS.set_forkserver_preload(
 
 
 def fork(target: Callable[..., None], *arguments: object, out: Path, err: Path) -> BaseProcess:
-    """A process that calls ``target``, with this process' environment and its output appended to files.
+    """Fork a process that calls ``target``, with this process's environment. Its output is appended to files.
 
-    Target and arguments are pickled into it.
+    Target and arguments must be picklable.
     """
     process = _FORKS.Process(target=_begin, args=(target, arguments, out, err, dict(os.environ)), daemon=True)
     process.start()
@@ -42,7 +42,7 @@ def fork(target: Callable[..., None], *arguments: object, out: Path, err: Path) 
 
 
 def fork_charterer(*arguments: str, out: Path, err: Path, folder: Path | None = None) -> BaseProcess:
-    """``charterer`` with these arguments, in this folder."""
+    """Run ``charterer`` with these arguments, in this folder."""
     return fork(_charterer, arguments, folder, out=out, err=err)
 
 

@@ -1,12 +1,12 @@
-"""Virtual environments with a training framework, for containers that train in tests: made once per machine.
+"""Virtual environments with a training framework, for containers that train in tests. Made once per machine.
 
-``make training`` makes JAX's and, over it, Jupyter's; ``make training-torch`` torch's. They lie in the test bed's
-cache, under a hash of the pinned requirements and the interpreter, so that every checkout with the same pins shares
-them. An environment is moved into place whole. Containers see it at the same path, mounted read-only; its bytecode is
-compiled for that reason.
+``make training`` makes the one of JAX and, based on it, the one of Jupyter. ``make training-torch`` makes that of
+torch. The environments lie in the testbed's cache, under a hash of the pinned requirements and the interpreter, so
+checkouts with equal pins share them. An environment is moved into place when it is complete. Containers mount the
+environment read-only at the same path, so its bytecode is compiled beforehand.
 
-torch comes as PyPI's CUDA build without the gigabytes of CUDA libraries: ``cuda_stubs`` stands in for those.
-scikit-learn is there for its data sets.
+torch is PyPI's CUDA build without the gigabytes of CUDA libraries, which ``cuda_stubs`` replaces. scikit-learn is
+included for its data sets.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _CUDA = re.compile(r"(?:nvidia|cuda)-|triton==")
 
 @dataclass(frozen=True, slots=True)
 class Framework:
-    """``requirements/<name>.txt``; ``seconds`` and ``megabytes`` tell people what an installation costs.
+    """A framework with ``requirements/<name>.txt``. ``seconds`` and ``megabytes`` are the cost of its installation.
 
-    ``base``: a framework whose packages its interpreter sees as well, and which are not installed again.
+    ``base`` is a framework whose packages the interpreter sees too, so that they are not installed again.
     """
 
     name: str
@@ -41,7 +41,7 @@ class Framework:
 
     @property
     def requirements(self) -> str:
-        """The pinned packages with their hashes; none of CUDA's where stubs replace them, and none of the base's."""
+        """Pinned packages with hashes, without those of the base, and without CUDA packages that stubs replace."""
         without_cuda = [entry for entry in self._pinned if not (self.cuda_stubs and _CUDA.match(entry))]
         there = set() if self.base is None else {entry.partition("==")[0] for entry in self.base._pinned}
         return "\n".join(entry for entry in without_cuda if entry.partition("==")[0] not in there) + "\n"
@@ -53,7 +53,7 @@ class Framework:
 
     @property
     def directory(self) -> Path:
-        """Where its environment is, or will be."""
+        """The folder of the environment, which may not exist yet."""
         recipe = [self.requirements, sys.version, sys.base_prefix]
         if self.cuda_stubs:
             recipe.append(Path(cuda_stubs.__file__).read_text())
@@ -62,12 +62,12 @@ class Framework:
         return cache_directory() / "training" / hashlib.sha256("\0".join(recipe).encode()).hexdigest()[:32]
 
     def find(self) -> Path | None:
-        """Its interpreter; None where the environment has not been made."""
+        """Return the interpreter, None if the environment has not been made."""
         python = self.directory / "bin" / "python"
         return python if python.exists() else None
 
     def ensure(self) -> Path:
-        """Its interpreter, installed first where necessary, after that of its base; BuildError when that fails."""
+        """Install the base and this framework if necessary, and return the interpreter. Raises BuildError."""
         for framework in (self.base, self):
             if framework is not None and framework.find() is None:
                 cache.ensure(framework.thing, lambda line: print(line, flush=True))
@@ -75,7 +75,7 @@ class Framework:
 
     @property
     def thing(self) -> Thing:
-        """Its environment, to be made; after that of its base."""
+        """The environment as a Thing. The base must be made first."""
         return in_cache(self.name, self.directory, self.seconds, self._fill)
 
     def _fill(self, into: Path, say: Say) -> None:
@@ -102,12 +102,12 @@ FRAMEWORKS = {framework.name: framework for framework in (JAX, JUPYTER, TORCH, T
 
 
 def lacking(*wanted: Framework) -> list[Thing]:
-    """What must be made for these."""
+    """Return the things to make for these frameworks."""
     return [framework.thing for framework in wanted if framework.find() is None]
 
 
 def digits(python: Path) -> Path:
-    """The 1,797 digits of scikit-learn in an environment: gzip'ed lines of 64 pixels (0 to 16) and a label."""
+    """Return the file of scikit-learn's 1,797 digits: gzipped CSV lines of 64 pixels (0 to 16) and a label."""
     (found,) = python.parent.parent.glob("lib/python*/site-packages/sklearn/datasets/data/digits.csv.gz")
     return found
 

@@ -1,4 +1,4 @@
-"""A plain TCP proxy on loopback, to stand before the API server: outages, slowness, deletions nobody hears of."""
+"""A TCP proxy on loopback before the API server, for tests of outages, latency and missed events."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHUNK = 1 << 16
 
 
 class Gate:
-    """Forwards 127.0.0.1:``port`` to ``host:port`` from a thread of its own. Open from the start.
+    """Forwards 127.0.0.1:``port`` to ``host:port`` in its own thread. A new gate is open.
 
-    ``delay``: seconds by which every chunk is late, in both directions, from now on; a large one is an API server that
-    takes calls and never answers.
+    ``delay`` is the seconds by which each later chunk is delayed in both directions. A large delay simulates an API
+    server that accepts calls and never responds.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -38,19 +38,19 @@ class Gate:
 
     @property
     def url(self) -> str:
-        """The https address of what is behind it."""
+        """The https URL of the server behind the gate."""
         return f"https://127.0.0.1:{self.port}"
 
     def open(self) -> None:
-        """Take connections (again)."""
+        """Accept connections (again)."""
         asyncio.run_coroutine_threadsafe(self._open(), self._loop).result()
 
     def close(self) -> None:
-        """Refuse new connections and cut those that exist. The port stays ours."""
+        """Refuse new connections and close existing ones. The port stays reserved."""
         asyncio.run_coroutine_threadsafe(self._close(), self._loop).result()
 
     def stop(self) -> None:
-        """Close for good."""
+        """Close the gate for good."""
         self.close()
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
@@ -76,7 +76,7 @@ class Gate:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # A listening socket that is shut down keeps the port it was bound to and may listen again (on Linux).
+        # On Linux, a listening socket keeps its port after shutdown and may listen again.
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -102,7 +102,7 @@ class Gate:
                     pump.cancel()
                 await asyncio.gather(*pumps, return_exceptions=True)
         except OSError:
-            pass  # the far end is not there: the near end sees its connection end
+            pass  # the target cannot be reached: the client's connection is closed
         finally:
             near.close()
             far.close()
@@ -115,7 +115,7 @@ class Gate:
 
 
 def _bound() -> socket.socket:
-    """A socket bound to a port by its number: a port that bind chose itself would be lost by the shutdown."""
+    """Return a socket bound to a port number. A port that bind chose itself would be lost by the shutdown."""
     bound = socket.socket()
     bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     bound.setblocking(False)
@@ -124,7 +124,7 @@ def _bound() -> socket.socket:
 
 
 def kubeconfig_through(gate: Gate, source: Path, target: Path) -> Path:
-    """A copy of a kubeconfig whose servers are all reached through the gate; returns ``target``."""
+    """Write a copy of a kubeconfig in which all servers are reached through the gate. Return ``target``."""
     config = yaml.safe_load(source.read_text())
     for cluster in config["clusters"]:
         cluster["cluster"]["server"] = gate.url

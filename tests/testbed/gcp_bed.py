@@ -1,4 +1,4 @@
-"""A bed whose nodes come from Google Cloud: the SDK talks to our own server, whose machines join the cluster."""
+"""A bed with Google Cloud nodes: the SDK calls our own server, and this server's machines join the cluster."""
 
 from __future__ import annotations
 
@@ -32,13 +32,15 @@ from tests.testbed.joining import Joining, JoiningBed, while_they_join
 TYPE = "a2-highgpu-8g"
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 _BEHIND_SECONDS = 120
-"""By how much the project's clock is behind the operator's: the minute that a machine costs at least, and for which it
-is kept, is over when it comes."""
+"""Seconds by which the project's clock is behind the operator's.
+
+The minute that a machine costs at least, and for which it is kept, is thus over when the machine joins.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class GcpAt:
-    """Makes an operator's adapters of Google Cloud talk to ``endpoint``, with the credentials and prices of a test."""
+    """Makes an operator's Google Cloud adapters call ``endpoint`` with test credentials and prices."""
 
     endpoint: str
     prices: PriceTable
@@ -55,12 +57,12 @@ class GcpAt:
 
 @dataclass(slots=True)
 class GcpBed(JoiningBed):
-    """Bed and project."""
+    """A bed and its Google Cloud project."""
 
     project: Project = field(kw_only=True)
 
     async def gcp_pool(self, name: str = "gcp", *, group: bool = False, spot: bool = False, **spec: object) -> None:
-        """A pool of machines with eight A100s each: of a template or, if so said, of a group of its own."""
+        """Create a pool of machines with eight A100s each, from a template or with ``group`` from an instance group."""
         system = await self.kube.get(NAMESPACES.one("kube-system"))
         labels = labels_of(system["metadata"]["uid"], PoolId(name))
         model = "SPOT" if spot else "STANDARD"
@@ -75,23 +77,23 @@ class GcpBed(JoiningBed):
         await self.create("GPUPool", name, {"gcp": gcp, **common, **capacity, **spec})
 
     async def instances(self) -> list[Mapping[str, Any]]:
-        """The machines that are billed now."""
+        """Return the machines that are billed now."""
         with self.project.lock:
             return [{"id": str(vm.id)} for vm in self.project.alive()]
 
     async def bill(self) -> tuple[Sized, int]:
-        """What each machine that ever was costs, and the sum."""
+        """Return the cost of each machine ever launched, and the sum."""
         with self.project.lock:
             lines = self.project.bill()
         return lines, sum(lines.values())
 
     async def settle(self) -> None:
-        """When all machines have ended: an hour later, when no survey tells them any more."""
+        """Once all machines have ended, advance the clock by an hour, so that surveys no longer list them."""
         await self.until(lambda: len(self.rentals("Ended")) == len(self.rentals()))
         self.project.clock.advance(LISTED_SECONDS + LAG_SECONDS)
 
     def joining(self) -> Sequence[Joining]:
-        """All machines of the project, as they are now."""
+        """Return all machines of the project in their present state."""
         with self.project.lock:
             machines, now = list(self.project.instances.values()), self.project.clock.now
         return [
@@ -113,7 +115,7 @@ class GcpBed(JoiningBed):
 
 
 def provider_id(vm: Vm) -> str:
-    """What its Node says of it."""
+    """Return the providerID of the machine's Node."""
     return f"gce://{PROJECT}/{vm.zone}/{vm.name}"
 
 
@@ -121,9 +123,10 @@ def provider_id(vm: Vm) -> str:
 async def open_gcp_bed(
     plane: ControlPlane, directory: Path, *, pace: float = 1.0, behind_seconds: float = _BEHIND_SECONDS
 ) -> AsyncIterator[GcpBed]:
-    """A bed with a project that has room for any number of machines.
+    """Open a bed with a project of unlimited capacity.
 
-    ``pace``: seconds of the project's that pass in one of the operator's, which it is ``behind_seconds`` behind.
+    ``pace`` is seconds of the project's clock per second of the operator's. The project's clock starts
+    ``behind_seconds`` behind.
     """
     project = Project(clock=WallClock(pace), pending_seconds=1.0)
     project.clock.advance(-behind_seconds)

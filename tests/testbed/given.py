@@ -1,4 +1,4 @@
-"""Programs that are given, in the folder that ``KUBEBUILDER_ASSETS`` names or on PATH, of a version that we take."""
+"""Finds programs of an accepted version that the machine already has, in ``KUBEBUILDER_ASSETS`` or on PATH."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from pathlib import Path
 from tests.testbed.cache import Say
 
 Version = tuple[int, int]
-"""Major and minor."""
+"""Major and minor version."""
 _ASK = {"kubectl": ("version", "--client"), "helm": ("version", "--short")}
-"""Arguments of programs that do not tell their version by --version."""
+"""Arguments that print the version, for programs without --version."""
 
 
 def same_minor(wanted: str) -> Callable[[Version], str | None]:
-    """Takes a version whose major and minor are those of ``wanted``, like v1.36.3."""
+    """Return a check that accepts the major and minor version of ``wanted``, such as v1.36.3."""
     major, minor, *_ = wanted.removeprefix("v").split(".")
     return lambda version: None if version == (int(major), int(minor)) else f"{major}.{minor} is wanted"
 
 
 def find(program: str, accept: Callable[[Version], str | None], say: Say) -> Path | None:
-    """The first whose version is accepted; ``accept`` gives the reason where it is not, which is said in one line."""
+    """Return the first program with an accepted version. ``accept`` returns the reason against a version.
+
+    ``say`` prints it.
+    """
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     for place in (*([assets] if assets else []), os.environ.get("PATH", os.defpath)):
         found = shutil.which(program, path=place)
@@ -37,7 +40,7 @@ def find(program: str, accept: Callable[[Version], str | None], say: Say) -> Pat
 
 
 def refused(program: Path, accept: Callable[[Version], str | None]) -> str | None:
-    """Why its version is not accepted; None where it is."""
+    """Return why the program's version is not accepted, None if it is."""
     version = _version(str(program), os.stat(program).st_mtime_ns)
     if version is None:
         return "it tells no version"
@@ -47,7 +50,7 @@ def refused(program: Path, accept: Callable[[Version], str | None]) -> str | Non
 
 @cache
 def _version(program: str, modified: int) -> Version | None:
-    """Of a program as it was ``modified`` (nanoseconds), so that one that is replaced is asked again."""
+    """Return a program's version. ``modified`` (nanoseconds) is part of the cache key, as programs may be replaced."""
     arguments = _ASK.get(Path(program).name, ("--version",))
     try:
         asked = subprocess.run([program, *arguments], capture_output=True, text=True, timeout=30)

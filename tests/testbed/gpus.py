@@ -1,8 +1,8 @@
-"""A device plugin for GPUs that do not exist: ``python -m tests.testbed.gpus FOLDER COUNT``.
+"""A device plugin for simulated GPUs: ``python -m tests.testbed.gpus FOLDER COUNT``.
 
 FOLDER is the kubelet's folder of device plugins. The plugin registers once the kubelet listens there. SIGUSR1 makes the
-first GPU unhealthy, SIGUSR2 healthy again. The few messages of the protocol are written by hand, in protobuf's wire
-format (https://protobuf.dev/programming-guides/encoding/): k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto.
+first GPU unhealthy, SIGUSR2 makes it healthy again. The few protobuf messages are encoded by hand
+(https://protobuf.dev/programming-guides/encoding/) by k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1/api.proto.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SOCKET = "charterer-gpu.sock"
 
 
 class Devices:
-    """``count`` devices; all healthy, or all but the first."""
+    """``count`` devices. Either all are healthy, or all but the first."""
 
     def __init__(self, count: int) -> None:
         self._count = count
@@ -32,14 +32,14 @@ class Devices:
         self._changed = threading.Condition()
 
     def set_first(self, healthy: bool) -> None:
-        """Tell whoever watches."""
+        """Set the health of the first device, and notify watchers."""
         with self._changed:
             self._first_healthy = healthy
             self._version += 1
             self._changed.notify_all()
 
     def watch(self, request: bytes, context: grpc.ServicerContext) -> Iterator[bytes]:
-        """ListAndWatch: a ListAndWatchResponse now and after every change."""
+        """ListAndWatch: yield a ListAndWatchResponse now and after every change."""
         told = -1
         while context.is_active():
             with self._changed:
@@ -49,19 +49,19 @@ class Devices:
             yield response
 
     def _response(self) -> bytes:
-        """ListAndWatchResponse: Devices of ID and health."""
+        """Encode a ListAndWatchResponse: Devices of ID and health."""
         health = ["Healthy" if self._first_healthy or index else "Unhealthy" for index in range(self._count)]
         return b"".join(text(1, text(1, f"gpu-{index}") + text(2, word)) for index, word in enumerate(health))
 
 
 def allocate(request: bytes, context: grpc.ServicerContext) -> bytes:
-    """AllocateResponse: for each container its environment, a map of one entry. Each container is a field 1 there."""
+    """Encode an AllocateResponse. Each container, field 1 of the request, gets an environment with one variable."""
     environment = text(1, text(1, "NVIDIA_VISIBLE_DEVICES") + text(2, "all"))
     return b"".join(text(1, environment) for _ in fields(request))
 
 
 def text(number: int, value: bytes | str) -> bytes:
-    """A field of wire type 2: a string, or a message already encoded."""
+    """Encode a field of wire type 2: a string or an encoded message."""
     data = value.encode() if isinstance(value, str) else value
     return _varint(number << 3 | 2) + _varint(len(data)) + data
 
@@ -75,7 +75,7 @@ def _varint(value: int) -> bytes:
 
 
 def fields(message: bytes) -> Iterator[bytes]:
-    """The values of a message whose fields are all of wire type 2 with numbers below 16."""
+    """Yield the values of a message. All its fields must have wire type 2 and numbers below 16."""
     at = 0
     while at < len(message):
         at, size, shift = at + 1, 0, 0
@@ -88,7 +88,7 @@ def fields(message: bytes) -> Iterator[bytes]:
 
 
 def _nothing(request: bytes, context: grpc.ServicerContext) -> bytes:
-    """An empty message: no option is set, and nothing is done before a container starts."""
+    """Return an empty message: no option is set, and PreStartContainer does nothing."""
     return b""
 
 
@@ -105,7 +105,7 @@ def serve(folder: Path, devices: Devices) -> grpc.Server:
 
 
 def register(folder: Path) -> None:
-    """Tell the kubelet of the plugin: RegisterRequest of version, endpoint and resource."""
+    """Register the plugin with the kubelet by a RegisterRequest of version, endpoint and resource."""
     with grpc.insecure_channel(f"unix://{folder / 'kubelet.sock'}") as channel:
         call = channel.unary_unary(f"/{_VERSION}.Registration/Register")
         call(text(1, _VERSION) + text(2, _SOCKET) + text(3, RESOURCE), timeout=20, wait_for_ready=True)

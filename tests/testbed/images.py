@@ -1,7 +1,7 @@
 """Container images for real nodes, made without Docker and imported without a registry.
 
-The sandbox's image holds the program pause alone. The image to train in is an empty root: the machine's /usr, the
-interpreter and the packages are mounted into it read-only by hostPath (``training_pods``), so there is nothing to pack.
+The sandbox image has only the program pause. The training image is an empty root file system. Pods mount the machine's
+/usr, the interpreter and the packages read-only by hostPath (``training_pods``), so the image needs no content.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PASSWD = "root:x:0:0:root:/tmp:/bin/sh\nnobody:x:65534:65534:nobody:/tmp:/bin/s
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """``name`` with its tag; ``root``: the folder that becomes its only layer, all owned by root."""
+    """An image. ``name`` includes the tag. The folder ``root`` becomes its only layer, owned by root."""
 
     name: str
     root: Path
@@ -31,7 +31,7 @@ class Image:
 
 
 def base_images(directory: Path, pause: Path) -> Path:
-    """An archive of the two images that every node has, written into ``directory``."""
+    """Write an archive of the two images that every node has into ``directory``."""
     sandbox, training = directory / "pause", directory / "train"
     sandbox.mkdir(parents=True)
     shutil.copy(pause, sandbox / "pause")
@@ -47,7 +47,7 @@ def base_images(directory: Path, pause: Path) -> Path:
 
 
 def write_archive(archive: Path, *images: Image) -> None:
-    """Write the images as ``docker save`` does, which ``ctr images import`` reads."""
+    """Write the images in the format of ``docker save``, which ``ctr images import`` reads."""
     manifest = []
     with tarfile.open(archive, "w") as out:
         for number, image in enumerate(images):

@@ -1,4 +1,4 @@
-"""Interpreters of Python on this machine, for what needs another version than ours."""
+"""Finds Python interpreters on this machine, for tools that need another version than ours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _IDENTITY = "import sys; print(sys.base_prefix); print('%d.%d' % sys.version_inf
 
 @dataclass(frozen=True, slots=True)
 class Interpreter:
-    """``prefix``: its folder. ``version``: like 3.12, of ``release``, like 3.12.1."""
+    """An interpreter. ``prefix`` is its folder. ``version`` is like 3.12, ``release`` like 3.12.1."""
 
     program: Path
     prefix: Path
@@ -25,19 +25,19 @@ class Interpreter:
 
     @property
     def library(self) -> Path:
-        """The folder of its standard library."""
+        """The folder of the interpreter's standard library."""
         return self.prefix / "lib" / f"python{self.version}"
 
     def shared_libraries(self) -> Iterator[Path]:
-        """Its own."""
+        """Yield the shared libraries of the interpreter."""
         yield from (self.prefix / "lib").glob(f"libpython{self.version}*.so*")
 
 
 def find(versions: Sequence[str]) -> Interpreter | None:
-    """One of the first of these versions (like 3.12) that is there: ours, on PATH, or in pyenv's folder.
+    """Find an interpreter of the first available version (like 3.12): ours, on PATH, or in pyenv's folder.
 
-    pyenv's programs on PATH look for its folder by HOME and fail where that is another: the folder is looked for as
-    well where those programs, this interpreter and the user's own home are.
+    pyenv's programs on PATH find its folder through HOME, and fail under another HOME. The search therefore also covers
+    the folders beside these programs, beside this interpreter, and in the user's home directory.
     """
     for version in versions:
         named = f"python{version}"
@@ -51,7 +51,7 @@ def find(versions: Sequence[str]) -> Interpreter | None:
 
 
 def examine(program: str) -> Interpreter | None:
-    """What an interpreter is; None where it does not run."""
+    """Run an interpreter to find its prefix and version. None if it does not run."""
     asked = subprocess.run([program, "-I", "-c", _IDENTITY], capture_output=True, text=True)
     if asked.returncode != 0:
         return None
@@ -60,7 +60,7 @@ def examine(program: str) -> Interpreter | None:
 
 
 def _pyenv() -> list[Path]:
-    """Where pyenv may have put interpreters."""
+    """Return folders in which pyenv may have interpreters."""
     roots = [Path(os.environ["PYENV_ROOT"])] if "PYENV_ROOT" in os.environ else []
     roots += [Path.home() / ".pyenv", Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv"]
     roots += [

@@ -1,4 +1,4 @@
-"""The real controllers of JobSets and TrainJobs as processes of this machine, with their webhooks on loopback."""
+"""The real controllers of JobSets and TrainJobs as processes of this machine, with webhooks on loopback."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from tests.testbed.job_controllers import JobController
 from tests.testbed.supervise import Supervisor
 
 ELASTIC_GATE = "ElasticJobSet"
-"""JobSet's alpha gate, with which the width of a JobSet may change."""
+"""JobSet's alpha feature gate that allows changes of a JobSet's width."""
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _CONFIGURATIONS = {"jobset": "config.jobset.x-k8s.io/v1alpha1", "trainer": "config.trainer.kubeflow.org/v1alpha1"}
 _CERTIFICATES = {"jobset": "internalCertManagement", "trainer": "certManagement"}
-"""What each calls the setting by which it would make certificates for its Service."""
+"""The name of each controller's setting for certificates that it makes for its Service."""
 
 
 class JobControllerError(Exception):
-    """A controller did not start; the message has the end of its log."""
+    """A controller did not start. The message has the end of its log."""
 
 
 class JobControllerProcesses:
-    """JobSet's controller and Kubeflow Trainer's, acting on a control plane until ``stop``."""
+    """The controllers of JobSet and Kubeflow Trainer, which act on a control plane until ``stop``."""
 
     def __init__(self, plane: ControlPlane, controllers: Sequence[JobController], directory: Path) -> None:
         self._plane = plane
@@ -48,7 +48,10 @@ class JobControllerProcesses:
     def start(
         cls, plane: ControlPlane, controllers: Sequence[JobController], directory: Path, *, elastic: bool = False
     ) -> JobControllerProcesses:
-        """Install their CRDs and webhooks and start them; they act when this returns. ``elastic``: ELASTIC_GATE."""
+        """Install CRDs and webhooks, start the controllers, and return once they act.
+
+        ``elastic`` enables ELASTIC_GATE.
+        """
         processes = cls(plane, controllers, directory)
         try:
             for name, controller in processes._controllers.items():
@@ -63,14 +66,14 @@ class JobControllerProcesses:
         return processes
 
     def restart(self, name: str, *, elastic: bool = False) -> None:
-        """SIGKILL one, ``jobset`` or ``trainer``, and start it again; it acts when this returns."""
+        """Kill ``jobset`` or ``trainer`` by SIGKILL, start it again, and return once it acts."""
         self._supervisor.kill(name)
         self._launch(name, elastic)
         self._wait_until_ready(name)
 
     @contextmanager
     def halted(self, name: str) -> Iterator[None]:
-        """Keep one of them from seeing or doing anything meanwhile."""
+        """Stop a controller by SIGSTOP inside the ``with`` block."""
         process = self._supervisor.pids[name]
         os.kill(process, signal.SIGSTOP)
         try:
@@ -79,7 +82,7 @@ class JobControllerProcesses:
             os.kill(process, signal.SIGCONT)
 
     def stop(self) -> None:
-        """Kill both for good, and take their webhooks away: without their servers they would refuse everything."""
+        """Kill both controllers and delete their webhooks, which would otherwise refuse all objects."""
         self._supervisor.stop()
         for name in self._controllers:
             for kind in ("mutatingwebhookconfiguration", "validatingwebhookconfiguration"):
@@ -110,7 +113,10 @@ class JobControllerProcesses:
         self._plane.kubectl("apply", "-f", "-", input=json.dumps({"kind": "List", "apiVersion": "v1", "items": named}))
 
     def _temporary(self, name: str) -> Path:
-        """Its TMPDIR: controller-runtime looks for certificates of webhooks there, and Trainer names no other place."""
+        """Return a controller's TMPDIR, where controller-runtime reads webhook certificates.
+
+        Trainer cannot configure it.
+        """
         return self._directory / name
 
     def _launch(self, name: str, elastic: bool) -> None:
@@ -148,7 +154,10 @@ class JobControllerProcesses:
             time.sleep(_POLL_SECONDS)
 
     def _webhooks_answer(self, name: str) -> bool:
-        """Whether the server knows all paths: a controller says that it is ready before it has registered them."""
+        """Return whether the server knows all webhook paths.
+
+        Controllers report readiness before they register the paths.
+        """
         return all(released.knows(self._ports[name][0], path) for path in self._paths[name])
 
     def _log(self, name: str) -> Path:

@@ -1,6 +1,6 @@
-"""The controllers of JobSets and TrainJobs from pinned Go modules, for tests of adopted jobs: ``make job-controllers``.
+"""The controllers of JobSets and TrainJobs from pinned Go modules, for tests of adoption: ``make job-controllers``.
 
-Both are as their authors released them. Their CRDs and the manifests of their webhooks lie beside the programs.
+Both are unchanged releases. Their CRDs and webhook manifests lie beside the programs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TRAINER = "github.com/kubeflow/trainer/v2"
 
 @dataclass(frozen=True, slots=True)
 class JobController:
-    """A controller: its program, the files of its CRDs, and the folder that kustomize makes its webhooks of."""
+    """A controller: its program, its CRD files, and the folder from which kustomize makes its webhooks."""
 
     name: str
     program: Path
@@ -46,7 +46,7 @@ def _targets() -> tuple[Target, ...]:
 
 
 def find() -> tuple[JobController, ...] | None:
-    """JobSet's controller and Kubeflow Trainer's; None where they have not been made."""
+    """Return the controllers of JobSet and Kubeflow Trainer, None if they have not been made."""
     places = {target.name: target.place for target in _targets()}
     if not all(place.exists() for place in places.values()):
         return None
@@ -57,5 +57,5 @@ def find() -> tuple[JobController, ...] | None:
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made."""
+    """Return the things that must be made."""
     return [target.thing for target in _targets() if not target.place.exists()]

@@ -1,4 +1,4 @@
-"""A bed whose machines come from a server of a cloud's protocol and join the cluster as Nodes."""
+"""A bed with machines from a server that implements a cloud's API. The machines join the cluster as Nodes."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _LOOK_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Joining:
-    """A machine as its Node. ``id``: in the cloud, and by its firmware; ``node``: the Node's name.
+    """A machine as a Node. ``id`` is its id in the cloud and the Node's systemUUID. ``node`` is the Node's name.
 
-    ``runs`` and ``ends``: now.
+    ``runs`` and ``ends`` describe its present state.
     """
 
     id: str
@@ -43,10 +43,10 @@ class JoiningBed(Bed):
 
     @abstractmethod
     def joining(self) -> Sequence[Joining]:
-        """All machines of the cloud, as they are now."""
+        """Return all machines of the cloud in their present state."""
 
     async def join(self) -> None:
-        """Let machines that run join the cluster, and those that end fall silent, for ever."""
+        """Until cancelled, let running machines join the cluster, and stop the simulated kubelets of ending ones."""
         joined: set[str] = set()
         while True:
             for machine in self.joining():
@@ -82,7 +82,7 @@ class JoiningBed(Bed):
         }
         try:
             await self.kube.post(NODES.all(), node)
-        except AlreadyExists:  # as a kubelet does: it goes on with the object, as others left it
+        except AlreadyExists:  # continue with the existing object, as a kubelet does
             path = NODES.one(machine.node)
             await self.kube.merge_patch(f"{path}/status", {"status": node["status"]})
             await self.kube.merge_patch(path, {"metadata": {"labels": {SILENT: None}}})
@@ -97,7 +97,7 @@ B = TypeVar("B", bound=JoiningBed)
 
 @asynccontextmanager
 async def while_they_join(bed: B) -> AsyncIterator[B]:
-    """The bed, with its machines joining the cluster; it is dismantled afterwards."""
+    """Yield the bed while its machines join the cluster, and dismantle it at the end."""
     joining = asyncio.create_task(bed.join(), name="join")
     try:
         yield bed

@@ -1,7 +1,6 @@
 """Karpenter with its kwok provider from a pinned Go module, for tests that rent through it: ``make karpenter``.
 
-Karpenter is as its authors released it; the cloud behind it is ours (go-karpenter/cloud.go). Its CRDs lie beside the
-program.
+Karpenter is an unchanged release. The cloud behind it is ours (go-karpenter/cloud.go). Its CRDs lie beside the program.
 """
 
 from __future__ import annotations
@@ -31,16 +30,16 @@ def _target() -> Target:
 
 
 def version() -> str:
-    """The version of Karpenter that is built, like v1.14.0."""
+    """Return the version of Karpenter that is built, such as v1.14.0."""
     return build.pinned(_MODULE, _PATH)
 
 
 def find() -> KarpenterFiles | None:
-    """The program and its CRDs; None where they have not been made."""
+    """Return the program and its CRDs, None if they have not been made."""
     place = _target().place
     return KarpenterFiles(place / "karpenter", place / "crds") if place.exists() else None
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made."""
+    """Return the things that must be made."""
     return [] if find() else [_target().thing]

@@ -1,4 +1,4 @@
-"""A bed whose nodes come from a real Karpenter. Its bill is made of the claims, as a watch of its own saw them."""
+"""A bed with nodes from a real Karpenter. The bill is computed from NodeClaims that the bed's own watch has seen."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.testbed.karpenter_process import NODE_CLASS, KarpenterProcess
 CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", namespaced=False)
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 HOURLY = "32.77"
-"""What a p4d.24xlarge costs on demand, by Karpenter's metrics."""
+"""Hourly price of a p4d.24xlarge on demand in Karpenter's metrics."""
 
 
 def _seconds(instant: str) -> float:
@@ -30,14 +30,14 @@ def _seconds(instant: str) -> float:
 
 
 def condition(claim: RawObject, kind: str) -> Mapping[str, str]:
-    """The condition of that type of a claim; empty if it has none."""
+    """Return the claim's condition of this type, empty if it has none."""
     conditions = (claim.get("status") or {}).get("conditions") or ()
     return next((found for found in conditions if found["type"] == kind), {})
 
 
 @dataclass(slots=True)
 class KarpenterBed(Bed):
-    """Bed and Karpenter."""
+    """A bed and its Karpenter."""
 
     karpenter: KarpenterProcess = field(kw_only=True)
 
@@ -49,7 +49,10 @@ class KarpenterBed(Bed):
         cooldown_seconds: int = 300,
         **claims: object,
     ) -> None:
-        """A pool of machines with eight A100s each, whose price Karpenter knows. ``claims``: of ``spec.karpenter``."""
+        """Create a pool of machines with eight A100s each at Karpenter's price.
+
+        ``claims`` are fields of ``spec.karpenter``.
+        """
         cloud = {
             "nodeClassRef": NODE_CLASS,
             "instanceType": "p4d.24xlarge",
@@ -65,23 +68,23 @@ class KarpenterBed(Bed):
         await self.create("GPUPool", name, spec)
 
     def claims(self) -> list[RawObject]:
-        """The NodeClaims there are."""
+        """Return the existing NodeClaims."""
         return self.mirror.all(CLAIMS)
 
     def terminated(self) -> bool:
-        """Whether all claims that there are, or were, say that their machine is ended."""
+        """Return whether all existing and deleted claims report that their machine has ended."""
         told = [condition(claim, "InstanceTerminating").get("status") for claim in [*self.claims(), *self._gone()]]
         return bool(told) and set(told) == {"True"}
 
     async def touch(self) -> None:
-        """Make Karpenter look at every claim."""
+        """Make Karpenter reconcile every claim."""
         for claim in self.claims():
             patch = {"metadata": {"annotations": {"touched": "yes"}}}
             with suppress(NotFound):
                 await self.kube.merge_patch(CLAIMS.one(claim["metadata"]["name"]), patch)
 
     async def instances(self) -> list[Mapping[str, Any]]:
-        """The machines that run."""
+        """Return the running machines."""
         names = self._names()
         return [
             {"id": machine.instance, "claim": machine.claim}
@@ -90,10 +93,10 @@ class KarpenterBed(Bed):
         ]
 
     async def bill(self) -> tuple[Sized, int]:
-        """The sum over all claims that had a machine.
+        """Return the cost of each claim that had a machine, and the sum.
 
-        A machine runs within the time of its claim, which tells whole seconds. How soon Karpenter looks at a claim
-        depends on how busy the machine is.
+        A machine runs within the lifetime of its claim, whose timestamps have whole seconds. Karpenter's delay in
+        noticing a claim depends on the load of the machine.
         """
         lines = {}
         machines = {machine.claim: machine for machine in self.karpenter.instances(self._names())}
@@ -118,7 +121,7 @@ class KarpenterBed(Bed):
         return {claim["metadata"]["name"] for claim in [*self.claims(), *self._gone()]}
 
     def describe(self) -> str:
-        """The state of all objects, and the claims."""
+        """Describe the state of all objects and claims."""
         lines = []
         for claim in self.claims():
             status = claim.get("status") or {}
@@ -133,12 +136,12 @@ class KarpenterBed(Bed):
 
 
 async def make_karpenter_bed(plane: ControlPlane, directory: Path, karpenter: KarpenterProcess) -> KarpenterBed:
-    """A bed with a fake cloud that sells nothing."""
+    """Make a bed whose fake cloud has no groups."""
     return KarpenterBed(*await parts_of_bed(plane, directory, (), [CLAIMS]), karpenter=karpenter)
 
 
 async def clear_claims(bed: KarpenterBed) -> None:
-    """Delete what a failed test has left of Karpenter's objects."""
+    """Delete Karpenter objects that a failed test has left."""
     for resource in (CLAIMS, NODES):
         for raw in (await bed.kube.list(resource.all())).items:
             path = resource.one(raw["metadata"]["name"])

@@ -1,4 +1,4 @@
-"""A real Karpenter on the test bed's control plane: started, killed and restarted; and the levers of its cloud."""
+"""A real Karpenter on the testbed's control plane, with control over the process and its cloud."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _NAME = "karpenter"
 _PATIENCE_SECONDS = 40.0
 _POLL_SECONDS = 0.05
 _BATCH_IDLE_SECONDS, _BATCH_MOST_SECONDS = 1.0, 10.0
-"""Karpenter's defaults, which it does not measure by its clock."""
+"""Karpenter's default batch times, which do not follow its adjustable clock."""
 
 
 class KarpenterError(Exception):
-    """Karpenter did not start; the message has the end of its log."""
+    """Karpenter did not start. The message has the end of its log."""
 
 
 class Plane(Protocol):
-    """A control plane on which Karpenter runs, as its administrator uses it."""
+    """A control plane on which Karpenter runs, with an administrator's rights."""
 
     @property
     def kubeconfig(self) -> Path:
         """The administrator's kubeconfig."""
 
     def kubectl(self, *arguments: str, input: str | None = None) -> str:
-        """Run kubectl; returns its output."""
+        """Run kubectl and return its output."""
 
 
 @dataclass(frozen=True, slots=True)
 class CloudInstance:
-    """A machine as the cloud behind Karpenter saw it. Times are seconds since 1970; ``ended`` is None while it runs.
+    """A machine in the cloud behind Karpenter. Times are seconds since 1970. ``ended`` is None while it runs.
 
-    ``offer``: instance type, capacity type and zone, between slashes.
+    ``offer`` is instance type, capacity type and zone, separated by slashes.
     """
 
     instance: str
@@ -58,7 +58,7 @@ class CloudInstance:
 
 
 def instance_type(name: str, gpus: int, *offers: tuple[str, str, float]) -> Mapping[str, object]:
-    """A type that the cloud sells; an offer is a capacity type, a zone and dollars an hour."""
+    """Return an instance type of the cloud. An offer is a capacity type, a zone and dollars per hour."""
     offerings = [
         {
             "Price": price,
@@ -90,11 +90,14 @@ INSTANCE_TYPES = (
     instance_type("g6.12xlarge", 4, *_everywhere(4.6, 1.5)),
     instance_type("m7i.24xlarge", 0, *_everywhere(4.84, 1.6)),
 )
-"""What the cloud of the tests sells, in every zone: machines with eight, four and no GPUs."""
+"""Instance types of the tests' cloud in every zone: machines with eight, four and no GPUs."""
 
 
 class KarpenterProcess:
-    """One Karpenter; ``metrics_url`` serves its metrics. Its cloud's instances outlive ``kill`` and ``restart``."""
+    """One Karpenter, which serves metrics at ``metrics_url``.
+
+    Its cloud's instances survive ``kill`` and ``restart``.
+    """
 
     def __init__(self, plane: Plane, files: KarpenterFiles, directory: Path, pace: int) -> None:
         self._plane = plane
@@ -116,10 +119,11 @@ class KarpenterProcess:
         types: Sequence[Mapping[str, object]] = INSTANCE_TYPES,
         pace: int = 1,
     ) -> KarpenterProcess:
-        """Install its CRDs and a node class, and start it; it acts when this returns.
+        """Install CRDs and a node class, start Karpenter, and return once it acts.
 
-        ``types``: what its cloud sells. ``pace``: how many times shorter Karpenter waits; the polls with which it
-        ends nodes stay at 1 s, and a node for which it has chosen a pod is left alone for 10 s. It writes real times.
+        ``types`` are the cloud's instance types. ``pace`` divides Karpenter's waits, except two: it polls ending nodes
+        every second, and it does not touch a node for 10 s after choosing the node for a pod. The timestamps that it
+        writes are real.
         """
         directory.mkdir(parents=True, exist_ok=True)
         karpenter = cls(plane, files, directory, pace)
@@ -142,10 +146,11 @@ class KarpenterProcess:
         return karpenter
 
     def behave(self, *offers: Mapping[str, object], advanced_seconds: float = 0, waited_seconds: float = 0) -> None:
-        """The cloud treats launches like this from now on (see ``offer`` in go-karpenter/cloud.go); all well: nothing.
+        """Set how the cloud handles launches (see ``offer`` in go-karpenter/cloud.go).
 
-        ``advanced_seconds``: Karpenter's clock is ahead by that. ``waited_seconds``: it believes to have waited so
-        much longer, and writes true times. It looks at its clock when an object changes.
+        Without offers, all launches succeed. ``advanced_seconds`` sets Karpenter's clock ahead. ``waited_seconds``
+        makes Karpenter believe that it has waited that much longer, but it writes true times. Karpenter reads its clock
+        when an object changes.
         """
         partial = self._directory / ".cloud.partial"
         told = {"offers": offers, "advancedSeconds": advanced_seconds, "waitedSeconds": waited_seconds}
@@ -153,7 +158,7 @@ class KarpenterProcess:
         partial.replace(self._directory / "cloud.json")
 
     def instances(self, claims: Iterable[str] | None = None) -> list[CloudInstance]:
-        """Every machine ever launched, or those for these claims."""
+        """Return every machine ever launched, or those of these claims."""
         lines = self._bill.read_text().splitlines() if self._bill.exists() else []
         told: dict[str, dict[str, Any]] = {}
         for line in lines:
@@ -173,11 +178,11 @@ class KarpenterProcess:
         ]
 
     def kill(self) -> None:
-        """SIGKILL; nothing acts on claims until ``restart``."""
+        """Send SIGKILL. No process acts on claims until ``restart``."""
         self._supervisor.kill(_NAME)
 
     def restart(self) -> None:
-        """Start it (again); it acts when this returns."""
+        """Start Karpenter (again), and return once it acts."""
         log = self._directory / "karpenter.log"
         flags = {
             "metrics-port": self._port,
@@ -207,11 +212,11 @@ class KarpenterProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it has been started and has not ended."""
+        """Whether Karpenter has been started and has not ended."""
         return _NAME in self._supervisor.pids and _NAME not in self._supervisor.exited()
 
     def stop(self) -> None:
-        """Kill it for good."""
+        """Kill Karpenter for good."""
         self._supervisor.stop()
 
     def __enter__(self) -> Self:
@@ -221,7 +226,7 @@ class KarpenterProcess:
         self.stop()
 
     def tail(self) -> str:
-        """The end of its log."""
+        """Return the end of the log."""
         return (self._directory / "karpenter.log").read_text(errors="replace")[-4000:]
 
     def _serves(self) -> bool:

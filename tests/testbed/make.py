@@ -1,10 +1,11 @@
 """Makes what tests, the demo and benches need, once per machine: ``python -m tests.testbed.make testbed nodes``.
 
-``--if-possible``: what this machine cannot make is told in a line and is no failure; its tests are skipped.
+With ``--if-possible``, a name that this machine cannot make is reported in one line and is no failure. Its tests are
+skipped.
 
-``--meanwhile "nodes image"`` makes these while the command after ``--`` runs, such as pytest; several times for several
-at a time. Tests that need one of them wait for it (tests/awaited.py). What is said goes to ``out/builds.log``, and one
-line to the screen when all is made. A failure is told at the end again, and is one of the whole.
+``--meanwhile "nodes image"`` makes these names in order while the command after ``--`` runs, such as pytest. Repeated
+options run in parallel. Tests wait for the names that they need (tests/awaited.py). Output goes to ``out/builds.log``,
+and one line to the screen when everything is made. A failure is repeated at the end and fails the whole command.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ _LOG = ROOT / "out/builds.log"
 
 @dataclass(frozen=True, slots=True)
 class _Name:
-    """What can be asked for: what of it must be made, and why this machine cannot make it."""
+    """A name that can be made. The functions return its missing things, and why this machine cannot make it."""
 
     lacking: Callable[[Say], list[Thing]]
     unsuitable: Callable[[], str | None] = lambda: None
@@ -70,7 +71,7 @@ def _things(name: str, say: Say) -> list[Thing]:
 
 
 def make(names: Sequence[str], if_possible: bool, output: TextIO) -> None:
-    """Make what these lack; BuildError."""
+    """Make the missing things for these names. Raises BuildError."""
     progress, things = Progress([], output), []
     for name in names:
         try:
@@ -83,9 +84,9 @@ def make(names: Sequence[str], if_possible: bool, output: TextIO) -> None:
 
 
 class Meanwhile(threading.Thread):
-    """Makes what each of ``names`` lacks, one after the other, and keeps the promise of each.
+    """Makes the missing things for each of ``names`` in order, and keeps or breaks the name's promise.
 
-    ``failures``: of each name, in words.
+    ``failures`` maps a name to its error message.
     """
 
     def __init__(self, names: Sequence[str], output: TextIO) -> None:
@@ -95,7 +96,7 @@ class Meanwhile(threading.Thread):
         self._promises = {name: promises.Promise(name) for name in names}
 
     def run(self) -> None:
-        """Make them. On Linux this thread is nicer than the tests, and so is what it starts."""
+        """Make everything. On Linux, this thread and its children have a lower priority than the tests."""
         if sys.platform == "linux":
             os.nice(5)
         for name, promise in self._promises.items():
@@ -103,7 +104,7 @@ class Meanwhile(threading.Thread):
                 make([name], False, self._output)
             except UnsuitableError as error:
                 print(f"builds: {name}: {error}", file=self._output, flush=True)
-                promise.keep()  # and the test that finds nothing is skipped
+                promise.keep()  # the test finds nothing and is skipped
             except Exception as error:
                 self.failures[name] = str(error) or repr(error)
                 print(f"builds: {name} failed: {self.failures[name]}", file=self._output, flush=True)
@@ -113,7 +114,7 @@ class Meanwhile(threading.Thread):
 
 
 def meanwhile(groups: Sequence[Sequence[str]], command: Sequence[str]) -> int:
-    """Run the command while these are made; its exit status, or 1 where something could not be made."""
+    """Run the command while these are made. Return its exit status, or 1 if something could not be made."""
     started = time.monotonic()
     _LOG.parent.mkdir(exist_ok=True)
     with promises.made_here() as environment, _LOG.open("w", buffering=1) as output:
@@ -141,7 +142,7 @@ def _needed(name: str) -> bool:
 
 
 def main() -> int:
-    """Makes, or prints why not."""
+    """Make the things that the arguments name. Return the exit status."""
     parser = argparse.ArgumentParser(prog="python -m tests.testbed.make", description=__doc__.split("\n")[0])
     parser.add_argument("names", nargs="*", choices=[*NAMES, []], metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--if-possible", action="store_true", help="what this machine cannot make is no failure")
@@ -160,7 +161,7 @@ def main() -> int:
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """What is before ``--``, and what is after it."""
+    """Split the arguments at ``--``."""
     place = arguments.index("--") if "--" in arguments else len(arguments)
     return list(arguments[:place]), list(arguments[place + 1 :])
 

@@ -1,4 +1,4 @@
-"""What the cluster holds, kept current by watches of the test's own: a test awaits a state and never sleeps."""
+"""The cluster's objects, kept current by the test's own watches. Tests wait for a state and never sleep."""
 
 from __future__ import annotations
 
@@ -39,24 +39,27 @@ WATCHED: Sequence[Resource] = (
 )
 
 RELIST_SECONDS = 10
-"""The next list shows what a watch missed; a deletion between two watches is seen nowhere else."""
+"""Seconds between lists.
+
+A list finds objects that a watch missed, and is the only sign of deletions between watches.
+"""
 
 
 class Mirror:
-    """Raw objects by resource, from the admin's own connection; ``until`` waits for a state of them."""
+    """Raw objects by resource, read with an administrator's client. ``until`` waits for a state of them."""
 
     def __init__(self, client: Client, more: Sequence[Resource] = ()) -> None:
-        """``more``: resources that are followed besides WATCHED."""
+        """``more`` are resources to follow besides WATCHED."""
         self._client = client
         self._watched = (*WATCHED, *more)
         self._objects: dict[str, dict[tuple[str, str], RawObject]] = {watched.plural: {} for watched in self._watched}
         self.departed: list[RawObject] = []
-        """Objects that were deleted, as they last were."""
+        """Deleted objects in their last state."""
         self._changed = asyncio.Condition()
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self) -> None:
-        """List everything once, then follow."""
+        """List everything once, then watch."""
         listed = [asyncio.Event() for _ in self._watched]
         self._tasks = [
             asyncio.create_task(self._follow(resource, ready))
@@ -71,22 +74,25 @@ class Mirror:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def all(self, resource: Resource, namespace: str | None = None) -> list[RawObject]:
-        """The objects of a kind, by name."""
+        """Return the objects of a kind, in order of name."""
         objects = self._objects[resource.plural].items()
         return [raw for (where, _), raw in sorted(objects) if namespace is None or where == namespace]
 
     def one(self, resource: Resource, name: str, namespace: str = "") -> RawObject | None:
-        """One object, or None if it does not exist."""
+        """Return one object, or None if it does not exist."""
         return self._objects[resource.plural].get((namespace, name))
 
     async def until(self, look: Callable[[], T], seconds: float, describe: Callable[[], str]) -> T:
-        """Wait until ``look``, called after every change, returns a true value; AssertionError with what was there."""
+        """Wait until ``look``, called after every change, returns a true value.
+
+        AssertionError describes the present state.
+        """
         try:
             async with asyncio.timeout(seconds), self._changed:
                 while not (seen := look()):
                     await self._changed.wait()
                 for task in self._tasks:
-                    if task.done():  # its watch has failed, and the objects have not changed since
+                    if task.done():  # the watch has failed, and the objects are stale
                         task.result()
                 return seen
         except TimeoutError:
@@ -118,7 +124,7 @@ class Mirror:
             access.session() as session,
             session.get(access.server + resource.all(), params=query, timeout=timeout) as response,
         ):
-            response.raise_for_status()  # 429 while the storage of a changed CustomResourceDefinition begins anew
+            response.raise_for_status()  # status 429 while storage for a changed CustomResourceDefinition restarts
             buffer = b""
             async for chunk in response.content.iter_any():
                 *lines, buffer = (buffer + chunk).split(b"\n")

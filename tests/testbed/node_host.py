@@ -1,7 +1,7 @@
-"""This machine as the ground of real nodes: the right to have some, the bridge between them, what others left.
+"""This machine as the host of real nodes: a lock, the bridge between nodes, and cleanup of earlier leftovers.
 
-One process at a time has real nodes, which is what two cores carry; others wait. So the names of bridge and cgroups are
-constants, and whatever bears them when the lock is got was left by a process that was killed.
+Two cores can run the real nodes of one process at a time, so other processes wait. The names of bridge and cgroups are
+therefore constants. If any exist when the lock is acquired, they belonged to a process that was killed.
 """
 
 from __future__ import annotations
@@ -25,31 +25,37 @@ from tests.testbed import cgroups
 _PREFIX = "charterer"
 BRIDGE = f"{_PREFIX}0"
 _ADDRESS = "02:00:00:00:00:01"
-"""The bridge's own (locally administered). Without one it has the least of its nodes' cables, which changes when a node
-comes or goes: the others then speak to the old one until their neighbour entry is given up, some 12 s later."""
+"""MAC address of the bridge (locally administered).
+
+By default a bridge has the lowest address of its ports, which changes when a node comes or goes. Other nodes then send
+to the old address until their neighbour entry expires, some 12 s later.
+"""
 FOLDER = Path("/var/lib/charterer-nodes")
-"""Files of nodes while they are on: a short path, as the names of Unix sockets have at most 107 bytes."""
+"""Files of running nodes. The path is short, because names of Unix sockets have at most 107 bytes."""
 _LOCK = Path("/run/charterer-nodes.lock")
 _LOCK_SECONDS = 900.0
 _LINK_SECONDS = 30.0
 _PLUGINS = Path("/var/lib/kubelet/device-plugins")
-"""Where every kubelet has its device plugins' sockets, whatever its settings; each node mounts its own folder here."""
+"""The device plugin folder of every kubelet, which no setting changes. Each node bind-mounts its own folder here."""
 
 
 class NodeError(Exception):
-    """Something of a real node did not work; the message has the program's own words."""
+    """An operation on a real node failed. The message has the program's output."""
 
 
 @dataclass(frozen=True, slots=True)
 class NodeHost:
-    """``network``: a /16 that nothing else here uses, nodes in its first /24, the pods of node N in the Nth."""
+    """The host. ``network`` is an unused /16.
+
+    Nodes are in its first /24, and the pods of node N are in /24 number N.
+    """
 
     network: ipaddress.IPv4Network
     _lock: IO[str]
 
     @classmethod
     def open(cls) -> Self:
-        """Wait for the lock, clear away what killed processes have left, and lay the bridge. NodeError if it fails."""
+        """Wait for the lock, remove leftovers of killed processes, and create the bridge. Raises NodeError."""
         lock = _LOCK.open("w")
         wait_until(lambda: _try_lock(lock), _LOCK_SECONDS, "the real nodes of another process are gone")
         _clear()
@@ -64,19 +70,19 @@ class NodeHost:
 
     @property
     def address(self) -> str:
-        """The host's own address on the bridge."""
+        """The host's address on the bridge."""
         return str(self.network[1])
 
     def node_address(self, number: int) -> str:
-        """Where the node with that number (1 to 200) is."""
+        """Return the address of a node. ``number`` is 1 to 200."""
         return str(self.network[10 + number])
 
     def pod_network(self, number: int) -> str:
-        """The addresses of its pods."""
+        """Return the address range of the node's pods."""
         return str(list(self.network.subnets(new_prefix=24))[number])
 
     def close(self) -> None:
-        """Kill what still runs on nodes, take the bridge away and let the next one have the lock."""
+        """Kill all processes on nodes, remove the bridge and release the lock."""
         _clear()
         self._lock.close()
 
@@ -88,18 +94,21 @@ class NodeHost:
 
 
 def cable(number: int) -> str:
-    """The name of the host's end of that node's cable."""
+    """Return the name of the host's end of the node's veth pair."""
     return f"{_PREFIX}{number}"
 
 
 def ip(*commands: str, inside: int | None = None) -> None:
-    """Commands of ip(8), in the network namespace of a process if so said; NodeError with its words when one fails."""
+    """Run commands of ip(8), in the network namespace of process ``inside`` if given.
+
+    NodeError has the program's output.
+    """
     enter = [] if inside is None else ["nsenter", f"--net=/proc/{inside}/ns/net"]
     run([*enter, "ip", "-batch", "-"], "\n".join(commands))
 
 
 def run(command: list[str], input: str | None = None) -> str:
-    """What a command prints; NodeError with its words when it fails."""
+    """Run a command and return its output. NodeError has the program's output."""
     done = subprocess.run(command, input=input, capture_output=True, text=True)
     if done.returncode != 0:
         raise NodeError(f"{' '.join(command)}: {done.stderr.strip() or done.stdout.strip()}")
@@ -107,7 +116,7 @@ def run(command: list[str], input: str | None = None) -> str:
 
 
 def wait_until(done: Callable[[], object], seconds: float, what: str) -> None:
-    """Ask again and again; NodeError when it lasts too long."""
+    """Poll until ``done``. Raises NodeError after ``seconds``."""
     deadline = time.monotonic() + seconds
     while not done():
         if time.monotonic() > deadline:
@@ -116,13 +125,13 @@ def wait_until(done: Callable[[], object], seconds: float, what: str) -> None:
 
 
 def links() -> list[str]:
-    """The names of this machine's network interfaces."""
+    """Return the names of this machine's network interfaces."""
     shown: list[dict[str, Any]] = json.loads(run(["ip", "-json", "link"]))
     return [link["ifname"] for link in shown]
 
 
 def disk_of(path: Path) -> str:
-    """The whole disk, as ``major:minor``, that has the file or folder. NodeError where that is in memory."""
+    """Return the disk (not the partition) of a path as ``major:minor``. Raises NodeError for a path in memory."""
     number = path.stat().st_dev
     about = Path(f"/sys/dev/block/{os.major(number)}:{os.minor(number)}")
     if not about.exists():
@@ -133,7 +142,7 @@ def disk_of(path: Path) -> str:
 
 @contextmanager
 def small_disk(name: str, kilobytes: int) -> Iterator[Path]:
-    """A folder on a disk of that size, in memory; nodes that boot meanwhile see it. It is gone afterwards."""
+    """Mount a tmpfs of this size, unmounted at the end. Nodes that boot meanwhile see it."""
     folder = FOLDER / name
     folder.mkdir(parents=True)
     run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "charterer", str(folder)])
@@ -144,14 +153,14 @@ def small_disk(name: str, kilobytes: int) -> Iterator[Path]:
 
 
 def _unmount(folder: Path) -> None:
-    """Also while a node still holds it."""
+    """Unmount lazily, because a node may still use the folder."""
     run(["umount", "--lazy", str(folder)])
     folder.rmdir()
 
 
 def remove_link(name: str) -> None:
-    """Return once there is no such interface. That of a node ends by itself, but a while after the node's processes."""
-    with suppress(NodeError):  # it has ended meanwhile
+    """Delete an interface and wait until it is gone. A node's interface ends some time after the node's processes."""
+    with suppress(NodeError):  # the interface has already ended
         ip(f"link del {name}")
     wait_until(lambda: name not in links(), _LINK_SECONDS, f"the interface {name} has ended")
 
@@ -178,7 +187,7 @@ def _clear() -> None:
 
 
 def _free_network() -> ipaddress.IPv4Network:
-    """A private /16 to which no route of this machine leads but the default one."""
+    """Return a private /16 that overlaps no route of this machine except the default route."""
     routes: list[dict[str, Any]] = json.loads(run(["ip", "-json", "-4", "route"]))
     used = [ipaddress.IPv4Network(route["dst"]) for route in routes if route["dst"] != "default"]
     candidates = (ipaddress.IPv4Network(f"10.{second}.0.0/16") for second in range(200, 256))

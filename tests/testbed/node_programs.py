@@ -1,7 +1,7 @@
-"""What real nodes run: kubelet, kube-proxy and pause, which are made, and containerd, runc and CNI plugins of Debian.
+"""Programs of real nodes: kubelet, kube-proxy and pause (built), and containerd, runc and CNI plugins (Debian's).
 
-``make nodes`` makes and installs them, as root on Linux; nobody else can run them. Where that cannot be done,
-``missing`` says why and what to do, and the tests that want such nodes are skipped.
+``make nodes`` builds and installs them. Only root on Linux can run them. If they cannot run, ``missing`` gives reason
+and remedy, and tests of real nodes are skipped.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMMANDS = ("containerd", "ctr", "runc", "ip", "iptables", "nsenter", "unshare"
 
 @dataclass(frozen=True, slots=True)
 class NodePrograms:
-    """Where the built ones lie."""
+    """Paths of the built programs."""
 
     kubelet: Path
     kube_proxy: Path
@@ -32,7 +32,10 @@ class NodePrograms:
 
 
 def _targets() -> tuple[Target, ...]:
-    """What is made: after the control plane, of which they share most packages, it takes a minute."""
+    """Return the build targets.
+
+    After a build of the control plane, with most packages in common, they take a minute.
+    """
     kubernetes, variables = build.kubernetes_module(), build.kubernetes_version()
     (_, version), *_ = variables
 
@@ -48,14 +51,14 @@ def _targets() -> tuple[Target, ...]:
 
 
 def locate() -> NodePrograms:
-    """The built programs; BuildError where ``missing`` gives a reason."""
+    """Return the built programs. Raises BuildError with the reason of ``missing``."""
     if reason := missing():
         raise BuildError(reason)
     return NodePrograms(*(path for target in _targets() if (path := _find(target))))
 
 
 def missing() -> str | None:
-    """Why this machine cannot have real nodes and what to do, in one line; None where it can."""
+    """Return one line that says why this machine cannot run real nodes and what to do, None if it can."""
     if reason := unsuitable():
         return reason
     if absent := [*(target.name for target in _targets() if _find(target) is None), *_absent_packages()]:
@@ -64,7 +67,7 @@ def missing() -> str | None:
 
 
 def unsuitable() -> str | None:
-    """Why no installation helps, in one line; None where this machine can have real nodes."""
+    """Return one line that says why no installation would help, None if real nodes are possible."""
     if sys.platform != "linux":
         return "no real nodes here: they need Linux"
     if os.geteuid() != 0:
@@ -73,7 +76,7 @@ def unsuitable() -> str | None:
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made and installed."""
+    """Return the things that must be made and installed."""
     packages = debian.packages("nodes' packages", PACKAGES, lambda: not _absent_packages(), 20)
     return [*([packages] if _absent_packages() else []), *build.lacking(_targets(), say)]
 

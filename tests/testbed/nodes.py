@@ -1,12 +1,11 @@
-"""A node with a real kubelet in a network namespace of its own: containerd, runc, a CNI bridge; no Docker.
+"""A node with a real kubelet in its own network namespace: containerd, runc and a CNI bridge, without Docker.
 
-containerd makes the network and the mount namespace, and the other programs join it. Both end with the last process in
-them, so that a node which is switched off leaves neither mount nor interface: ``power_off`` sends SIGKILL to all that
-runs on it, as a machine does whose current fails. Facts that are hard to find:
+containerd creates the network and mount namespaces, and the other programs join them. The namespaces end with their
+last process, so a node that is switched off leaves no mount or interface. ``power_off`` sends SIGKILL to all processes
+of the node, like a power failure. Facts that are hard to find:
 
-- ``ip netns exec`` mounts /sys anew, which hides the cgroups; nsenter does not.
-- Each kubelet needs a containerd of its own (it kills sandboxes that it does not know) and a cgroup root of its own
-  (it kills pods that are not its own).
+- ``ip netns exec`` mounts /sys again, which hides the cgroups; nsenter does not.
+- Each kubelet needs its own containerd (it kills unknown sandboxes) and its own cgroup root (it kills foreign pods).
 - The folder of device plugins is a constant of the kubelet, which empties it at its start.
 """
 
@@ -31,7 +30,7 @@ from tests.testbed.node_programs import CNI, NodePrograms
 from tests.testbed.supervise import Supervisor
 
 MOST = 8
-"""How many nodes there may be at a time."""
+"""Maximum number of nodes at a time."""
 _PLUGINS = "/var/lib/kubelet/device-plugins"
 _CONTAINERD = """version = 2
 root = "{folder}/root"
@@ -52,7 +51,7 @@ disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.
 
 @dataclass(frozen=True, slots=True)
 class Ground:
-    """What nodes stand on."""
+    """The environment of nodes."""
 
     host: NodeHost
     plane: ControlPlane
@@ -60,12 +59,12 @@ class Ground:
     images: Path
     """An archive of the images that every node has from the start."""
     logs: Path
-    """Where a node that is switched off leaves what its programs logged."""
+    """The folder for logs of nodes that were switched off."""
 
 
 @dataclass(slots=True)
 class RealNode:
-    """A node that is on until ``power_off``."""
+    """A node that runs until ``power_off``."""
 
     ground: Ground
     number: int
@@ -86,10 +85,10 @@ class RealNode:
         taints: Sequence[Mapping[str, str]] = (),
         proxy: bool = False,
     ) -> RealNode:
-        """Switch on node ``number`` (1 to MOST, not in use); its kubelet registers as ``name`` a moment later.
+        """Start node ``number`` (1 to MOST, not in use). Its kubelet registers as ``name`` a moment later.
 
-        ``gpus``: how many a device plugin says it has. ``proxy``: with kube-proxy, which ClusterIPs need. NodeError
-        when a program does not start.
+        ``gpus`` is the number of GPUs that a device plugin reports. ``proxy`` adds kube-proxy, which ClusterIPs need.
+        Raises NodeError if a program does not start.
         """
         node = cls(ground, number, name, FOLDER / str(number))
         try:
@@ -108,12 +107,12 @@ class RealNode:
 
     @property
     def address(self) -> str:
-        """Its InternalIP."""
+        """The node's InternalIP."""
         return self.ground.host.node_address(self.number)
 
     @property
     def cgroup(self) -> str:
-        """The name of its cgroup in every hierarchy."""
+        """The name of the node's cgroup in every hierarchy."""
         return cgroups.name_of(self.number)
 
     @property
@@ -125,32 +124,32 @@ class RealNode:
         run(["ctr", "--address", str(self._socket), "--namespace", "k8s.io", "images", "import", str(archive)])
 
     def unplug(self) -> None:
-        """Pull its network cable; all goes on running."""
+        """Disconnect the node's network. Its processes continue to run."""
         ip(f"link set {self._cable} down")
 
     def plug_in(self) -> None:
-        """Put the cable back."""
+        """Reconnect the node's network."""
         ip(f"link set {self._cable} up")
 
     def throttle(self, cores: float) -> None:
-        """Give its pods no more than so many CPUs together."""
+        """Limit the CPUs that the node's pods may use together."""
         cgroups.limit_cpu(self.cgroup, cores)
 
     def slow_network(self, bits_per_second: int) -> None:
-        """Let no more come in through its cable, by a token bucket (tc-tbf(8)): this kernel may not have netem."""
+        """Limit incoming traffic by a token bucket (tc-tbf(8)), because the kernel may lack netem."""
         bucket = f"rate {bits_per_second}bit burst 16kb latency 1s"
         run(["tc", "qdisc", "replace", "dev", self._cable, "root", "tbf", *bucket.split()])
 
     def slow_disk(self, path: Path, bytes_per_second: int) -> None:
-        """Let each container that it runs now read and write no more on the disk that has ``path``."""
+        """Limit bytes per second that each running container may read and write on the disk with ``path``."""
         cgroups.limit_disk(self.cgroup, disk_of(path), bytes_per_second)
 
     def signal_gpus(self, signal: int) -> None:
-        """SIGUSR1 to the device plugin makes its first GPU unhealthy, SIGUSR2 healthy again."""
+        """Send a signal to the device plugin. SIGUSR1 makes its first GPU unhealthy, SIGUSR2 healthy again."""
         os.kill(self._supervisor.pids["gpus"], signal)
 
     def power_off(self) -> None:
-        """As if the current failed."""
+        """Kill all processes of the node at once, like a power failure."""
         cgroups.kill(self.cgroup)
         self._supervisor.stop()
         cgroups.remove(self.cgroup)
@@ -263,7 +262,7 @@ class RealNode:
         self._start(name, ["nsenter", f"--net=/proc/{pid}/ns/net", f"--mount=/proc/{pid}/ns/mnt", *command])
 
     def _start(self, name: str, command: Sequence[str]) -> None:
-        """Start a program in the node's cgroup, from which its children cannot escape."""
+        """Start a program in the node's cgroup, which also contains its children."""
         script = f'echo $$ > {cgroups.tracking(self.cgroup)}/cgroup.procs && exec "$@"'
         self._supervisor.start(
             name,

@@ -1,9 +1,9 @@
-"""Builds the operator's image by its Dockerfile, line by line, where there is neither Docker nor a registry.
+"""Builds the operator's image from its Dockerfile without Docker or a registry.
 
-Run ``make test-image`` (as root, on Debian). buildah runs the Dockerfile on a base image that is made of this machine's
-release of Debian and of an interpreter found here: of the version that the Dockerfile names, else the one that runs
-this file. Images go to ``${CHARTERER_CACHE_DIR:-...}/image/<hash>/image.tar`` as ``charterer:dev``; the hash covers
-all that they are made of.
+Run ``make test-image`` as root on Debian. buildah runs the Dockerfile on a base image made of this machine's Debian
+release and a local interpreter. The interpreter has the version that the Dockerfile names, or is the one that runs this
+file. The image goes to ``${CHARTERER_CACHE_DIR:-...}/image/<hash>/image.tar`` as ``charterer:dev``. The hash covers all
+inputs.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from tests.testbed.interpreters import Interpreter
 
 NAME = "localhost/charterer:dev"
 PACKAGES = ("buildah", "debootstrap", "runc")
-"""Packages of Debian whose programs are used."""
+"""Debian packages with the programs that the build uses."""
 _WITHOUT = ("_tkinter", "_curses", "_gdbm", "nis")
 """Modules of the standard library that the base image need not load."""
 
 
 def unsuitable() -> str | None:
-    """Why this machine can build no image, in one line; None where it can."""
+    """Return one line that says why this machine can build no image, None if it can."""
     if os.geteuid() != 0:
         return "only root can build the image"
     return None if shutil.which("dpkg") else "the base image is made of Debian packages, and this is no Debian"
@@ -47,7 +47,7 @@ def _packages_installed() -> bool:
 
 
 def interpreter() -> Interpreter:
-    """One of the version that the Dockerfile names; where there is none, this one."""
+    """Return an interpreter of the version that the Dockerfile names, or this one if there is none."""
     named = re.search(r"^FROM python:(\d+\.\d+)", (ROOT / "Dockerfile").read_text(), re.M)
     if named is None:
         raise BuildError("the Dockerfile's first FROM names no version of python")
@@ -73,7 +73,7 @@ def _key(of: Iterable[bytes]) -> str:
 
 
 def _made_of() -> tuple[str, ...]:
-    """What the Dockerfile copies, as .dockerignore lists it."""
+    """Return the files that the Dockerfile copies, as .dockerignore lists them."""
     lines = (ROOT / ".dockerignore").read_text().splitlines()
     return ("Dockerfile", ".dockerignore", *sorted(line[1:] for line in lines if line.startswith("!")))
 
@@ -89,20 +89,20 @@ def _debian() -> str:
 
 
 def archive() -> Path:
-    """Where the image of this checkout is, or will be once built."""
+    """Return the path of this checkout's image, which may not be built yet."""
     key = _key([_base_key(interpreter()).encode(), *_contents(_made_of())])
     return cache_directory() / "image" / key / "image.tar"
 
 
 def missing() -> str | None:
-    """Why there is no image of this checkout and what to do, in one line; None where there is one."""
+    """Return one line that says why this checkout has no image and what to do, None if it has one."""
     if unsuitable() is None and archive().exists():
         return None
     return unsuitable() or "the operator's image is not built: run `make test-image` as root"
 
 
 def run(command: Iterable[str | Path], log: Path, environment: Mapping[str, str] | None = None) -> None:
-    """Runs a program with its output in a file; BuildError with the end of it if it fails."""
+    """Run a program with its output in a file. Raises BuildError with the end of the output."""
     arguments = [str(part) for part in command]
     with log.open("ab") as output:
         done = subprocess.run(
@@ -114,7 +114,7 @@ def run(command: Iterable[str | Path], log: Path, environment: Mapping[str, str]
 
 
 class Buildah:
-    """buildah with its images in a folder of its own, and no other isolation than a changed root."""
+    """buildah with a separate image folder. Its only isolation is chroot."""
 
     def __init__(self, storage: Path, log: Path) -> None:
         self._storage = storage
@@ -126,7 +126,7 @@ class Buildah:
         }
 
     def __call__(self, command: str, *arguments: str | Path) -> None:
-        """One command; BuildError if it fails."""
+        """Run one command. Raises BuildError."""
         storage = ("--root", self._storage / "images", "--runroot", self._storage / "run")
         run(["buildah", *storage, command, *arguments], self._log, self._environment)
 
@@ -165,7 +165,7 @@ def _base(python: Interpreter, root: Path, log: Path) -> None:
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made and installed. Builds take turns: they share the folder of buildah's images."""
+    """Return the things to make and install. Builds run one at a time, because they share buildah's image folder."""
     place = archive().parent
     if place.exists():
         return []
@@ -206,7 +206,7 @@ def _fill(into: Path, say: Say) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Unpacked:
-    """An image's files below ``root``, and what its configuration says."""
+    """An image's files below ``root``, and values of its configuration."""
 
     root: Path
     entrypoint: list[str]
@@ -215,7 +215,7 @@ class Unpacked:
 
 
 def unpack(image: Path, folder: Path) -> Unpacked:
-    """The image of an archive, in an empty folder. For images without whiteouts, as those that begin with nothing."""
+    """Unpack the image of an archive into an empty folder. The image must not have whiteout files."""
     with tarfile.open(image) as outer:
 
         def member(name: str) -> IO[bytes]:

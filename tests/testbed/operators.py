@@ -1,6 +1,6 @@
-"""Operators as processes, which are killed at chosen points.
+"""Operator processes that tests kill at chosen points.
 
-There is no hook for this in production: ``app.run`` takes what stands around its executor as an argument.
+Production code has no hook for this. ``app.run`` takes a wrapper of its executor as an argument.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ from tests.testbed.forks import fork
 
 _NAMELESS = 54_321
 _EXECUTED: ContextVar[str] = ContextVar("executed", default="")
-"""The kind of the step that this task carries out."""
+"""The kind of the step that this task executes."""
 
 
 class Around(Protocol):
-    """Something that stands around the executor of an operator's process. It is pickled into it."""
+    """A wrapper of an operator's executor. The wrapper must be picklable, because it is sent to the process."""
 
     def around(self, executor: Executor) -> Executor:
-        """The executor with this around it."""
+        """Return the wrapped executor."""
 
 
 @dataclass(frozen=True, slots=True)
 class Killer:
-    """Kills its process just before and just after the first of each type of command and step, or of ``kinds`` only.
+    """Kills its process just before and just after the first of each type of command and step, or only of ``kinds``.
 
-    ``journal`` holds the points already passed, one a line such as ``before Rent``: each kills once. Of those in
-    ``amid`` it kills also after each different write, such as ``amid GiveBack: PATCH jobs suspend``, which is named by
-    method, resource and, of a JSON patch, the fields that it changes.
+    ``journal`` has a line for each point passed, such as ``before Rent``, so that each point kills once. For the kinds
+    in ``amid``, each different write kills too. Such a point, like ``amid GiveBack: PATCH jobs suspend``, has the
+    method, the resource and, for a JSON patch, the changed fields.
     """
 
     journal: Path
@@ -53,7 +53,7 @@ class Killer:
     amid: frozenset[str] = frozenset()
 
     def around(self, executor: Executor) -> Executor:
-        """The executor with this around it."""
+        """Return the wrapped executor."""
         killing = _Killing(executor, self.journal, self.kinds, self.amid)
         if self.amid:
             _tell_of_writes(killing.wrote)
@@ -74,7 +74,10 @@ class _Killing:
             self._passed = set(self.journal.read_text().splitlines())
 
     async def execute(self, action: Command | Step) -> ActionOutcome:
-        """Carry it out, or die on the way. One at a time, or dying of one would hide that another had been done."""
+        """Execute the action or die.
+
+        One action runs at a time, because a death could hide that another action was done.
+        """
         kind = type(action).__name__
         if self.kinds and kind not in self.kinds:
             return await self.inner.execute(action)
@@ -90,7 +93,7 @@ class _Killing:
             return outcome
 
     def wrote(self, write: str) -> None:
-        """A write took effect, which belongs to the step of this task, if it is one."""
+        """Handle a write that took effect. The write may belong to the step of this task."""
         if _EXECUTED.get() in self.amid:
             self._die_once(f"amid {_EXECUTED.get()}: {write}")
 
@@ -105,7 +108,7 @@ class _Killing:
 
 
 def _tell_of_writes(wrote: Callable[[str], None]) -> None:
-    """Have every client of this process tell of each write that took effect."""
+    """Make every client of this process report each write that took effect."""
     call = Client.raw
 
     async def raw(self: Client, method: str, path: str, *, body: Any = None, **options: Any) -> RawObject:
@@ -124,9 +127,9 @@ def _unwrapped(executor: Executor) -> Executor:
 
 
 def become_nameless() -> None:
-    """Make this process one of a uid that no machine has a name for, as the image's; only root can.
+    """Change this process's uid to one without a name on the machine, as in the image. Only root can do this.
 
-    It may still read the files of who started it.
+    The process can still read the files of the user that started it.
     """
     for name in ("LOGNAME", "USER", "LNAME", "USERNAME"):
         os.environ.pop(name, None)
@@ -144,7 +147,7 @@ def _main(settings: app.Settings, killer: Around | None, adapters: Adapters, nam
 
 
 class OperatorProcess:
-    """One ``charterer operator``. ``adapters`` is pickled into it. ``begins`` is called before each start."""
+    """A ``charterer operator`` process. ``adapters`` must be picklable. ``begins`` is called before each start."""
 
     def __init__(
         self,
@@ -156,7 +159,7 @@ class OperatorProcess:
         nameless: bool = False,
         begins: Callable[[], None] = lambda: None,
     ) -> None:
-        """``nameless``: as a user that /etc/passwd does not have."""
+        """``nameless`` runs the operator as a user without an entry in /etc/passwd."""
         self.settings = settings
         self._nameless = nameless
         self.log = log
@@ -172,27 +175,30 @@ class OperatorProcess:
 
     @property
     def alive(self) -> bool:
-        """Whether it runs."""
+        """Whether the process runs."""
         return self._process.is_alive()
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """The process id."""
         return self._process.pid or 0
 
     async def death(self) -> None:
-        """Wait until it has ended by itself."""
+        """Wait until the process has ended by itself."""
         await asyncio.to_thread(self._process.join)
 
     def restart(self, **changes: Any) -> None:
-        """Start it again under the same name, with these changes of its settings."""
+        """Start the operator again under the same name, with these changes of its settings."""
         self.kill()
         self.settings = replace(self.settings, **changes)
         self._process = self._begin()
 
     @asynccontextmanager
     async def revived(self) -> AsyncIterator[None]:
-        """Started again whenever it ends by itself. Killed at the end: later nobody would start it again."""
+        """Restart the operator inside the ``with`` block whenever it ends.
+
+        Kill it at the end, as nothing would restart it later.
+        """
 
         async def keep_alive() -> None:
             while True:
@@ -207,23 +213,23 @@ class OperatorProcess:
             self.kill()
 
     def kill(self) -> None:
-        """SIGKILL, and wait."""
+        """Send SIGKILL and wait."""
         self._process.kill()
         self._process.join()
 
     def freeze(self) -> None:
-        """SIGSTOP: it falls asleep in the middle of whatever it does."""
+        """Send SIGSTOP, which suspends the process at an arbitrary point."""
         if self._process.pid is not None:
             psutil.Process(self._process.pid).suspend()
 
     def thaw(self) -> None:
-        """SIGCONT."""
+        """Send SIGCONT."""
         if self._process.pid is not None:
             with suppress(psutil.NoSuchProcess):
                 psutil.Process(self._process.pid).resume()
 
     async def stop(self) -> None:
-        """SIGTERM, and wait for the orderly end."""
+        """Send SIGTERM and wait for an orderly end."""
         if self._process.is_alive():
             self._process.terminate()
         await asyncio.to_thread(self._process.join, 20)
@@ -232,5 +238,5 @@ class OperatorProcess:
             raise AssertionError(f"the operator did not end within 20 s of SIGTERM:\n{self.tail()}")
 
     def tail(self, lines: int = 60) -> str:
-        """The end of its log."""
+        """Return the end of the log."""
         return "\n".join(self.log.read_text().splitlines()[-lines:]) if self.log.exists() else "(no log)"

@@ -1,8 +1,8 @@
-"""TCP ports of this machine for programs that must be told their port before they listen on it.
+"""TCP ports for programs that must get their port number before they listen.
 
-The kernel may give a port that it chose (bind to 0) to somebody else, or to a connection, before the program binds it.
-These ports lie below Linux's range of such ports, and the UDP port of the same number is held until this process ends:
-it tells other processes of tests and demos that the port is taken.
+If the kernel chooses a port (bind to 0), it may give the port to another process or connection before the program binds
+it. The ports here lie below the range from which Linux chooses. This process holds the UDP port of the same number
+until it ends, which marks the port as taken for other test and demo processes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _held: list[socket.socket] = []
 
 
 def reserve(host: str = "127.0.0.1") -> int:
-    """A port on which nothing listens at ``host``; it is not given again while this process lives."""
+    """Return a port on which no process listens at ``host``. No later call in this process returns the same port."""
     for port in random.Random().sample(_PORTS, _TRIES):
         mark = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         try:

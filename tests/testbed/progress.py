@@ -1,6 +1,6 @@
-"""What is being made, how far it is and how many minutes are left, in one line that moves.
+"""Shows the thing that is being made, the progress and the minutes left, in one line that is rewritten.
 
-Where the output is no terminal it is a line every 20 seconds.
+If the output is no terminal, a line is printed every 20 seconds.
 """
 
 from __future__ import annotations
@@ -15,15 +15,14 @@ from typing import TextIO
 from tests.testbed.cache import Thing, ensure
 
 _EVERY = 20.0
-"""Seconds between two lines where there is no terminal."""
+"""Seconds between two lines if the output is no terminal."""
 
 
 class Progress:
-    """Of things that are made one after the other.
+    """The progress of things that are made in order.
 
-    What is left is what each took when it was measured, less what has passed; times how much longer those took that
-    are made, so that a slow machine is known after the first. What is done sooner, by another process or because Go's
-    cache has most of it, says nothing of the machine.
+    The time left is the sum of the measured times less the elapsed time, scaled by how much slower this machine was so
+    far. Things that were made faster, by another process or from Go's cache, do not speed up the estimate.
     """
 
     def __init__(self, things: Sequence[Thing], output: TextIO | None = None) -> None:
@@ -36,7 +35,7 @@ class Progress:
         self._guard = threading.Lock()
 
     def run(self) -> None:
-        """Make what is not there, and show it; BuildError when that fails."""
+        """Make missing things and show the progress. Raises BuildError."""
         ended = threading.Event()
         shower = threading.Thread(target=self._show, args=(ended,), daemon=True)
         begun = time.monotonic()
@@ -60,13 +59,13 @@ class Progress:
         self._usual += thing.seconds
 
     def say(self, line: str) -> None:
-        """A line that stays."""
+        """Print a line that is not rewritten."""
         with self._guard:
             self._wipe()
             print(f"builds: {line}", file=self._output, flush=True)
 
     def line(self, now: float) -> str:
-        """What the moving line says at a time of time.monotonic()."""
+        """Return the text of the rewritten line at a time of time.monotonic()."""
         assert self._now is not None
         place, started = self._now
         thing, rest = self._things[place], self._things[place + 1 :]

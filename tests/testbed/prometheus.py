@@ -1,8 +1,8 @@
-"""Prometheus and promtool for the tests of alerts: ``make prometheus``.
+"""Prometheus and promtool for tests of alerts: ``make prometheus``.
 
-Programs on PATH are used. Else they are put into the cache: as released; from Debian's package ``prometheus``, which is
-unpacked and not installed, so that no service starts; or built from a pinned Go module, without service discovery and
-web pages. The demo does not need them.
+Programs on PATH take precedence. Otherwise they are put into the cache: from a release, from Debian's package
+``prometheus`` (unpacked, not installed, so no service starts), or built from a pinned Go module without service
+discovery and web pages. The demo does not need them.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _MODULE = "go-prometheus"
 _PATH = "github.com/prometheus/prometheus"
 _PROGRAMS = ("prometheus", "promtool")
 _OLDEST = (2, 42)
-"""That of Debian 12, with which the tests pass."""
+"""The version of Debian 12, with which the tests pass."""
 
 
 def _targets() -> tuple[Target, ...]:
-    """What is built. Both share most of their packages: the second takes a minute."""
+    """Return the build targets. Both share most packages, so the second takes only a minute."""
     version = (("github.com/prometheus/common/version.Version", build.pinned(_MODULE, _PATH).removeprefix("v")),)
     return tuple(
         Target(name, _MODULE, f"{_PATH}/cmd/{name}", (name,), version, seconds, "remove_all_sd")
@@ -37,13 +37,13 @@ def _accept(version: Version) -> str | None:
 
 
 def place() -> Path:
-    """The folder where ours are, or will be."""
+    """Return the folder of our programs, which may not exist yet."""
     of = "\0".join(target.place.name for target in _targets())
     return cache_directory() / "testbed" / f"prometheus-both-{hashlib.sha256(of.encode()).hexdigest()[:32]}"
 
 
 def find(program: str, say: Say = lambda line: None) -> Path | None:
-    """The program on PATH, or ours; None where there is neither."""
+    """Return the program on PATH, or ours, or None."""
     if found := given.find(program, _accept, say):
         return found
     made = place() / program
@@ -51,7 +51,7 @@ def find(program: str, say: Say = lambda line: None) -> Path | None:
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made."""
+    """Return the things that must be made."""
     if all(find(name, say) for name in _PROGRAMS):
         return []
     seconds = 5 if debian.available() else sum(target.seconds for target in _targets())

@@ -1,8 +1,8 @@
-"""What is being made while tests run, and how a test waits for it.
+"""Lets tests wait for things that are made while the tests run.
 
-Each name that ``python -m tests.testbed.make --meanwhile`` is to make is a file of a folder that the environment names.
-The process that makes it holds the file's lock until it is made or has failed, and writes there why it failed. A
-process that is killed lets go of its locks: nobody waits for ever.
+Each name in ``python -m tests.testbed.make --meanwhile`` has a file in a folder that an environment variable names. The
+process that makes the name locks the file until it is done, and writes the reason into the file if it fails. A killed
+process releases its locks, so no test waits forever.
 """
 
 from __future__ import annotations
@@ -19,18 +19,21 @@ _KEPT = "made"
 
 
 class Promise:
-    """That something will be made, or told why not. It is given before the tests start."""
+    """A promise that something will be made, or that its failure will be reported.
+
+    Promises are made before tests start.
+    """
 
     def __init__(self, name: str) -> None:
         self._file = (Path(os.environ[_FOLDER]) / name).open("w")
         fcntl.flock(self._file, fcntl.LOCK_EX)
 
     def keep(self) -> None:
-        """It is made, or this machine cannot make it."""
+        """Keep the promise: the thing is made, or this machine cannot make it."""
         self._end(_KEPT)
 
     def break_(self, why: str) -> None:
-        """It could not be made."""
+        """Break the promise: the thing could not be made."""
         self._end(why)
 
     def _end(self, said: str) -> None:
@@ -40,7 +43,7 @@ class Promise:
 
 @contextmanager
 def made_here() -> Iterator[Mapping[str, str]]:
-    """Promises can be given; yields the environment of who may wait for them."""
+    """Create the folder of promises, and yield environment variables for processes that wait."""
     with tempfile.TemporaryDirectory(prefix="charterer-builds-") as folder:
         os.environ[_FOLDER] = folder
         try:
@@ -50,13 +53,13 @@ def made_here() -> Iterator[Mapping[str, str]]:
 
 
 def given(name: str) -> bool:
-    """Whether it was still to be made when the tests started: the same answer for all that run them."""
+    """Return whether the thing was missing when the tests started. The answer is the same in all test processes."""
     folder = os.environ.get(_FOLDER)
     return folder is not None and (Path(folder) / name).exists()
 
 
 def wait(name: str) -> str | None:
-    """Until what was promised is made; why it could not be, if so. None at once where nothing was promised."""
+    """Wait until the promised thing is made. Return the reason if it failed, None if made or never promised."""
     if not given(name):
         return None
     with (Path(os.environ[_FOLDER]) / name).open() as file:

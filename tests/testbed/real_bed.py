@@ -1,4 +1,4 @@
-"""A bed whose nodes are real: each machine of the fake cloud boots a kubelet, and is switched off when it ends."""
+"""A bed with real nodes. Each machine of the fake cloud boots a kubelet, and is switched off when it ends."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ _ANSWER_SECONDS = 10.0
 
 @dataclass(slots=True)
 class RealCluster:
-    """A control plane with Charterer's charts that real nodes can reach, and the nodes that are on."""
+    """A control plane with Charterer's charts that real nodes can reach, and the running nodes."""
 
     ground: Ground
     nodes: dict[str, RealNode] = field(default_factory=dict)
-    """By name."""
+    """Running nodes by name."""
     _numbers: set[int] = field(default_factory=lambda: set(range(1, MOST + 1)))
-    """Those that no node has."""
+    """Numbers not in use."""
 
     @property
     def plane(self) -> ControlPlane:
@@ -51,7 +51,7 @@ class RealCluster:
         taints: Sequence[Mapping[str, str]] = (),
         proxy: bool = False,
     ) -> RealNode:
-        """Switch a node on, as ``RealNode.boot``. Any thread may call it."""
+        """Start a node like ``RealNode.boot``. Any thread may call this."""
         number = self._numbers.pop()
         more: dict[str, Any] = {"gpus": gpus, "provider_id": provider_id, "labels": labels, "taints": taints}
         try:
@@ -62,7 +62,7 @@ class RealCluster:
         return node
 
     def power_off(self, name: str) -> None:
-        """Switch a node off; its Node is left to whoever finds out."""
+        """Switch a node off. Its Node object stays until a controller deletes it."""
         node = self.nodes.pop(name)
         node.power_off()
         self._numbers.add(node.number)
@@ -70,9 +70,9 @@ class RealCluster:
 
 @contextmanager
 def open_cluster(directory: Path) -> Iterator[RealCluster]:
-    """A cluster without a node, its logs in the empty folder ``directory``; BuildError where it is impossible here.
+    """Open a cluster without nodes, with its logs in the empty folder ``directory``. BuildError if impossible here.
 
-    It waits until no other process on this machine has one.
+    The function waits until no other process on this machine has one.
     """
     programs = node_programs.locate()
     archive = images.base_images(directory / "images", programs.pause)
@@ -92,41 +92,44 @@ def open_cluster(directory: Path) -> Iterator[RealCluster]:
 
 @dataclass(slots=True)
 class RealBed(Bed):
-    """Bed and real nodes. Machines have the name of their instance."""
+    """A bed and its real nodes. A node has the name of its instance."""
 
     cluster: RealCluster = field(kw_only=True)
     groups: Mapping[str, Mapping[str, Any]] = field(kw_only=True)
-    """What the cloud sells, by name."""
+    """The cloud's groups by name."""
     proxies: bool = False
     """Whether machines boot with kube-proxy, which their pods need to reach Services."""
     _booted: set[str] = field(default_factory=set)
-    """Machines that were, and whose end has not been seen; those that were switched off among them."""
+    """Machines that were booted and whose end is not processed yet, including those that a test switched off."""
 
     def operator(
         self, name: str = "charterer-0", *, killer: Around | None = None, nameless: bool = False, **changes: Any
     ) -> OperatorProcess:
-        """Start an operator to which pods can report their progress."""
+        """Start an operator with a progress endpoint that pods can reach."""
         host = self.cluster.ground.host.address
         port = ports.reserve(host)
         reachable = {"host": host, "progress_port": port, "progress_url": f"https://{host}:{port}"}
         return Bed.operator(self, name, killer=killer, nameless=nameless, **{**reachable, **changes})
 
     async def switch_off(self, name: str) -> None:
-        """The machine's current fails; the cloud goes on calling it Running."""
+        """Simulate a power failure of the machine. The cloud continues to report it as Running."""
         await asyncio.to_thread(self.cluster.power_off, name)
 
     def switch_all_off(self) -> None:
-        """All machines of the cloud."""
+        """Switch off all machines of the cloud."""
         for name in self._booted & set(self.cluster.nodes):
             self.cluster.power_off(name)
 
     async def keep_machines(self) -> None:
-        """Boot what runs, and switch off what has ended and delete its Node, as cloud controllers do; for ever."""
+        """Until cancelled, boot running machines and switch ended ones off.
+
+        Delete their Nodes as a cloud controller does.
+        """
         while True:
             try:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     running = {each["id"]: each for each in await self.instances() if each["state"] == "Running"}
-            except (aiohttp.ClientError, TimeoutError):  # it is being restarted, or was asked where its pod was before
+            except (aiohttp.ClientError, TimeoutError):  # the cloud restarts, or its address has changed
                 await asyncio.sleep(_LOOK_SECONDS)
                 continue
             new = [machine for name, machine in running.items() if name not in self._booted]
@@ -165,7 +168,7 @@ class RealBed(Bed):
 async def open_real_bed(
     cluster: RealCluster, directory: Path, groups: Sequence[Mapping[str, Any]]
 ) -> AsyncIterator[RealBed]:
-    """A bed whose fake cloud sells these groups."""
+    """Open a bed whose fake cloud has these groups."""
     address = cluster.ground.host.address
     parts = await parts_of_bed(cluster.plane, directory, groups, simulated_nodes=False, cloud_address=address)
     bed = RealBed(*parts, cluster=cluster, groups={group["name"]: group for group in groups})

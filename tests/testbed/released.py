@@ -1,7 +1,7 @@
-"""Controllers as their authors released them, as processes of this machine with their webhooks on loopback.
+"""Released controllers as processes of this machine, with webhooks on loopback.
 
-A released manifest names a Service for its webhooks. Nothing here gives Services addresses, and the API server runs on
-this machine: so each webhook gets the URL of the process instead, and the authority that vouches for it.
+A released manifest names a Service for its webhooks. The testbed gives Services no addresses, and the API server runs
+on this machine. Each webhook therefore gets the URL of the local process, and the certificate authority of its server.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tests.testbed.controlplane import ControlPlane
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _NOT_HERE = ("Deployment", "APIService", "Secret", "ServiceMonitor")
-"""Kinds of a manifest that make a controller run in the cluster, or show it there."""
+"""Kinds that run a controller inside the cluster or expose it there."""
 _FIRST = ("Namespace", "CustomResourceDefinition")
 
 
 class ReleasedError(Exception):
-    """A controller or its manifest does not do what it should; the message says what was seen."""
+    """A controller or its manifest does not work as expected. The message describes the state."""
 
 
 def apply_manifest(plane: ControlPlane, folder: Path, port: int, authority: bytes) -> list[str]:
-    """Apply what kustomize makes of a folder, all but what runs it; returns the paths of its webhooks.
+    """Apply the kustomize output of a folder, except objects that run the controller. Return the paths of its webhooks.
 
-    ``port``: where its webhooks are served on this machine, also those that convert objects; ``authority``: PEM.
+    ``port`` is the local port of its webhooks, including conversion webhooks. ``authority`` is a PEM certificate.
     """
     documents = [raw for raw in yaml.safe_load_all(plane.kubectl("kustomize", str(folder))) if raw is not None]
     documents = [raw for raw in documents if raw["kind"] not in _NOT_HERE]
@@ -54,12 +54,12 @@ def _apply(plane: ControlPlane, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def is_webhooks(document: Mapping[str, Any]) -> bool:
-    """Whether it is a configuration of webhooks."""
+    """Return whether the document is a webhook configuration."""
     return str(document["kind"]).endswith("WebhookConfiguration")
 
 
 def on_loopback(document: Mapping[str, Any], port: int, authority: bytes) -> dict[str, Any]:
-    """A configuration of webhooks, reached at a port of this machine."""
+    """Return a webhook configuration that points to a port of this machine."""
     webhooks = [
         {**webhook, "clientConfig": _client(webhook["clientConfig"], port, authority)}
         for webhook in document["webhooks"]
@@ -80,7 +80,7 @@ def _client(config: Mapping[str, Any], port: int, authority: bytes) -> dict[str,
 
 
 def wait_until_served(plane: ControlPlane, definition: str) -> None:
-    """`kubectl wait` fails at a definition that nobody has looked at yet."""
+    """Wait until the definition is established. `kubectl wait` fails if the definition has no status yet."""
     path = f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{definition}"
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:
@@ -93,7 +93,7 @@ def wait_until_served(plane: ControlPlane, definition: str) -> None:
 
 
 def serves(port: int) -> bool:
-    """Whether the controller whose health is at this port says that it is ready."""
+    """Return whether the controller with this health port is ready."""
     try:
         with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=5)) as connection:
             connection.request("GET", "/readyz")
@@ -103,7 +103,7 @@ def serves(port: int) -> bool:
 
 
 def knows(port: int, path: str) -> bool:
-    """Whether the server of webhooks has one of this path: a controller says that it is ready before that."""
+    """Return whether the webhook server has this path. A controller reports readiness before that."""
     try:
         trusting = ssl._create_unverified_context()
         with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=5, context=trusting)) as connection:

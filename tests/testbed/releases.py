@@ -1,9 +1,9 @@
-"""Programs as their authors released them, which are taken instead of a build where the authors' hosts can be reached.
+"""Downloads programs that their authors released, instead of building them, if the authors' hosts can be reached.
 
-``releases.json`` names each file with its digest, and where that digest was read. A file with another digest is an
-error: nothing is built in its place. A host that cannot be reached, or does not send for 10 seconds, is told in one
-line and not asked again, and the program is built; so is one whose file is not there, is cut short, or takes longer
-than the build would. ``CHARTERER_FROM_SOURCE=1`` builds all programs.
+``releases.json`` has each file with its digest and the digest's source. A wrong digest is an error, and no build
+replaces the file. A host that cannot be reached, or sends nothing for 10 seconds, is reported in one line and not
+contacted again. Its programs are built. A program is also built if its file is missing, truncated, or downloads more
+slowly than a build. ``CHARTERER_FROM_SOURCE=1`` builds all programs.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from tests.testbed.cache import BuildError, Say
 
 _PINS: Final = Path(__file__).resolve().parent / "releases.json"
 _SILENCE: Final = 10.0
-"""Seconds without an answer, or without a further byte of it, after which a host counts as unreachable."""
+"""Seconds without data after which a host counts as unreachable."""
 _MACHINES: Final = {"x86_64": "amd64", "aarch64": "arm64"}
 _unreachable: set[str] = set()
 
 
 class _NotFetchedError(Exception):
-    """The file is not to be had now; the message says why, unless it has been said."""
+    """The file is not available now. The message gives the reason, or is empty if it was already reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A file of a release. ``digest``: like sha256:…. ``source``: where the digest was read.
+    """A file of a release. ``digest`` is like sha256:…. ``source`` is where the digest was read.
 
-    ``programs``: the name of each program, and its path in the archive; "" where the file is the program.
+    ``programs`` maps each program to its path in the archive, "" if the file itself is the program.
     """
 
     module: str
@@ -56,12 +56,12 @@ class Release:
 
 
 def pins() -> Sequence[Release]:
-    """All that are known."""
+    """Return all pinned releases."""
     return [Release(**entry) for entry in json.loads(_PINS.read_text())]
 
 
 def fetch(module: str, target: str, into: Path, seconds: int, say: Say) -> bool:
-    """Put the programs of a target into a folder; False where they are to be built. BuildError at a wrong digest."""
+    """Put a target's programs into a folder. False if they must be built. Raises BuildError for a wrong digest."""
     if os.environ.get("CHARTERER_FROM_SOURCE"):
         return False
     here = f"{sys.platform}-{_MACHINES.get(platform.machine(), platform.machine())}"

@@ -1,7 +1,7 @@
-"""Runs a training script, and sends its process SIGTERM when it reports a step: ``stop_at.py STEP SCRIPT ARGUMENTS``.
+"""Runs a training script and sends its process SIGTERM at a step: ``stop_at.py STEP SCRIPT ARGUMENTS``.
 
-A signal to one rank at a step that is known stands for a stop at any moment, on a machine of any speed. Under torchrun
-its agent gets it, as the pod's first process does; the first worker sends it.
+A signal to one rank at a known step represents a stop at any time, independent of the machine's speed. With torchrun
+the first worker sends the signal to torchrun's agent, as Kubernetes signals the first process of a pod.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _report = Session.report
 
 
 def main() -> None:
-    """Run the script as if it had been started."""
+    """Run the script as if it had been started directly."""
     last = int(sys.argv[1])
 
     def report(session: Session, *, step: int | None = None, **numbers: Any) -> None:

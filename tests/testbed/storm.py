@@ -1,7 +1,7 @@
-"""An HTTP proxy before the API server that refuses requests and loses answers for a while, by a seed.
+"""An HTTP proxy before the API server that refuses requests and drops responses for a while, from a seed.
 
-What becomes of a request follows from the seed, its method, its path and how many like it came before it, so that a
-storm of one seed is much the same each time, in whatever order the requests arrive.
+The fate of a request depends on the seed, its method, its path and the number of equal requests before it. A storm with
+the same seed is thus nearly the same each time, regardless of the order of other requests.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from yarl import URL
 from tests.testbed.controlplane import ControlPlane
 
 _OF_ONE_CONNECTION = frozenset({"connection", "content-length", "host", "keep-alive", "transfer-encoding"})
-"""Headers that are not passed on."""
+"""Headers that are not forwarded."""
 _LARGEST_BODY = 1 << 26
 """Bytes."""
 
 
 class Fate(Enum):
-    """What becomes of a request."""
+    """The fate of a request."""
 
     PASSED = "passed"
     THROTTLED = "429"
@@ -55,7 +55,7 @@ class _Storm:
     seen: Counter[tuple[str, str]] = field(default_factory=Counter)
 
     def fate(self, method: str, path: str) -> Fate:
-        """Of those that are not passed, one in six is carried out."""
+        """Decide the fate of a request. Of those not passed, one in six is carried out."""
         self.seen[method, path] += 1
         draws = random.Random(f"{self.seed} {method} {path} {self.seen[method, path]}")
         if draws.random() >= self.share:
@@ -64,7 +64,10 @@ class _Storm:
 
 
 class StormProxy:
-    """Passes requests to the API server; in a storm, only a share of them. Runs in the event loop of its user."""
+    """Forwards requests to the API server, and in a storm only a part of them.
+
+    The proxy runs in the caller's event loop.
+    """
 
     def __init__(self, plane: ControlPlane) -> None:
         self._plane = plane
@@ -76,7 +79,7 @@ class StormProxy:
         self._next_watch: tuple[str, web.Response] | None = None
         self._url = ""
         self.fates: Counter[Fate] = Counter()
-        """What became of the requests since the last storm began, or before the first."""
+        """Counts of fates since the start of the last storm, or since the proxy's start before the first storm."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -100,9 +103,9 @@ class StormProxy:
         await self._session.close()
 
     def storm(self, seed: int, seconds: float, share: float = 0.6) -> asyncio.Task[None]:
-        """From now on refuse this share of all requests, or lose their answers. Watches are cut.
+        """Begin a storm that refuses this share of requests or drops their responses. Watches are closed.
 
-        The task that is returned ends the storm after so many seconds.
+        The returned task ends the storm after ``seconds``.
         """
         self._storm = _Storm(seed, share)
         self.fates.clear()
@@ -116,20 +119,20 @@ class StormProxy:
         return asyncio.create_task(pass_over(), name="storm")
 
     def refuse_a_watch(self, plural: str, status: int, reason: str) -> None:
-        """Cut the watches, and answer the next one of these objects with this."""
+        """Close the watches, and refuse the next watch of these objects with this status."""
         self._next_watch = plural, _refusal(status, reason)
         for transport in self._watches:
             transport.abort()
 
     def fail_a_watch(self, plural: str, status: int, reason: str) -> None:
-        """Cut the watches, and end the next one of these objects by an event that says this; its own status is 200."""
+        """Close the watches, and end the next watch of these objects by an error event. Its HTTP status is 200."""
         event = {"type": "ERROR", "object": json.loads(_refusal(status, reason).text or "")}
         self._next_watch = plural, web.Response(text=f"{json.dumps(event, separators=(',', ':'))}\n")
         for transport in self._watches:
             transport.abort()
 
     def kubeconfig(self, namespace: str, account: str) -> Path:
-        """Of a service account that reaches the API server through this."""
+        """Write a kubeconfig of a service account that connects through the proxy."""
         return self._plane.service_account_kubeconfig(namespace, account, through_url=self._url)
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
@@ -183,7 +186,7 @@ def _refusal(status: int, reason: str) -> web.Response:
 
 
 def _cut(request: web.Request) -> web.Response:
-    """End the connection; the response is never sent."""
+    """Close the connection, so that the response is never sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response()

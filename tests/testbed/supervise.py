@@ -1,19 +1,19 @@
-"""Child processes that cannot outlive the program that started them, however that one ends.
+"""Child processes that always end with the program that started them.
 
-The *starter* (pytest, the demo) talks to one *supervisor* (this file run as a program, in a session of its own) over
-two pipes; the children are the supervisor's. Three things end them:
+The *starter* (pytest, the demo) talks through two pipes to a *supervisor* (this file run as a program, in its own
+session). The children are processes of the supervisor. Three events end them:
 
-- The starter closes its pipe or dies (SIGKILL included): the kernel closes the pipe, and the supervisor kills its
-  children. It also watches the starter by a pidfd, as a forked copy of the starter would keep the pipe open.
-- The supervisor itself dies: each child has asked the kernel for SIGKILL at its parent's death (PR_SET_PDEATHSIG).
-- ``Supervisor.stop`` in the starter.
+- The starter closes its pipe or dies, even by SIGKILL. The kernel closes the pipe, and the supervisor kills its
+  children. It also watches the starter by a pidfd, because a forked copy of the starter would keep the pipe open.
+- The supervisor dies. Each child has asked the kernel for SIGKILL at its parent's death (PR_SET_PDEATHSIG).
+- The starter calls ``Supervisor.stop``.
 
-PR_SET_PDEATHSIG alone, straight from the starter, would be wrong: it fires when the *thread* that started the child
-ends, and starters use threads; the supervisor has one thread only. Where the kernel has neither pidfds nor
-PR_SET_PDEATHSIG (macOS), the pipe still does its work. Children are killed with SIGKILL: they hold nothing of value.
+PR_SET_PDEATHSIG alone in children of the starter would be wrong. That signal is sent when the *thread* that started the
+child ends, and starters use threads. The supervisor has one thread only. If the kernel has neither pidfds nor
+PR_SET_PDEATHSIG (macOS), the pipe still works. Children are killed with SIGKILL, because they hold nothing of value.
 
-Messages are JSON lines: ``{"start", "argv", "log", "cwd", "env"}`` and ``{"kill"}`` one way; ``{"started", "pid"}``,
-``{"failed", "error"}`` and ``{"exited", "code"}`` the other.
+Messages are JSON lines. The starter sends ``{"start", "argv", "log", "cwd", "env"}`` and ``{"kill"}``. The supervisor
+sends ``{"started", "pid"}``, ``{"failed", "error"}`` and ``{"exited", "code"}``.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PR_SET_PDEATHSIG = 1
 
 
 class SupervisorError(Exception):
-    """A child could not be started or the supervisor is gone."""
+    """A child could not be started, or the supervisor has ended."""
 
 
 class Supervisor:
@@ -55,17 +55,19 @@ class Supervisor:
 
     @property
     def pid(self) -> int:
-        """The supervisor's own process."""
+        """The process id of the supervisor."""
         return self._process.pid
 
     @property
     def pids(self) -> Mapping[str, int]:
-        """The process of every child ever started, by name."""
+        """The process id of every child ever started, by name."""
         return dict(self._pids)
 
     def start(self, name: str, argv: Sequence[str], *, log: Path, cwd: Path, env: Mapping[str, str]) -> int:
-        """Starts ``argv`` with its output appended to ``log``; gives its process id. A name may be used again once
-        its process has exited. SupervisorError when the program cannot be run."""
+        """Start ``argv`` with its output appended to ``log``, and return its process id.
+
+        A name may be used again once its process has exited. Raises SupervisorError if the program cannot be run.
+        """
         with self._lock:
             for memory in (self._pids, self._failed, self._exited):
                 memory.pop(name, None)
@@ -77,25 +79,25 @@ class Supervisor:
             return self._pids[name]
 
     def kill(self, name: str) -> None:
-        """SIGKILL for one child; returns once it has exited."""
+        """Send SIGKILL to one child and return once it has exited."""
         with self._lock:
             self._send({"kill": name})
             while name in self._pids and name not in self._exited:
                 self._receive(timeout=10)
 
     def exited(self) -> Mapping[str, int]:
-        """The children that have exited so far, with their return codes (negative: the signal)."""
+        """Return the return codes of children that have exited so far, by name. A negative code is a signal."""
         with self._lock:
             while self._receive(timeout=0):
                 pass
             return dict(self._exited)
 
     def stop(self) -> None:
-        """Kills every child; returns when all are gone. May be repeated."""
+        """Kill every child and return when all have ended. May be repeated."""
         with self._lock:
             for pipe in (self._process.stdin, self._process.stdout):
                 if pipe is not None:
-                    # What a dead supervisor has not read is written again by close.
+                    # close writes unread data again, which fails if the supervisor is dead
                     with contextlib.suppress(OSError):
                         pipe.close()
             self._process.wait(timeout=30)
@@ -109,7 +111,10 @@ class Supervisor:
             raise SupervisorError(f"the supervisor (process {self.pid}) is gone") from error
 
     def _receive(self, timeout: float) -> bool:
-        """Takes in what the supervisor has to say; False when that was nothing within ``timeout`` of 0 seconds."""
+        """Read messages of the supervisor.
+
+        Return False if there was none and ``timeout`` is 0, else raise SupervisorError.
+        """
         assert self._process.stdout is not None
         readable, _, _ = select.select([self._process.stdout], [], [], timeout)
         if not readable:
@@ -132,7 +137,7 @@ class Supervisor:
 
 
 class _Main:
-    """The supervisor's side: one thread, one loop over the starter's pipe, the starter's pidfd and SIGCHLD."""
+    """The supervisor's side: one thread with one loop over the starter's pipe, the starter's pidfd and SIGCHLD."""
 
     def __init__(self, starter: int) -> None:
         self._starter = starter
@@ -213,7 +218,7 @@ class _Main:
 
     @staticmethod
     def _tell(message: Mapping[str, object]) -> None:
-        # A starter that is gone hears nothing; its end is noticed by the loop.
+        # A dead starter gets no message. The loop detects its end.
         try:
             os.write(1, json.dumps(message).encode() + b"\n")
         except OSError:

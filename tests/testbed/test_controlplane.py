@@ -1,4 +1,4 @@
-"""The control plane starts whole, ends whole, and says what is wrong when it cannot start."""
+"""The control plane starts and ends completely, and reports why it cannot start."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_the_programs_of_the_control_plane_are_of_one_version(control_plane: Con
 
 
 def test_helm_reaches_it_and_renders_for_its_version_without_it(control_plane: ControlPlane, tmp_path: Path) -> None:
-    """Helm 4 renders for the Kubernetes of its own go.mod."""
+    """Helm 4 renders for the Kubernetes version of its own go.mod."""
     assert json.loads(control_plane.helm("list", "--filter=^probe$", "--output=json")) == []
     (tmp_path / "templates").mkdir()
     (tmp_path / "Chart.yaml").write_text("{apiVersion: v2, name: probe, version: 1.0.0}")

@@ -1,4 +1,4 @@
-"""The test bed's Karpenter: its claims become Nodes, and the cloud behind it can be out of stock."""
+"""The testbed's Karpenter: claims become Nodes, and the cloud behind Karpenter can be out of stock."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_claim_becomes_a_ready_node_with_gpus_until_it_is_deleted(
 def test_a_claim_of_what_is_out_of_stock_is_deleted_without_a_machine(
     control_plane: ControlPlane, karpenter: KarpenterProcess
 ) -> None:
-    """Only that zone is out of stock, also after Karpenter was killed and started again."""
+    """Only that zone is out of stock, even after Karpenter was killed and restarted."""
     karpenter.behave({"zone": "zone-b", "stock": 0})
     karpenter.kill()
     karpenter.restart()

@@ -1,4 +1,4 @@
-"""The operator's image as the Dockerfile makes it: it starts as any user, and nothing else can be started in it."""
+"""The operator's image as the Dockerfile makes it: it starts as any user, and contains no other programs."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from tests.testbed import operator_image
 pytestmark = pytest.mark.needs("image")
 
 UNKNOWN = 1_000_650_000
-"""A user that the image's /etc/passwd does not have, as clusters choose that give each namespace users."""
+"""A uid without an entry in the image's /etc/passwd. Some clusters assign such uids per namespace."""
 
 
 @pytest.fixture(scope="module")
 def image(tmp_path_factory: pytest.TempPathFactory) -> operator_image.Unpacked:
-    """The image's files."""
+    """The unpacked image."""
     awaited.present("image", operator_image.missing)
     return operator_image.unpack(operator_image.archive(), tmp_path_factory.mktemp("image"))
 
 
 def run(image: operator_image.Unpacked, user: int, *command: str, input: str = "") -> str:
-    """What a program prints that runs in the image, without a writable file and with the image's environment."""
+    """Run a program in the image, without writable files and with the image's environment, and return its output."""
     chroot = [shutil.which("chroot") or "chroot", f"--userspec={user}:0", str(image.root), *command]
     done = subprocess.run(chroot, input=input, capture_output=True, text=True, env=image.environment)
     assert done.returncode == 0, done.stderr

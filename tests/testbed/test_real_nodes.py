@@ -1,4 +1,4 @@
-"""What real nodes are made of, as far as it can be tried without one."""
+"""Parts of real nodes that can be tested without a node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""kwok's Stages play a kubelet as a real one behaves towards batch/v1 Jobs."""
+"""kwok's Stages behave towards batch/v1 Jobs like a real kubelet."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALLOCATABLE = {**CAPACITY, "cpu": "63"}
 
 @dataclass(frozen=True)
 class Stage:
-    """A node of its own for one test, and Jobs that run nowhere else."""
+    """A node for one test, and Jobs that run only there."""
 
     plane: ControlPlane
     node: str
@@ -64,7 +64,10 @@ class Stage:
         return code
 
     def hold(self, job: str) -> str:
-        """Keeps the job's pod as an object after its end, so that its last state can be read; gives its name."""
+        """Keep the job's pod object after its end with a finalizer, so that its last state can be read.
+
+        Return its name.
+        """
         (pod,) = self.pods(job)
         name: str = pod["metadata"]["name"]
         patch = [{"op": "add", "path": "/metadata/finalizers/-", "value": "testbed.charterer.dev/hold"}]

@@ -18,23 +18,24 @@ _USR = Path("/usr")
 
 
 def base_interpreter() -> Path:
-    """The interpreter that virtual environments of this one are made of: the standard library only."""
+    """Return the interpreter on which this virtual environment is based, which has the standard library only."""
     return Path(sys.executable).resolve()
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingPod:
-    """``script``, of this checkout, run by ``python`` with ``arguments``; ``checkpoints``: a folder that outlives pods.
+    """A ``script`` of this checkout, run by ``python`` with ``arguments``.
 
-    ``environment``: variables besides PYTHONPATH and CHECKPOINTS. ``memory``: the container's limit, such as 64Mi.
-    ``files``: what else it may read, by its path in the container; ``folders``: what else it may write.
+    ``checkpoints`` is a folder that survives pods. ``environment`` has variables besides PYTHONPATH and CHECKPOINTS.
+    ``memory`` is the container's limit, such as 64Mi. ``files`` are further read-only mounts by their path in the
+    container, ``folders`` further writable ones.
     """
 
     script: Path
     checkpoints: Path
     python: Path = field(default_factory=base_interpreter)
     launcher: Sequence[str] = ()
-    """What stands between interpreter and script, such as ``-m torch.distributed.run``."""
+    """Arguments between interpreter and script, such as ``-m torch.distributed.run``."""
     arguments: Sequence[str] = ()
     environment: Mapping[str, str] = field(default_factory=dict)
     memory: str | None = None
@@ -44,7 +45,7 @@ class TrainingPod:
     folders: Mapping[str, Path] = field(default_factory=dict)
 
     def template(self) -> Mapping[str, Any]:
-        """The pod template of a TrainingJob."""
+        """Return the pod template for a TrainingJob."""
         readable = self._readable()
         volumes = [{"name": f"v{n}", "hostPath": {"path": str(path)}} for n, path in enumerate(readable.values())]
         mounts: list[dict[str, object]] = [
@@ -90,14 +91,17 @@ class TrainingPod:
 
 
 def jax_pod(script: Path, checkpoints: Path, python: Path, **environment: str) -> TrainingPod:
-    """A pod of a script that trains in JAX on scikit-learn's digits, which it finds at DIGITS. ``python`` has both."""
+    """Return a pod for a script that trains in JAX on scikit-learn's digits at DIGITS.
+
+    ``python`` must have both packages.
+    """
     data = digits(python)
     needed = {"JAX_CPU_COLLECTIVES_IMPLEMENTATION": "gloo", "DIGITS": f"/data/{data.name}"}
     return TrainingPod(script, checkpoints, python, environment={**needed, **environment}, files={"/data": data.parent})
 
 
 def torch_pod(script: Path, checkpoints: Path, python: Path, *, torchrun: bool) -> TrainingPod:
-    """The same for a script in PyTorch, which an unmodified torchrun starts, or the interpreter."""
+    """Return a pod for a script in PyTorch, started by an unmodified torchrun or by the interpreter."""
     data = digits(python)
     launcher = ("-m", "torch.distributed.run") if torchrun else ()
     needed = {"DIGITS": f"/data/{data.name}"}

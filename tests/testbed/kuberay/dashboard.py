@@ -1,7 +1,7 @@
-"""What KubeRay asks the dashboards of RayClusters, answered for all of them: nothing listens in the pods of kwok.
+"""A server that answers KubeRay's calls to the dashboards of all RayClusters, because kwok's pods run no dashboard.
 
-KubeRay reaches it as the HTTP proxy of its process. Its answers are those of Ray's API for jobs: a job runs until it is
-told to have ended. What KubeRay has no reason to ask is answered with 501, and kept in ``unknown``.
+KubeRay reaches the server as its HTTP proxy. The answers follow Ray's Jobs API. A job runs until a test ends it. Other
+calls get status 501 and are appended to ``unknown``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _ENDED = ("SUCCEEDED", "FAILED", "STOPPED")
 
 
 class Dashboard:
-    """Listens on ``port`` until ``stop``."""
+    """A server on ``port`` that runs until ``stop``."""
 
     def __init__(self) -> None:
         self.unknown: list[str] = []
@@ -29,20 +29,20 @@ class Dashboard:
 
     @property
     def port(self) -> int:
-        """Of 127.0.0.1."""
+        """The port on 127.0.0.1."""
         return int(self._server.server_address[1])
 
     def end(self, job: str, status: str) -> None:
-        """The job of this submission id ends: SUCCEEDED, FAILED or STOPPED."""
+        """End the job with this submission id as SUCCEEDED, FAILED or STOPPED."""
         self._job(job, status=status, end_time=_now())
 
     def stop(self) -> None:
-        """Listen no more."""
+        """Stop the server."""
         self._server.shutdown()
         self._server.server_close()
 
     def answer(self, method: str, url: str, body: bytes) -> tuple[int, object]:
-        """The status and the body of an answer."""
+        """Return the status and body of a response."""
         parts = tuple(part for part in urlsplit(url).path.split("/") if part)
         match method, parts[:2] == _JOBS, parts[2:]:
             case "GET", True, (job,):
@@ -62,7 +62,7 @@ class Dashboard:
         return 501, {}
 
     def _job(self, job: str, **changes: object) -> dict[str, Any]:
-        """The job with these changes, if it has not ended."""
+        """Apply the changes to the job if it has not ended, and return the job."""
         first = {"submission_id": job, "status": "RUNNING", "entrypoint": "python train.py", "start_time": _now()}
         with self._lock:
             known = self._jobs.setdefault(job, {**first, "message": "played"})

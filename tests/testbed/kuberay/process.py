@@ -1,4 +1,4 @@
-"""A real KubeRay on the test bed's control plane: as it is released, with its own rights."""
+"""A real KubeRay on the testbed's control plane: an unchanged release with its own rights."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _POLL_SECONDS = 0.1
 
 
 class KubeRayProcess:
-    """One KubeRay, acting from ``restart`` to ``kill``, and the dashboards that it asks."""
+    """One KubeRay, which acts from ``restart`` to ``kill``, and the dashboard server that it calls."""
 
     def __init__(self, plane: ControlPlane, files: KubeRayFiles, directory: Path) -> None:
         self._plane, self._files, self._directory = plane, files, directory
@@ -30,7 +30,7 @@ class KubeRayProcess:
 
     @classmethod
     def start(cls, plane: ControlPlane, files: KubeRayFiles, directory: Path) -> KubeRayProcess:
-        """Apply its manifest and start it; it acts when this returns."""
+        """Apply the manifest, start KubeRay, and return once it acts."""
         directory.mkdir(parents=True, exist_ok=True)
         kuberay = cls(plane, files, directory)
         try:
@@ -42,11 +42,11 @@ class KubeRayProcess:
         return kuberay
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self._supervisor.kill(_NAME)
 
     def restart(self) -> None:
-        """Start it (again); it acts when this returns."""
+        """Start KubeRay (again), and return once it acts."""
         log = self._directory / "kuberay.log"
         flags = {
             "metrics-addr": f"127.0.0.1:{self._metrics}",
@@ -70,7 +70,7 @@ class KubeRayProcess:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """Kill it for good."""
+        """Kill KubeRay for good."""
         self._supervisor.stop()
         self.dashboard.stop()
 

@@ -1,4 +1,7 @@
-"""KubeRay's operator from a pinned Go module, for tests of RayJobs: ``make kuberay``. Its manifests lie beside it."""
+"""KubeRay's operator from a pinned Go module, for tests of RayJobs: ``make kuberay``.
+
+The manifests lie beside the program.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _PARTS = ("crd", "default", "manager", "rbac")
 
 @dataclass(frozen=True, slots=True)
 class KubeRayFiles:
-    """The program, and the folder that kustomize makes its manifest of."""
+    """The program, and the folder from which kustomize makes its manifest."""
 
     program: Path
     manifest: Path
@@ -28,16 +31,16 @@ def _target() -> Target:
 
 
 def version() -> str:
-    """The version of KubeRay that is built, like v1.6.2."""
+    """Return the version of KubeRay that is built, such as v1.6.2."""
     return build.pinned(_MODULE, _PATH)
 
 
 def find() -> KubeRayFiles | None:
-    """The program and its manifest; None where they have not been made."""
+    """Return the program and its manifest, None if they have not been made."""
     place = _target().place
     return KubeRayFiles(place / "kuberay", place / "config/default") if place.exists() else None
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made."""
+    """Return the things that must be made."""
     return [] if find() else [_target().thing]

@@ -1,4 +1,4 @@
-"""The ends of RayJobs, and where their heads run: there is no Ray in the pods of kwok."""
+"""Simulates the ends of RayJobs and provides a node for heads, because kwok's pods do not run Ray."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.1
 
 @asynccontextmanager
 async def entrypoints(client: Client, namespace: str, dashboard: Dashboard) -> AsyncIterator[None]:
-    """The entrypoint of each RayJob of the namespace ends with the code that its annotation EXIT_CODE says."""
+    """End the entrypoint of each RayJob in the namespace with the exit code in its annotation EXIT_CODE."""
 
     async def look_again() -> None:
         while True:
@@ -37,7 +37,7 @@ async def entrypoints(client: Client, namespace: str, dashboard: Dashboard) -> A
 
 
 async def _end(client: Client, job: RawObject, dashboard: Dashboard) -> None:
-    """What the dashboard says of it, and the exit of each submitter that waits for its end."""
+    """End the job in the dashboard server, and end each submitter pod that waits for it."""
     metadata, status = job["metadata"], job.get("status") or {}
     code = (metadata.get("annotations") or {}).get(EXIT_CODE)
     if code is None or status.get("jobDeploymentStatus") != "Running" or not status.get("jobId"):
@@ -52,7 +52,7 @@ async def _end(client: Client, job: RawObject, dashboard: Dashboard) -> None:
 
 
 def node_for_heads() -> RawObject:
-    """A node without GPUs, where the heads of RayClusters run."""
+    """Return a node without GPUs, on which the heads of RayClusters run."""
     size = {"cpu": "64", "memory": "1Ti", "pods": "110"}
     metadata = {
         "name": "heads",

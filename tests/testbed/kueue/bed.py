@@ -1,4 +1,4 @@
-"""A bed with a queue of a real Kueue, and objects of teams that wait in it."""
+"""A bed with a queue of a real Kueue, and team objects that wait in the queue."""
 
 from __future__ import annotations
 
@@ -31,18 +31,18 @@ KUEUE: Sequence[Resource] = (WORKLOADS, ADMISSION_CHECKS, CLUSTER_QUEUES)
 
 @dataclass(slots=True)
 class KueueBed(Bed):
-    """Bed and queue."""
+    """A bed and its queue."""
 
     made: list[str] = field(default_factory=list)
-    """Paths of what belongs to the queue and not to the test's namespace."""
+    """API paths of the queue's cluster-scoped objects."""
 
     @property
     def cluster_queue(self) -> str:
-        """The path of the ClusterQueue."""
+        """The API path of the ClusterQueue."""
         return CLUSTER_QUEUES.one(self.own(QUEUE))
 
     def own(self, name: str) -> str:
-        """A name of this test's own, for what has no namespace."""
+        """Return a name that is unique to this test, for cluster-scoped objects."""
         return f"{name}-{self.namespace}"
 
     async def queue(
@@ -54,8 +54,9 @@ class KueueBed(Bed):
         tolerates: bool = True,
         **spec: object,
     ) -> None:
-        """A queue for rented nodes only. ``tolerates``: its flavor lets pods onto nodes with GPUs also where Charterer
-        does not. ``spec``: more of its ClusterQueue.
+        """Create a queue for rented nodes only. ``spec`` has more fields of its ClusterQueue.
+
+        ``tolerates``: the flavor adds a toleration for GPU nodes, so pods can run there without Charterer's toleration.
         """
         quotas = {GPU: gpus, "cpu": 1000, "memory": "10Ti"}
         resources = [{"name": name, "nominalQuota": quota} for name, quota in quotas.items()]
@@ -74,7 +75,7 @@ class KueueBed(Bed):
         await self.put(LOCAL_QUEUES, "LocalQueue", name, {"clusterQueue": self.own(name)})
 
     async def put(self, resource: Resource, kind: str, name: str, spec: RawObject, **more: object) -> None:
-        """Create one of Kueue's objects, in the test's namespace if it has one. ``more``: fields beside its spec."""
+        """Create a Kueue object, in the test's namespace if it is namespaced. ``more`` are fields beside its spec."""
         namespace = self.namespace if resource.namespaced else None
         metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
         body = {"apiVersion": API, "kind": kind, "metadata": metadata, **({"spec": spec} if spec else {}), **more}
@@ -83,21 +84,21 @@ class KueueBed(Bed):
             self.made.append(resource.one(name))
 
     async def check_of_others(self) -> str:
-        """An AdmissionCheck that nobody answers but the test; returns its name."""
+        """Create an AdmissionCheck that only the test answers. Return its name."""
         name = self.own("other")
         await self.put(ADMISSION_CHECKS, "AdmissionCheck", name, {"controllerName": "example.com/other"})
         await self.kube.merge_patch(ADMISSION_CHECKS.status(name), {"status": {"conditions": [_active()]}})
         return name
 
     async def answers(self, workload: RawObject, check: str, state: str) -> None:
-        """A check's controller says this of a Workload."""
+        """Set a check's state of a Workload, as the check's controller would."""
         entry = {"name": check, "state": state, "message": "so", "lastTransitionTime": stamp()}
         metadata = {"name": workload["metadata"]["name"], "namespace": self.namespace}
         body = {"apiVersion": API, "kind": "Workload", "metadata": metadata, "status": {"admissionChecks": [entry]}}
         await self.kube.apply(WORKLOADS.status(metadata["name"], self.namespace), body, check, may_create=True)
 
     async def stop_policy(self, policy: str) -> None:
-        """What the ClusterQueue does with what waits and runs: None, Hold or HoldAndDrain."""
+        """Set the ClusterQueue's stopPolicy for waiting and running Workloads: None, Hold or HoldAndDrain."""
         await self.kube.merge_patch(self.cluster_queue, {"spec": {"stopPolicy": policy}})
 
     async def queued(
@@ -114,7 +115,10 @@ class KueueBed(Bed):
         pod_annotations: Mapping[str, str] | None = None,
         **pod: object,
     ) -> RawObject:
-        """A Job in the queue, sent running: ``width`` pods of ``gpus`` GPUs; ``pod``: of the pods' spec."""
+        """Create a Job in the queue that is not suspended: ``width`` pods of ``gpus`` GPUs.
+
+        ``pod`` has fields of the pod spec.
+        """
         limits = {"limits": {GPU: gpus}} if gpus else {}
         container = {"name": "trainer", "image": "train:1", "resources": limits}
         spec = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": [container], **pod}
@@ -138,49 +142,49 @@ class KueueBed(Bed):
         return await self.kube.post(JOBS.all(self.namespace), body, strict=True)
 
     def queued_job(self, name: str) -> RawObject:
-        """The Job as it is; an empty object while it is not there."""
+        """Return the Job, empty if it does not exist."""
         return self.mirror.one(JOBS, name, self.namespace) or {}
 
     def _uid(self, name: str) -> str:
         return str((self.queued_job(name).get("metadata") or {}).get("uid", ""))
 
     def workloads(self, name: str) -> list[RawObject]:
-        """All Workloads of the Job, the oldest first."""
+        """Return all Workloads of the Job, the oldest first."""
         uid = self._uid(name)
         return sorted([raw for raw in self.mirror.all(WORKLOADS, self.namespace) if owned_by(raw, uid)], key=_created)
 
     def shadow(self, name: str) -> RawObject:
-        """The TrainingJob of the Job."""
+        """Return the TrainingJob of the Job."""
         uid = self._uid(name)
         return next(raw for raw in self.mirror.all(TRAINING_JOBS, self.namespace) if owned_by(raw, uid))
 
     def outcomes(self, name: str) -> list[str]:
-        """How the Job's runs that are on record ended; empty before its TrainingJob is there."""
+        """Return the outcomes of the Job's recorded runs, empty before its TrainingJob exists."""
         return [run["outcome"] for run in self.tj(name).get("runs") or ()]
 
     def check(self, name: str) -> RawObject:
-        """What Charterer's check says of the Job's newest Workload; empty while it was not asked."""
+        """Return the state of Charterer's check in the Job's newest Workload, empty before Kueue requests the check."""
         for raw in reversed(self.workloads(name)):
             checks = (raw.get("status") or {}).get("admissionChecks") or ()
             return next((check for check in checks if check["name"] == KUEUE_CHECK), {})
         return {}
 
     def all_pods(self, name: str) -> list[RawObject]:
-        """The pods that the Job controls and that are there."""
+        """Return the existing pods that the Job controls."""
         uid = self._uid(name)
         return [pod for pod in self.mirror.all(PODS, self.namespace) if owned_by(pod, uid)]
 
     def job_pods(self, name: str) -> list[RawObject]:
-        """Those of them that are not being deleted."""
+        """Return the pods that the Job controls and that are not being deleted."""
         return [pod for pod in self.all_pods(name) if "deletionTimestamp" not in pod["metadata"]]
 
     def pods_run(self, name: str, count: int) -> bool:
-        """Whether the Job has just so many pods, and they run."""
+        """Return whether the Job has exactly ``count`` pods, and all run."""
         pods = self.job_pods(name)
         return len(pods) == count and all(pod["status"].get("phase") == "Running" for pod in pods)
 
     def of_run(self, name: str, run: int) -> list[RawObject]:
-        """The pods with GPUs of this run that run, of an object of whatever kind."""
+        """Return the running GPU pods of this run, for an object of any kind."""
         return [
             pod
             for pod in self.pods(name)
@@ -190,18 +194,18 @@ class KueueBed(Bed):
         ]
 
     async def trains(self, name: str, pods: int = 1) -> None:
-        """Wait until so many pods of the Job run, and its TrainingJob says so."""
+        """Wait until exactly ``pods`` pods of the Job run, and its TrainingJob is Running."""
         await self.until(lambda: self.pods_run(name, pods) and self.state(name) == "Running")
 
     async def end(self, name: str, exit_code: int = 0) -> None:
-        """The processes of the Job's pods end with this code."""
+        """End the processes of the Job's pods with this exit code."""
         for pod in self.job_pods(name):
             patch = {"metadata": {"annotations": {EXIT_CODE: str(exit_code)}}}
             with suppress(NotFound):
                 await self.kube.merge_patch(PODS.one(pod["metadata"]["name"], self.namespace), patch)
 
     async def ends_well(self, name: str) -> None:
-        """The Job's pods end well, and so does all that stands for it."""
+        """End the Job's pods successfully, and wait until the Job and its TrainingJob are complete."""
         await self.end(name)
         await self.until(lambda: holds(self.queued_job(name), "Complete"))
         await self.complete(name)
@@ -214,7 +218,7 @@ class KueueBed(Bed):
 
 
 def stamp() -> str:
-    """Now, as conditions say it."""
+    """Return the present time in the format of conditions."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -223,18 +227,18 @@ def _active() -> RawObject:
 
 
 def holds(raw: RawObject, kind: str) -> bool:
-    """Whether the object has that condition, and it is true."""
+    """Return whether the object has a true condition of this type."""
     return true_condition(raw.get("status") or {}, kind) is not None
 
 
 def owned_by(raw: RawObject, uid: str) -> bool:
-    """Whether that object controls this one."""
+    """Return whether the object with this uid controls this one."""
     owner = controller_of(raw)
     return owner is not None and owner.uid == uid
 
 
 def _created(workload: RawObject) -> tuple[str, bool]:
-    """A slice comes after the one that it replaces, also in one second."""
+    """Return a sort key by which a workload slice follows the one that it replaces, even in the same second."""
     return workload["metadata"]["creationTimestamp"], REPLACES in (workload["metadata"].get("annotations") or {})
 
 
@@ -242,10 +246,10 @@ def _created(workload: RawObject) -> tuple[str, bool]:
 async def open_kueue_bed(
     plane: ControlPlane, directory: Path, groups: Sequence[Mapping[str, object]], more: Sequence[Resource] = ()
 ) -> AsyncIterator[KueueBed]:
-    """A bed beside a Kueue that acts; the queue's objects are removed at the end. Its mirror follows ``more``, too.
+    """Open a bed beside a running Kueue, and remove the queue's objects at the end. The mirror also follows ``more``.
 
-    ``plane``: with Charterer's chart and its check.
-    The check is nobody's at first: an operator of an earlier test may have made it active.
+    ``plane`` must have Charterer's chart with its AdmissionCheck. The check starts without conditions, because an
+    operator of an earlier test may have made it active.
     """
     bed = KueueBed(*await parts_of_bed(plane, directory, groups, [*KUEUE, *more]))
     nobody: RawObject = {"status": {"conditions": []}}

@@ -1,4 +1,4 @@
-"""A real Kueue on the test bed's control plane: as it is released, with its own rights and webhooks."""
+"""A real Kueue on the testbed's control plane: an unchanged release with its own rights and webhooks."""
 
 from __future__ import annotations
 
@@ -26,13 +26,16 @@ _FRAMEWORKS: Final = (
     "ray.io/raycluster",
     "pod",
 )
-"""Of those that Kueue manages by default, the ones whose kinds the test bed may have."""
+"""Frameworks of Kueue's default configuration whose kinds the testbed may have."""
 _PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
 class KueueProcess:
-    """One Kueue. It acts from ``restart`` to ``kill``; meanwhile its webhooks refuse what they would look at."""
+    """One Kueue. It acts from ``restart`` to ``kill``.
+
+    After ``kill``, its webhooks refuse the objects that they cover.
+    """
 
     def __init__(self, plane: ControlPlane, files: KueueFiles, directory: Path, config: Mapping[str, Any]) -> None:
         self._plane, self._files, self._directory, self._config = plane, files, directory, config
@@ -42,7 +45,7 @@ class KueueProcess:
 
     @classmethod
     def start(cls, plane: ControlPlane, files: KueueFiles, directory: Path, **config: Any) -> KueueProcess:
-        """Apply its manifest and start it; it acts when this returns. ``config``: more fields of its configuration."""
+        """Apply the manifest, start Kueue, and return once it acts. ``config`` has more fields of its configuration."""
         kueue = cls(plane, files, directory, config)
         try:
             kueue._install()
@@ -53,11 +56,11 @@ class KueueProcess:
         return kueue
 
     def kill(self) -> None:
-        """SIGKILL."""
+        """Send SIGKILL."""
         self._supervisor.kill(_NAME)
 
     def restart(self) -> None:
-        """Start it (again); it acts when this returns."""
+        """Start Kueue (again), and return once it acts."""
         account = self._plane.service_account_kubeconfig(_NAMESPACE, "kueue-controller-manager")
         environment = {"PATH": os.defpath, "KUBECONFIG": str(account), "POD_NAMESPACE": _NAMESPACE}
         self._supervisor.start(
@@ -75,7 +78,7 @@ class KueueProcess:
             time.sleep(_POLL_SECONDS)
 
     def stop(self) -> None:
-        """Kill it for good, and take its webhooks away: without it they would refuse everything."""
+        """Kill Kueue for good and delete its webhooks, which would otherwise refuse all objects."""
         self._supervisor.stop()
         for kind in ("mutating", "validating"):
             name = f"kueue-{kind}-webhook-configuration"
@@ -95,7 +98,8 @@ class KueueProcess:
         folder = self._directory / "certificates"
         folder.mkdir(parents=True)
         files = {name: folder / name for name in ("ca.crt", "ca.key", "tls.crt", "tls.key")}
-        # Kueue makes its own certificates where it finds none that hold for these names; it cannot know loopback.
+        # Kueue makes its own certificates unless it finds valid ones for these names, and its own would not cover
+        # loopback.
         credentials.write_serving_certificate(
             files["ca.crt"],
             files["tls.crt"],

@@ -15,7 +15,7 @@ _PATH = "sigs.k8s.io/kueue"
 
 @dataclass(frozen=True, slots=True)
 class KueueFiles:
-    """The program, and the folder that kustomize makes its manifest of."""
+    """The program, and the folder from which kustomize makes its manifest."""
 
     program: Path
     manifest: Path
@@ -28,16 +28,16 @@ def _target() -> Target:
 
 
 def version() -> str:
-    """The version of Kueue that is built, like v0.19.2."""
+    """Return the version of Kueue that is built, such as v0.19.2."""
     return build.pinned(_MODULE, _PATH)
 
 
 def find() -> KueueFiles | None:
-    """The program and its manifest; None where they have not been made."""
+    """Return the program and its manifest, None if they have not been made."""
     place = _target().place
     return KueueFiles(place / "kueue", place / "config/default") if place.exists() else None
 
 
 def lacking(say: Say) -> list[Thing]:
-    """What must be made."""
+    """Return the things that must be made."""
     return [] if find() else [_target().thing]
