@@ -255,7 +255,7 @@ class PrometheusHistory:
         return {"budgets": budgets, "problem": None}
 
     async def _range(self, metric: str) -> Mapping[str, JsonValue]:
-        """Return a month of a metric by budget.
+        """Return the last month's values of a metric by budget.
 
         Raises ValueError if the response is not a success of the Prometheus API.
         """
