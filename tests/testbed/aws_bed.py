@@ -36,7 +36,7 @@ _SUBNETS: Mapping[str, str] = {"subnet-a": "us-east-1a", "subnet-b": "us-east-1b
 _BEHIND_SECONDS = 120
 """Seconds by which the account's clock is behind the operator's.
 
-The minute that a machine costs at least, and for which it is kept, is thus over when the machine joins.
+Machines are billed and kept for a minute at least. Because of the offset, this minute is over when a machine joins.
 """
 
 

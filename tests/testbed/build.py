@@ -63,8 +63,8 @@ class Target:
     """One ``go build`` of ``package`` in the Go module folder ``module``.
 
     Several ``programs`` become links to one file. ``seconds`` is the build time on two idle cores without a cache.
-    ``tags`` are Go's build tags. ``versions`` are the wanted versions of the programs. Without ``versions`` no program
-    of the machine is used.
+    ``tags`` are Go's build tags. ``versions`` are the wanted versions of the programs. Without ``versions``, only our
+    own build is used.
     """
 
     name: str

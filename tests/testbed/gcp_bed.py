@@ -34,7 +34,7 @@ GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
 _BEHIND_SECONDS = 120
 """Seconds by which the project's clock is behind the operator's.
 
-The minute that a machine costs at least, and for which it is kept, is thus over when the machine joins.
+Machines are billed and kept for a minute at least. Because of the offset, this minute is over when a machine joins.
 """
 
 
