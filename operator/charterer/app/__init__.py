@@ -1,6 +1,6 @@
-"""The operator's process: its settings, what every replica runs (process) and what only the leader runs (leader).
+"""The operator's process: its settings, the parts of every replica (process) and those of the leader (leader).
 
-Only wiring, threads and signals live here; nothing is decided and nothing is written but the operator's own objects.
+The package has only wiring, threads and signals. It decides nothing, and writes only the operator's own objects.
 """
 
 from charterer.app.process import run

@@ -22,19 +22,22 @@ _log = logging.getLogger(__name__)
 
 _SECRET = "charterer-progress-tls"
 _RENEWAL_CHECK_SECONDS = 86_400.0
-"""Seconds between two looks whether the certificate is to be renewed, which it is weeks before it expires."""
+"""Seconds between two checks whether a renewal is due. It is due weeks before the certificate expires."""
 _RETRY_SECONDS = 600.0
-"""The same after a look that failed."""
+"""Seconds until the next check after a failed one."""
 
 
 async def progress_certificate(client: Client, settings: Settings) -> TlsMaterial:
-    """The certificate as the Secret has it, made or renewed where that is needed. Raises ApiError."""
+    """The certificate in the Secret, created or renewed if necessary.
+
+    Raises ApiError, UnusableSecret and RuntimeError.
+    """
     secret = _CertificateSecret(client, settings.namespace)
     return await ensure_tls(secret.load, secret.save, _names(settings), datetime.now(UTC))
 
 
 async def unshared_certificate(settings: Settings) -> TlsMaterial:
-    """One for this process alone, which nobody else knows: a dry run serves nobody."""
+    """A certificate for this process alone, for a dry run, which serves no pods."""
 
     async def nothing() -> None:
         return None
@@ -55,8 +58,8 @@ def _names(settings: Settings) -> tuple[str, ...]:
 async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLContext, ca_pem: str) -> NoReturn:
     """Renew the certificate in time and serve the new one, until cancelled.
 
-    ``ca_pem``: the authority's certificate that this process gives to pods. What another authority signed, as after the
-    Secret was deleted, is not served: no pod would accept it.
+    ``ca_pem``: the CA certificate that this process gives to pods. If another CA signed the Secret's certificate, as
+    after a deletion of the Secret, it is not served, because no pod would accept it.
     """
     pause = _RENEWAL_CHECK_SECONDS
     while True:
@@ -87,7 +90,7 @@ class _CertificateSecret:
         self._path = SECRETS.one(_SECRET, namespace)
 
     async def load(self) -> StoredSecret | None:
-        """The Secret's content; None where there is no such Secret."""
+        """The Secret's content; None if there is no such Secret."""
         try:
             raw = await self._client.get(self._path)
         except NotFound:
@@ -96,7 +99,7 @@ class _CertificateSecret:
         return StoredSecret(data, raw["metadata"]["resourceVersion"])
 
     async def save(self, data: Mapping[str, bytes], version: str | None) -> bool:
-        """Write it over that version (None: create it). False when another replica wrote first."""
+        """Write the data over this version (None: create the Secret). Returns False if another replica wrote first."""
         body: Json = {"data": {key: base64.b64encode(value).decode() for key, value in data.items()}}
         metadata = {"name": _SECRET, "namespace": self._namespace}
         try:

@@ -1,7 +1,7 @@
 """The leader's parts: observing, planning, acting, publishing, learning, and the progress endpoint.
 
-Each part is made after those it uses. Two values are shared instead of handed on later: ``awake`` is set when the loop
-should turn, and ``in_flight`` holds the keys of the mutations that the loop has begun, which writers of status avoid.
+Each part is made after the parts that it uses. All parts share two values: ``awake`` is set when the loop should turn.
+``in_flight`` holds the keys of the mutations that the loop has begun, which writers of status avoid.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ from charterer.server.tls import TlsMaterial
 from charterer.server.tokens import Authenticator, PostReview
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 
-# The objects of the cluster for adapters of clouds, whose layer does not know the client of the API server.
+# Access to objects of the cluster for cloud adapters, whose layer does not import the API server's client.
 
 
 _FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
@@ -97,7 +97,7 @@ _FAILURES: Final[Mapping[type[ApiError], CallFailure]] = {
 }
 
 _LOOSENESS: Final = round((TIMEOUT + 1) * 1e6)
-"""Microseconds by which an answer's time may be behind: it is told in whole seconds, and on its way for a while."""
+"""Microseconds by which a Date header may be behind: it has whole seconds, and the answer travels for a while."""
 
 
 class ClusterObjects:
@@ -106,10 +106,10 @@ class ClusterObjects:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._ahead: int | None = None
-        """Microseconds by which the API server's clock is ahead of the event loop's, at least."""
+        """Lower bound in microseconds of the API server's clock minus the event loop's clock."""
 
     async def get(self, path: str) -> Json | None:
-        """One object; None where there is none of that name, nor that kind."""
+        """One object; None if there is no object of that name or no such kind."""
         with _classified("get", path):
             try:
                 return await self._client.get(path)
@@ -117,14 +117,14 @@ class ClusterObjects:
                 return None
 
     async def list(self, path: str, *, labels: str = "", fields: str = "") -> Listed:
-        """A whole list, with the time at which it was asked for: by then it was complete."""
+        """A whole list, with the time of its request. The list was complete at that time."""
         began = asyncio.get_running_loop().time()
         with _classified("list", path):
             listing = await self._client.list(path, labels=labels, fields=fields)
         return Listed(listing.items, self._at(began))
 
     async def create(self, path: str, body: Json, *, dry_run: bool = False) -> bool:
-        """Create an object in the collection at ``path``; False where one of that name exists."""
+        """Create an object in the collection at ``path``. Returns False if one of that name exists."""
         with _classified("create", path):
             try:
                 await self._client.post(path, body, dry_run=dry_run)
@@ -133,7 +133,7 @@ class ClusterObjects:
             return True
 
     async def keep_by(self, path: str, resource_version: str, finalizers: Sequence[str]) -> str | None:
-        """Set an object's finalizers; its new resourceVersion, or None where it has changed since or is gone."""
+        """Set an object's finalizers. Returns its new resourceVersion; None if it has changed since or is gone."""
         body = {"metadata": {"resourceVersion": resource_version, "finalizers": list(finalizers)}}
         with _classified("patch", path):
             try:
@@ -143,7 +143,10 @@ class ClusterObjects:
             return str(changed["metadata"]["resourceVersion"])
 
     async def delete(self, path: str, *, uid: str, resource_version: str = "") -> bool:
-        """Delete that object, if it is still the same (and unchanged); False where it is not, or is gone."""
+        """Delete the object if uid and, if given, resourceVersion are the same.
+
+        Returns False if not, or if it is gone.
+        """
         with _classified("delete", path):
             try:
                 await self._client.delete(path, uid=uid, resource_version=resource_version or None)
@@ -152,9 +155,10 @@ class ClusterObjects:
             return True
 
     def _at(self, clock: float) -> Instant:
-        """The API server's time when the event loop's clock shows ``clock``; it goes back only if that clock did.
+        """The API server's time at which the event loop's clock shows ``clock``. It goes back only if that clock does.
 
-        Answers tell whole seconds, so each bounds the difference of the clocks from below, and the best bound counts.
+        The Date header has whole seconds. So each answer is a lower bound of the difference of the clocks, and the
+        largest bound counts.
         """
         if self._client.date is None:
             return Instant(time.time_ns() // 1_000)
@@ -175,7 +179,7 @@ def _classified(call: str, path: str) -> Iterator[None]:
         raise ObjectsError(failure, f"{call} {path}", error.message, retry_after) from error
 
 
-# Repeating a request without whose answer the process cannot begin.
+# Repetition of a request that the process needs before it can begin.
 
 
 T = TypeVar("T")
@@ -197,20 +201,23 @@ async def until_answered(what: str, ask: Callable[[], Awaitable[T]]) -> T:
 
 
 _COLLECTION_THRESHOLD = 100_000
-"""Objects made before Python looks for garbage in cycles, of which there is little. A plan of ten thousand jobs makes
-half as many; with Python's own 700 every third plan would walk through all that is kept, and take twice as long."""
+"""Number of new objects before Python's cyclic garbage collection runs. There is little garbage in cycles.
+
+A plan of ten thousand jobs makes half as many objects. With Python's default of 700, every third plan would walk
+through all stored objects and take twice as long.
+"""
 
 
 def now() -> Instant:
-    """The operator's clock."""
+    """The operator's wall clock."""
     return Instant(time.time_ns() // 1_000)
 
 
 class Leader:
-    """The leader's parts, wired. ``start`` and then ``run``; for the running event loop only.
+    """The leader's parts, wired. Call ``start`` and then ``run``, in the running event loop only.
 
-    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test stand around the executor,
-    and ``adapters`` makes the clouds' adapters.
+    ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test wrap the executor. ``adapters``
+    makes the clouds' adapters.
     """
 
     def __init__(
@@ -315,22 +322,22 @@ class Leader:
         self.loop = Loop(self._observe, self._now, executor, publisher, self._awake, in_flight, settings.timing)
 
     async def start(self, stack: AsyncExitStack) -> None:
-        """Read what the cluster and the profiles remember; what must be closed goes onto the stack.
+        """Read the state that the cluster and the profiles hold. Everything that must be closed goes onto the stack.
 
-        What is listed now is newer than whatever a former leader wrote last, since it cannot write any more.
+        A former leader cannot write any more, so this list is newer than its last write.
         """
         stack.push_async_callback(self._accounts.close)
         await until_answered("the list of the cluster", self.resync.once)
-        gc.freeze()  # what was just listed lives long: walking through it again and again would cost plans a third
+        gc.freeze()  # the listed objects live long: walking through them at each collection would slow plans by a third
         gc.set_threshold(_COLLECTION_THRESHOLD)
         stack.push_async_callback(self._recorder.flush)
         await until_answered("the list of SpeedupProfiles", self._profiles.restore)
         self._store.bind(self._store_changed)
 
     async def run(self, stack: AsyncExitStack, serving: Callable[[], None] | None) -> None:
-        """Serve progress, then run everything until cancelled; ``serving`` is called once pods can be served.
+        """Serve progress, then run all parts until cancelled. ``serving`` is called once pods can be served.
 
-        None: pods are served by somebody else.
+        ``serving`` None: another process serves the pods.
         """
         context = None if serving is None else await self._serve_progress(stack)
         if serving is not None:
@@ -354,7 +361,7 @@ class Leader:
             self._awake.set()
 
     async def _serve_progress(self, stack: AsyncExitStack) -> ssl.SSLContext:
-        """Serve the pods' reports with the certificate of the context that is returned."""
+        """Serve the pods' reports. Returns the TLS context of the server."""
         context = self._material.server_context()
         authenticator = Authenticator(_token_review(self._client), self._directory)
         progress = await serve(
@@ -377,13 +384,16 @@ class Leader:
         return context
 
     def _observe(self) -> Snapshot:
-        """Everything as it is known now; pods that wait for a change of their group hear of it."""
+        """Make a snapshot, and answer pods that wait for a change of their group."""
         snapshot = self._source.observe()
         self._held.look()
         return snapshot
 
     async def _stopped(self) -> Stop | None:
-        """How the annotation of the operator's own Namespace stops it at this moment. Raises ApiError."""
+        """The stop that an annotation of the operator's own Namespace requests now; None without one.
+
+        Raises ApiError.
+        """
         try:
             raw = await self._client.get(NAMESPACES.one(self._settings.namespace))
         except NotFound:
@@ -391,7 +401,7 @@ class Leader:
         return decode.namespace(raw).stop
 
     def _clocks(self) -> Iterable[Reading]:
-        """The API server's clock and the clouds'."""
+        """Readings of the API server's clock and the clouds' clocks."""
         if self._client.date is not None:
             date, seconds = self._client.date
             yield Reading(instant(parsedate_to_datetime(date)), seconds)

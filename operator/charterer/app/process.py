@@ -1,7 +1,7 @@
-"""One replica: what runs in which thread, what happens on gaining and losing the lead, and the orderly end.
+"""One replica: its threads, the gain and loss of leadership, and the orderly end.
 
-Threads: the main event loop (plan, mutations, servers), kopf's watch with an event loop of its own, the Lease's two.
-A standby keeps its store current and serves health; only the leader plans, serves progress and writes.
+Threads: the main event loop (plan, mutations, servers), kopf's watch with its own event loop, and two of the Lease. A
+standby keeps its store current and serves health. Only the leader plans, serves progress and writes.
 """
 
 from __future__ import annotations
@@ -47,23 +47,26 @@ from charterer.workloads import ALL_KINDS
 _log = logging.getLogger(__name__)
 
 _REMEMBERED: Final = 100_000
-"""Mutations that are remembered, so that one that is tried again and again is logged once."""
+"""Number of logged mutations in memory, so that a repeated one is logged once."""
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _REVIEWS: Final = ("tokenreviews", "selfsubjectaccessreviews")
-"""Resources that are created only to ask something."""
+"""Resources that are created only to query the API server."""
 _SECRET: Final = ("data", "stringData")
-"""Fields of a Secret that are left out."""
+"""Fields of a Secret whose values are not logged."""
 _HIDDEN: Final = "(not logged)"
 
 
 class DryRunLog:
-    """Logs what would be written. Values of Secrets and of environment variables are left out."""
+    """Logs the mutations that a dry run does not send.
+
+    Values of Secrets and of environment variables are not logged.
+    """
 
     def __init__(self) -> None:
         self._logged: OrderedDict[bytes, None] = OrderedDict()
 
     def withhold(self, method: str, path: str, body: Mapping[str, Any] | Sequence[Mapping[str, Any]] | None) -> None:
-        """Log the mutation and raise Withheld; what only asks something passes."""
+        """Log the mutation and raise Withheld. Review requests, which change nothing, pass."""
         if path.rpartition("/")[2] in _REVIEWS:
             return
         content = json.dumps(
@@ -80,7 +83,7 @@ class DryRunLog:
 
 
 def _without_secrets(value: object, hidden: tuple[str, ...]) -> object:
-    """The same without the values of environment variables, and of fields that are ``hidden``."""
+    """A copy without the values of environment variables and of the ``hidden`` fields."""
     if isinstance(value, Mapping):
         return {key: _HIDDEN if key in hidden else _field(key, inner, hidden) for key, inner in value.items()}
     if isinstance(value, list | tuple):
@@ -103,10 +106,9 @@ _LAST_RETRY_SECONDS: Final = 30.0
 
 
 class LeaderLabel:
-    """Keeps the label of this process's pod what it should be: "false" until it leads, which a former process of the
-    pod may have done.
+    """Writes the leader label of this process's pod: "false" until the process leads, then "true".
 
-    ``client`` must be able to write without leading.
+    A former process of the same pod may have left "true". ``client`` must be able to write without leading.
     """
 
     def __init__(self, client: Client, namespace: str, pod: str) -> None:
@@ -118,12 +120,12 @@ class LeaderLabel:
         self._backoff: Backoff[None] = Backoff(asyncio.get_running_loop().time, _FIRST_RETRY_SECONDS)
 
     def leads(self) -> None:
-        """This process leads, and serves progress."""
+        """Record that this process leads and serves progress."""
         self._leads = True
         self._changed.set()
 
     async def run(self) -> NoReturn:
-        """Write the label whenever it should be another, again and again until that is done; until cancelled."""
+        """Write the label whenever it should change, and retry until the write succeeds; until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -142,7 +144,7 @@ class LeaderLabel:
 
 
 _WATCH_LAG_SECONDS = 60.0
-"""Seconds that the watch may be late with the Lease's renewals before the liveness probe fails: several renewals."""
+"""Seconds by which the watch may lag behind the Lease's renewals before the liveness probe fails: several renewals."""
 _LOOP_STALL_SECONDS = 60.0
 """Seconds without a turn of the loop before the liveness probe fails: an idle loop turns every 15 seconds."""
 
@@ -154,9 +156,8 @@ async def run(
 ) -> None:
     """Run until SIGTERM or SIGINT, then give the Lease up.
 
-    ``wrap`` lets a test stand around the executor, and ``adapters`` lets it put a server of its own in a cloud's place.
-
-    Raises NoAccess when no cluster can be found. When the lead is lost the process ends at once with status 1.
+    ``wrap`` lets a test wrap the executor. ``adapters`` lets a test replace a cloud by a server of its own. Raises
+    NoAccess if no cluster can be found. If leadership is lost, the process ends at once with status 1.
     """
     access = credentials.load(settings.kubeconfig, settings.context)
     if access.impersonates:
@@ -180,7 +181,7 @@ async def run(
 
 
 class _Replica:
-    """A replica: the watch, the Lease and the health endpoint; and the leader's parts while it leads."""
+    """A replica: the watch, the Lease and the health endpoint, and the leader's parts while it leads."""
 
     def __init__(
         self, settings: Settings, access: Access, wrap: Callable[[Executor], Executor], adapters: Adapters
@@ -220,7 +221,7 @@ class _Replica:
         self._metrics.last_event_age(self._event_age)
 
     async def stand_by(self, stack: AsyncExitStack) -> None:
-        """Serve health, keep the store current, stand for the lead."""
+        """Serve health, keep the store current, compete for leadership."""
         settings = self._settings
         checks = health_app(
             live={"watch": self._watch_delivers, "loop": self._loop_turns}, ready={"watch": self._watch_started}
@@ -240,7 +241,7 @@ class _Replica:
             stack.callback(self._lease.release)
 
     async def lead(self, stack: AsyncExitStack) -> None:
-        """Wait for the lead, then plan and act until cancelled."""
+        """Wait for leadership, then plan and act until cancelled."""
         settings = self._settings
         self._metrics.leading(False)
         if settings.dry_run:
@@ -267,7 +268,7 @@ class _Replica:
         await leader.run(stack, label.leads)
 
     async def _lead_dry(self, stack: AsyncExitStack) -> None:
-        """Plan and log what a leader would do, without the Lease: somebody else may lead meanwhile."""
+        """Plan and log a leader's mutations, without the Lease. Another process may lead meanwhile."""
         client = await stack.enter_async_context(Client(self._access, withhold=DryRunLog().withhold))
         _log.info("dry run: nothing is changed, in the cluster or in a cloud; what would be done is logged")
         material = await unshared_certificate(self._settings)
@@ -309,8 +310,10 @@ class _Replica:
 
 
 def _die(reason: str) -> None:
-    """End the process at once, to be started anew: it cannot see the cluster, or another replica may lead from now on
-    and nothing more may leave this one."""
+    """End the process at once, so that it is restarted.
+
+    Either it cannot see the cluster, or another replica may lead from now on and this one must send nothing more.
+    """
     _log.error("%s: ending at once", reason)
     logging.shutdown()
     os._exit(1)

@@ -1,4 +1,4 @@
-"""How one process is to run."""
+"""The settings of one process."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from charterer.server.http import AGAIN_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How to run. Ports may be 0; the ports really used are logged. ``kubeconfig`` None: the service account.
+    """The settings. Ports may be 0; the real ports are logged. ``kubeconfig`` None: the service account.
 
-    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and make none, beside whoever leads.
-    Costs are not recorded then. ``report_seconds``: between two reports of a pod, 1 to 300.
+    ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and send none, beside the leader. A
+    dry run does not record costs. ``report_seconds``: time between two reports of a pod, 1 to 300.
     """
 
     pod_name: str
@@ -44,7 +44,7 @@ class Settings:
 
     @property
     def url_for_pods(self) -> str:
-        """Where pods report progress."""
+        """The URL at which pods report progress."""
         return self.progress_url or f"https://{self.progress_service}"
 
     @property

@@ -1,4 +1,4 @@
-"""The command ``charterer``: each subcommand is imported when it is called, so that --help is instant."""
+"""The command ``charterer``. Each subcommand is imported when it is called, so that --help is instant."""
 
 from charterer.cli.main import main
 

@@ -78,17 +78,16 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
 }
 _LONG = re.compile(r"\S{400,}")
 _SHOWN = 100
-"""Characters of a word that are shown in an error: a file may be one word of megabytes."""
+"""Characters of a long word that an error shows: a file may be a single word of megabytes."""
 _PREFIX = "CHARTERER_"
 _VARIABLES = ("CHARTERER_COST_RECORD", "CHARTERER_FAKECLOUD_TOKEN", "CHARTERER_WEBHOOK_URL")
-"""Those that commands read."""
+"""The variables that commands read."""
 
 
 class _LazyGroup(click.Group):
     """A group whose commands are imported only when they are called.
 
-    Wrong usage of any of them is an error like any other, exit code 1: 2 has a meaning of its own, in
-    ``plan --detailed-exitcode``.
+    Wrong usage of any command ends with exit code 1 like any other error, because ``plan --detailed-exitcode`` uses 2.
     """
 
     def make_context(
@@ -99,20 +98,20 @@ class _LazyGroup(click.Group):
             return super().make_context(info_name, args, parent, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """As in click, with exit code 1 for wrong usage, and nothing in an error that a terminal would obey."""
+        """As in click, with exit code 1 for wrong usage, and without terminal control characters in errors."""
         with _wrong_usage_exits_1():
             return super().invoke(ctx)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As in click; a command that does not exist brings similar ones."""
+        """As in click. The error for an unknown command lists similar ones."""
         if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
             ctx.fail(f"no command {args[0]!r}: {similar_names(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """The names of the commands, without importing these."""
+        """The names of the commands, without importing the commands."""
         if incomplete.startswith("-"):
             return super().shell_complete(ctx, incomplete)
         found = _COMMANDS.items()
@@ -165,7 +164,7 @@ def main() -> None:
     Then apply a GPUBudget, a GPUPool and TrainingJobs, and watch `kubectl get trainingjobs`. `charterer plan` and
     `charterer explain` say why things happen.
     """
-    atexit.register(gc.freeze)  # Python would look for cycles among all that was imported before it ends: half a second
+    atexit.register(gc.freeze)  # At exit Python would otherwise collect cycles among all imports for half a second.
     for name in sorted(os.environ):
         hint = nearest(name, _VARIABLES, _PREFIX) if name.startswith(_PREFIX) and name not in _VARIABLES else ""
         if hint:

@@ -17,7 +17,7 @@ from charterer.domain.snapshot import OperatorLimits
 
 
 def _price(_: click.Context, __: click.Parameter, text: str | None) -> Price | None:
-    """A price an hour of at least 0; BadParameter otherwise."""
+    """Parse a price an hour of at least 0. Raises BadParameter."""
     try:
         price = None if text is None else Price.parse(text)
     except ValueError as error:
@@ -31,7 +31,7 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 
 
 def log_formatter(form: str) -> logging.Formatter:
-    """How a line of the log is written: as text, or as one JSON object with its time in UTC."""
+    """The format of log lines: text, or one JSON object each with the time in UTC."""
     if form == "text":
         return logging.Formatter("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
     from pythonjsonlogger.json import JsonFormatter
@@ -123,7 +123,7 @@ def operator(
     recording = CostRecording(cost_record, cost_record_labels, cost_record_users)
     pace = SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds)
     try:
-        # the other options are named like its fields
+        # the other options have the names of the fields of Settings
         asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits, cost_recording=recording)))
     except NoAccess as error:
         raise click.ClickException(str(error)) from error

@@ -1,4 +1,4 @@
-"""Access to the Kubernetes API: calls, the store of decoded objects, the watch, the repair list, the Lease, Events.
+"""Access to the Kubernetes API: client, store of decoded objects, watch, repair list, Lease and Events.
 
-Only ``watch`` imports kopf. Nothing here decides what should be done: no planning, no life cycles, no clouds.
+Only ``watch`` imports kopf. No module here plans, runs a life cycle or calls a cloud.
 """

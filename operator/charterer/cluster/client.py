@@ -1,4 +1,4 @@
-"""Raw calls to the API server: a JSON object in, a JSON object out, each with a total time-out, errors classified."""
+"""The client of the API server: JSON in, JSON out, a total time-out for each call, classified errors."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ from charterer.cluster.errors import (
 from charterer.cluster.paths import resource_in
 
 RawObject: TypeAlias = dict[str, Any]
-"""A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` make and decode them."""
+"""A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` encode and decode it."""
 Body: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """The body of a call: an object, or the operations of a JSON patch."""
 
 TIMEOUT: Final = 10.0
-"""Seconds a call may take in all: connecting, sending, waiting and reading. Shorter than the Lease lasts."""
+"""Total seconds of a call, from connecting to reading. It is shorter than the duration of the Lease."""
 PAGE: Final = 250
-"""Objects in one page of a list: few enough to be decoded in about 20 ms, during which the event loop stands still."""
+"""Objects in one page of a list. Decoding a page blocks the event loop for about 20 ms."""
 MIN_LEADERSHIP: Final = 1.0
-"""Seconds of leadership that must be left for a mutation to be sent: enough for a usual answer."""
+"""A mutation is sent only if this process leads for at least this many seconds more: a usual answer arrives in time."""
 _LIST_ATTEMPTS: Final = 3
 
 _VERBS: Final = {"POST": "create", "PUT": "update"}
@@ -67,16 +67,16 @@ class Listing:
 
 
 class Client:
-    """One API server and identity. Every method raises the classes of ``charterer.cluster.errors``.
+    """A client of one API server with one identity. Every method raises the classes of ``charterer.cluster.errors``.
 
-    ``within``: seconds that a call may take in all, TIMEOUT by default. Nothing is repeated here, except once after a
-    401 (which did nothing), with the token read anew.
+    ``within`` is the total seconds of a call, TIMEOUT by default. The client repeats nothing, with one exception: after
+    a 401, which changes nothing, it reads the token again and repeats the call once.
 
-    ``fence`` returns the seconds for which this process may still change anything (the Lease's ``remaining``). No
-    mutation outlasts it, and none is sent that could not end before it (Fenced). ``wrote`` is called after every
-    successful mutation that was no dry run, with its verb, such as patch, and its resource, such as
-    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises where
-    the mutation is not to be made.
+    ``fence`` returns the seconds for which this process still holds the Lease (``Lease.remaining``). A mutation times
+    out before they end. A mutation for which too few seconds are left is not sent (Fenced). ``wrote`` is called after
+    every successful mutation except dry runs, with the verb, such as patch, and the resource, such as
+    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises to
+    prevent the mutation.
     """
 
     def __init__(
@@ -87,14 +87,14 @@ class Client:
         wrote: Callable[[str, str], None] | None = None,
         withhold: Callable[[str, str, Body], None] | None = None,
     ) -> None:
-        """Needs a running event loop; ``Client.connect`` also finds the access."""
+        """Make a client with a known access, in a running event loop. ``Client.connect`` also finds the access."""
         self.access = access
         self._fence = fence
         self._wrote = wrote
         self._withhold = withhold
         self._session = access.session()
         self.date: tuple[str, float] | None = None
-        """The header Date of the last answer, and the event loop's seconds when it came."""
+        """The header Date of the last answer, and the event loop's time in seconds at which the answer came."""
 
     @classmethod
     async def connect(
@@ -104,7 +104,10 @@ class Client:
         *,
         fence: Callable[[], float] | None = None,
     ) -> Client:
-        """With the kubeconfig (or the service account, or the default kubeconfig). Sends nothing. Raises NoAccess."""
+        """Make a client from the kubeconfig, the service account or the default kubeconfig. Sends nothing.
+
+        Raises NoAccess.
+        """
         return cls(credentials.load(kubeconfig, context), fence=fence)
 
     async def close(self) -> None:
@@ -122,13 +125,16 @@ class Client:
     # --- reads --------------------------------------------------------------------------------------------------------
 
     async def get(self, path: str, *, within: float | None = None) -> RawObject:
-        """One object, or any other JSON object that a GET returns (``/version``, ``/apis/…``)."""
+        """Get one object, or any other JSON object that a GET returns (``/version``, ``/apis/…``)."""
         return await self.raw("GET", path, within=within)
 
     async def pages(
         self, path: str, *, labels: str = "", fields: str = "", limit: int = PAGE, within: float | None = None
     ) -> AsyncIterator[Page]:
-        """A list in pages. Items carry their apiVersion and kind. Gone: the list took too long, begin again."""
+        """Get a list page by page; items have apiVersion and kind.
+
+        Raises Gone if the list expired: list from the beginning.
+        """
         query = {"limit": str(limit)}
         if labels:
             query["labelSelector"] = labels
@@ -148,7 +154,7 @@ class Client:
     async def list(
         self, path: str, *, labels: str = "", fields: str = "", limit: int = PAGE, within: float | None = None
     ) -> Listing:
-        """A whole list, begun again when its continue token expired on the way."""
+        """Get a whole list. It is begun again if its continue token expires between two pages."""
         for attempt in range(1, _LIST_ATTEMPTS + 1):
             items: list[RawObject] = []
             version = 0
@@ -164,7 +170,7 @@ class Client:
         raise AssertionError("the last attempt returns or raises")
 
     async def lines(self, path: str, *, query: Mapping[str, str]) -> AsyncIterator[str]:
-        """The lines of a text that a GET returns, such as a pod's log, as they come and for as long as they come."""
+        """Stream the lines of a text that a GET returns, such as a pod's log, until the server ends the stream."""
         try:
             async with self._session.request(
                 "GET",
@@ -192,9 +198,9 @@ class Client:
         strict: bool = False,
         within: float | None = None,
     ) -> RawObject:
-        """Create. The path is the collection's. ``dry_run``: validate and default only.
+        """Create an object in the collection at ``path``. ``dry_run``: the server only validates it and sets defaults.
 
-        ``strict``: fields that the API does not know are refused (BadRequest names them) instead of silently dropped.
+        ``strict``: the server refuses unknown fields (BadRequest names them). Otherwise it drops them silently.
         """
         query = {**_dry(dry_run), **({"fieldValidation": "Strict"} if strict else {})}
         return await self.raw("POST", path, body=body, query=query, within=within)
@@ -202,7 +208,7 @@ class Client:
     async def put(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """Replace; conditional if the body carries metadata.resourceVersion."""
+        """Replace an object; the write is conditional if the body has metadata.resourceVersion."""
         return await self.raw("PUT", path, body=body, query=_dry(dry_run), within=within)
 
     async def apply(
@@ -218,9 +224,10 @@ class Client:
     ) -> RawObject:
         """Server-side apply by ``manager``, which must send all the fields that it owns. A no-op changes nothing.
 
-        So that no deleted object is created again, the metadata needs a resourceVersion when the path is a status,
-        which also makes the write conditional. When the path is the object itself it needs a uid, since there a
-        resourceVersion alone does not prevent that. Raises ValueError otherwise, unless ``may_create``.
+        Server-side apply creates an object that does not exist. To prevent this after a deletion, the metadata must
+        have a resourceVersion if the path is a status, which also makes the write conditional. If the path is the
+        object itself, the metadata must have a uid, because a resourceVersion alone does not prevent a creation. Raises
+        ValueError if the required field is absent, unless ``may_create``.
         """
         needed = "resourceVersion" if path.endswith("/status") else "uid"
         if not may_create and not (body.get("metadata") or {}).get(needed):
@@ -231,13 +238,13 @@ class Client:
     async def merge_patch(
         self, path: str, body: Mapping[str, Any], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """JSON merge patch; conditional if the body carries metadata.resourceVersion."""
+        """JSON merge patch; the write is conditional if the body has metadata.resourceVersion."""
         return await self.raw("PATCH", path, body=body, query=_dry(dry_run), content_type=_MERGE_PATCH, within=within)
 
     async def json_patch(
         self, path: str, operations: Sequence[Mapping[str, Any]], *, dry_run: bool = False, within: float | None = None
     ) -> RawObject:
-        """JSON patch (RFC 6902). A ``test`` that fails, or a path that does not exist, is a Conflict."""
+        """JSON patch (RFC 6902). Raises Conflict if a ``test`` fails or a path does not exist."""
         try:
             return await self.raw(
                 "PATCH", path, body=operations, query=_dry(dry_run), content_type=_JSON_PATCH, within=within
@@ -258,9 +265,9 @@ class Client:
         propagation: str = "Background",
         within: float | None = None,
     ) -> RawObject:
-        """Delete; the answer is the object (now with a deletionTimestamp) or a Status.
+        """Delete an object. The answer is the object (now with a deletionTimestamp) or a Status.
 
-        ``uid`` and ``resource_version`` are preconditions (Conflict); ``grace`` in seconds, 0 is by force.
+        ``uid`` and ``resource_version`` are preconditions (Conflict). ``grace`` is in seconds; 0 deletes by force.
         """
         options: RawObject = {"apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": propagation}
         if grace is not None:
@@ -271,7 +278,7 @@ class Client:
             }
         return await self.raw("DELETE", path, body=options, within=within)
 
-    # --- the one place that speaks HTTP -------------------------------------------------------------------------------
+    # --- the HTTP request of all calls ------------------------------------------------------------------------------
 
     async def raw(
         self,
@@ -283,7 +290,7 @@ class Client:
         content_type: str = _JSON,
         within: float | None = None,
     ) -> RawObject:
-        """Any call whose answer is a JSON object."""
+        """Send any call whose answer is a JSON object."""
         try:
             return await self._once(method, path, body, query, content_type, within)
         except Unauthorized:  # the session has read the credentials anew
@@ -335,7 +342,7 @@ class Client:
 
 
 def parsed_object(method: str, path: str, status: int, answer: bytes) -> RawObject:
-    """The JSON object of an answer. ApiError where it is none, as from a proxy that answers in the server's place."""
+    """Parse the JSON object of an answer. Raises ApiError if it is no JSON object, such as an answer of a proxy."""
     try:
         parsed = json.loads(answer)
     except (ValueError, RecursionError):
@@ -346,7 +353,7 @@ def parsed_object(method: str, path: str, status: int, answer: bytes) -> RawObje
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[str]:
-    """The lines of a stream, however long they are."""
+    """Split a stream into lines of any length."""
     rest = b""
     async for chunk in content.iter_any():
         *whole, rest = (rest + chunk).split(b"\n")
@@ -362,7 +369,7 @@ def _no_answer(method: str, path: str, error: Exception) -> ApiError:
 
 
 def _items(answer: RawObject) -> tuple[RawObject, ...]:
-    """The items of a list with kind and apiVersion, which the API server leaves out of them."""
+    """The items of a list, with the kind and apiVersion that the API server omits from items."""
     kind, version = str(answer.get("kind", "")).removesuffix("List"), answer.get("apiVersion")
     items = answer.get("items") or []
     for item in items:

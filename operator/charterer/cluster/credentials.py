@@ -1,8 +1,8 @@
 """The API server's address and this process's credentials: one source for the client, the watch and the Lease.
 
 The ``kubernetes`` package reads kubeconfigs and service accounts, runs credential plug-ins and refreshes their tokens.
-This module adds what its loaders leave open: it notices that a user got no credential, reads anew what was refused or
-may have rotated, and gives three HTTP clients one TLS context and one token.
+This module adds what its loaders lack. It detects a user without a credential, reads credentials again after a refusal
+or a possible rotation, and gives three HTTP clients the same TLS context and token.
 """
 
 from __future__ import annotations
@@ -34,24 +34,27 @@ from charterer import bounded_yaml
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 MAX_AGE: Final = 60.0
-"""Seconds a token is used before the library is asked for it again: projected tokens rotate at 80 % of their life, and
-a plug-in whose tokens live less than the library's margin of 5 minutes would otherwise run at every request."""
+"""Seconds for which a token is used before the library is asked for the token again.
+
+Projected tokens rotate at 80 % of their life. The limit also keeps the library from running a plug-in at every request:
+it would do so if the plug-in's tokens live less than the library's margin of 5 minutes.
+"""
 
 Fill: TypeAlias = Callable[[Configuration, str], None]
-"""Fills a configuration. Key files that it must write go into the directory, which is deleted once they are read."""
+"""Fills a configuration. It writes key files into the directory, which is deleted after the files are read."""
 
 
 class NoAccess(Exception):
-    """No usable kubeconfig, service account or plug-in; the message says what is missing and how to provide it."""
+    """No usable kubeconfig, service account or plug-in. The message says what is missing and how to provide it."""
 
 
 class NotSent(aiohttp.ClientConnectionError):
-    """NoAccess in the middle of a session; callers that repeat requests, kopf too, take it for a failed connection."""
+    """NoAccess during a session. Callers that repeat requests, such as kopf, treat it as a failed connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class Impersonation:
-    """The identity that requests ask for instead of their own (kubectl's --as, ``as`` of a kubeconfig's user)."""
+    """The identity that requests impersonate (kubectl's --as, ``as`` of a kubeconfig's user)."""
 
     user: str = ""
     groups: tuple[str, ...] = ()
@@ -60,7 +63,11 @@ class Impersonation:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The headers of every request. NoAccess where a user is missing: the API server would take the own one."""
+        """The impersonation headers of every request.
+
+        Raises NoAccess if groups, uid or extra fields are set without a user: the API server would ignore the
+        impersonation and use this process's own identity.
+        """
         if not self.user:
             if self.groups or self.uid or self.extra:
                 raise NoAccess("groups, a uid or extra fields are to be impersonated without a user: set --as, too")
@@ -73,16 +80,16 @@ class Impersonation:
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """This process's identity now: the ``Authorization`` header, if any, and the TLS context."""
+    """This process's current identity: the ``Authorization`` header, if any, and the TLS context."""
 
     header: str | None = field(repr=False)
     tls: ssl.SSLContext
 
 
 class Access:
-    """An API server and an identity. ``namespace`` is the context's or the pod's own one. Thread-safe.
+    """An API server and an identity. ``namespace`` is that of the context or of the pod. Thread-safe.
 
-    ``rereads``: the files that ``fill`` read may change without the library noticing. Raises NoAccess.
+    ``rereads``: the files that ``fill`` reads may change, and the library does not notice. Raises NoAccess.
     """
 
     def __init__(
@@ -99,7 +106,7 @@ class Access:
         self._impersonation = acting_as.headers
         self._source, self._fill, self._rereads, self._clock = source, fill, rereads, clock
         self._lock = threading.Lock()
-        # A thread of its own: those of the event loop may all be waiting for a cloud.
+        # A thread of its own: all threads of the event loop's pool may be waiting for a cloud.
         self._renewer = ThreadPoolExecutor(1, "charterer-credentials")
         self._refused = False
         self._configuration, tls = self._load()
@@ -108,12 +115,15 @@ class Access:
 
     @property
     def configuration(self) -> Configuration:
-        """The package's configuration of now, for server, proxy and the like; credentials come from ``credential``."""
+        """The current configuration of the ``kubernetes`` package, for server and proxy.
+
+        ``credential`` has the credentials.
+        """
         return self._configuration
 
     @property
     def impersonates(self) -> bool:
-        """Whether requests ask for another identity."""
+        """Whether requests impersonate another identity."""
         return bool(self._impersonation)
 
     @property
@@ -123,41 +133,45 @@ class Access:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """The last known TLS context: another object when the certificate was renewed."""
+        """The last known TLS context. It is another object after the certificate was renewed."""
         return self._credential.tls
 
     @property
     def proxy(self) -> str | None:
-        """The proxy of the kubeconfig or of the environment, if it is to be used for this server."""
+        """The proxy of the kubeconfig or the environment; None if there is none or this server is exempt from it."""
         proxy, exempt = self._configuration.proxy, self._configuration.no_proxy or ""
         return None if not proxy or should_bypass_proxies(self.server, exempt) else str(proxy)
 
     def credential(self) -> Credential:
-        """The credential to use now. Once a minute it may block for a file or a plug-in. Raises NoAccess."""
+        """The current credential. Once a minute the call may block on a file or a plug-in. Raises NoAccess."""
         with self._lock:
             if self._clock() >= self._due:
                 tls = self._credential.tls
                 if self._refused or self._rereads:
                     self._configuration, fresh = self._load()
-                    # Connections are kept per context: a new one only where the old certificate may be the reason.
+                    # Connections belong to a context: a new context is used only if the old certificate may have been
+                    # refused.
                     tls = fresh if self._refused else tls
                 self._credential = Credential(self._header(), tls)
                 self._refused, self._due = False, self._clock() + MAX_AGE
             return self._credential
 
     async def credential_async(self) -> Credential:
-        """The same, without blocking the event loop."""
+        """The current credential, read without blocking the event loop. Raises NoAccess."""
         if self._clock() < self._due:
             return self._credential
         return await asyncio.get_running_loop().run_in_executor(self._renewer, self.credential)
 
     def refused(self, credential: Credential) -> None:
-        """Report that the server answered 401 to this one: everything is read anew, unless that has been done since."""
+        """Report a 401 for this credential.
+
+        The next call reads everything again, unless a newer credential exists already.
+        """
         if credential is self._credential:
             self._refused, self._due = True, float("-inf")
 
     def session(self, *, connections: int = 64, traces: Sequence[aiohttp.TraceConfig] = ()) -> aiohttp.ClientSession:
-        """A session whose every request carries the token of that moment, or raises NotSent. The caller closes it."""
+        """A session whose every request carries the current token, or raises NotSent. The caller closes the session."""
 
         async def authorize(
             request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType
@@ -176,12 +190,12 @@ class Access:
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 if request.method == "GET":
                     raise
-                # After these two errors aiohttp itself would send a PUT or DELETE once more.
+                # Without this, aiohttp repeats a PUT or DELETE after these two errors.
                 raise aiohttp.ClientConnectionError(f"{type(error).__name__} {error}") from error
             if response.status == 401:
                 self.refused(credential)
-                with contextlib.suppress(NoAccess):  # the next request raises it
-                    await self.credential_async()  # so that ``tls`` is renewed before the request is repeated
+                with contextlib.suppress(NoAccess):  # the next request raises NoAccess
+                    await self.credential_async()  # ``tls`` is renewed before the request is repeated
             return response
 
         return aiohttp.ClientSession(
@@ -194,16 +208,16 @@ class Access:
 
     def _load(self) -> tuple[Configuration, ssl.SSLContext]:
         with _explained(self._source), tempfile.TemporaryDirectory(prefix="charterer-") as keys:
-            configuration = Configuration(retries=False)  # the default is to repeat a PUT three times
+            configuration = Configuration(retries=False)  # by default a PUT is repeated three times
             self._fill(configuration, keys)
             return configuration, _tls(configuration)
 
     def _header(self) -> str | None:
         with _explained(self._source):
-            header = self._configuration.get_api_key_with_prefix("BearerToken")  # refreshes it where it has to
+            header = self._configuration.get_api_key_with_prefix("BearerToken")  # refreshes the token if necessary
         if header is None:
             return None
-        words = str(header).split()  # token files may end with a line break, or hold nothing else
+        words = str(header).split()  # a token file may end with a line break, or be empty
         if len(words) < 2:
             raise NoAccess(f"{self._source}: the token is empty")
         return " ".join(words)
@@ -212,7 +226,7 @@ class Access:
 def load(
     kubeconfig: Path | None = None, context: str | None = None, acting_as: Impersonation = Impersonation()
 ) -> Access:
-    """The access a process has: ``kubeconfig`` if given, else the pod's service account, else the default kubeconfig.
+    """The access of a process: ``kubeconfig`` if given, else the pod's service account, else the default kubeconfig.
 
     Runs the credential plug-in if there is one. Raises NoAccess.
     """
@@ -238,7 +252,7 @@ def from_service_account(
     clock: Callable[[], float] = time.monotonic,
     acting_as: Impersonation = Impersonation(),
 ) -> Access:
-    """The access of a pod: the server from its environment, token, CA and namespace from the mounted directory."""
+    """The access of a pod. The environment has the server's address; the directory has token, CA and namespace."""
 
     def fill(configuration: Configuration, _: str) -> None:
         token, authority = str(directory / "token"), str(directory / "ca.crt")
@@ -262,16 +276,17 @@ def from_kubeconfig(
     clock: Callable[[], float] = time.monotonic,
     acting_as: Impersonation = Impersonation(),
 ) -> Access:
-    """The access of one context (the current one if None) of kubeconfig files; of equal names the first file's wins.
+    """The access of one context of kubeconfig files.
 
-    ``acting_as``: instead of the user that the file says to impersonate.
+    If two files have an entry of one name, the first file's entry counts. ``context`` None: the current context.
+    ``acting_as`` replaces the user that the kubeconfig impersonates.
     """
     source = "kubeconfig " + ", ".join(map(str, paths))
     files = os.pathsep.join(map(str, paths))
     with _explained(source):
         _check(paths)
         merged = _merged(files)
-        # The library takes the last file's current context, kubectl the first one's.
+        # The library uses the current context of the last file; kubectl uses that of the first file.
         currents = (_merged(path).get("current-context") for path in files.split(os.pathsep) if Path(path).exists())
         chosen = context or next(filter(None, currents), None)
         if not chosen:
@@ -288,21 +303,21 @@ def from_kubeconfig(
     def fill(configuration: Configuration, keys: str) -> None:
         _check(paths)
         load_kube_config(files, chosen, configuration, temp_file_path=keys)
-        # A plug-in that fails, or an empty file, is logged at most, and the loader goes on without any identity.
+        # If a plug-in fails or a file is empty, the loader logs it at most and continues without an identity.
         if asked and not configuration.api_key and not configuration.cert_file:
             raise NoAccess(
                 f"{source}: {asked} of user {entry['user']!r} gave no credential "
                 "(what a plug-in said is in the log); run it by hand or log in again"
             )
 
-    rereads = bool(user.get("tokenFile"))  # the loader reads it once
+    rereads = bool(user.get("tokenFile"))  # the loader reads the token file once
     namespace = entry.get("namespace") or "default"
     chosen_identity = acting_as if acting_as != Impersonation() else _impersonation(user)
     return Access(source, fill, namespace=namespace, rereads=rereads, clock=clock, acting_as=chosen_identity)
 
 
 def _impersonation(user: Mapping[str, Any]) -> Impersonation:
-    """What a user entry of a kubeconfig says."""
+    """The impersonation fields of a user entry of a kubeconfig."""
     return Impersonation(
         user.get("as") or "",
         tuple(user.get("as-groups") or ()),
@@ -312,7 +327,7 @@ def _impersonation(user: Mapping[str, Any]) -> Impersonation:
 
 
 def _check(paths: Iterable[Path]) -> None:
-    """The library's loader has no end for a file whose aliases contain themselves, or are too many."""
+    """Refuse files whose YAML aliases are recursive or too many: the library's loader would not end."""
     for path in paths:
         if path.exists():
             bounded_yaml.read(path)
@@ -337,7 +352,7 @@ def _find(merged: Mapping[str, Any], section: str, name: str | None, source: str
 
 def _tls(configuration: Configuration) -> ssl.SSLContext:
     context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    # Cluster authorities are often made without the extensions that Python 3.13 began to insist on.
+    # Many cluster CAs lack the extensions that Python 3.13 requires by default.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not configuration.verify_ssl:
         context.check_hostname = False
@@ -353,12 +368,12 @@ def _explained(source: str) -> Iterator[None]:
         yield
     except NoAccess:
         raise
-    except Exception as error:  # a malformed file makes the loaders raise almost anything
+    except Exception as error:  # the loaders raise almost any exception for a malformed file
         raise NoAccess(f"{source} cannot be read: {_in_a_line(error)}") from error
 
 
 def _in_a_line(error: Exception) -> str:
-    """The fault of the file in one line, without words of the loaders' own."""
+    """The fault of the file in one line, without internal words of the loaders."""
     match error:
         case yaml.MarkedYAMLError() if error.problem_mark is not None:
             mark = error.problem_mark

@@ -1,4 +1,4 @@
-"""Failures of calls to the API server, classified once, so that the class says what may be done next."""
+"""Errors of calls to the API server, classified once: the class of an error says what the caller may do next."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 
 
 class ApiError(Exception):
-    """A call that did not succeed. ``status`` is 0 when there was no answer; ``reason`` the API's CamelCase word.
+    """A call that did not succeed. ``status`` is 0 if there was no answer; ``reason`` is the API's CamelCase reason.
 
-    ``retry_after``: seconds for which the API server asked to be left alone.
+    ``retry_after``: seconds after which the API server allows the next attempt.
     """
 
     retry_after = 0.0
@@ -25,11 +25,11 @@ class ApiError(Exception):
 
 
 class BadRequest(ApiError):
-    """400 and other refusals of the request itself, which was wrong."""
+    """400 and other refusals of a wrong request."""
 
 
 class Invalid(BadRequest):
-    """422: the object was refused. ``fields`` has a sentence for each wrong field; the message has them all."""
+    """422: the object was refused. ``fields`` has one sentence for each wrong field; the message has all of them."""
 
     def __init__(
         self, method: str, path: str, status: int, reason: str, message: str, fields: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class Invalid(BadRequest):
 
 
 class TooLarge(BadRequest):
-    """The object is larger than the API server or its store takes; nothing was written."""
+    """The object exceeds the size limit of the API server or of etcd. Nothing was written."""
 
 
 class Unauthorized(ApiError):
@@ -47,15 +47,15 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """403: the message names the missing permission, or what else forbids it."""
+    """403: the message names the missing permission, or another reason of the refusal."""
 
 
 class NamespaceTerminating(Forbidden):
-    """403: nothing can be created in a namespace that is being deleted."""
+    """403: the namespace is being deleted, so nothing can be created in it."""
 
 
 class NotFound(ApiError):
-    """404: no such object (or no such resource type: is the CRD installed?)."""
+    """404: there is no such object, or no such resource type because its CRD is not installed."""
 
 
 class AlreadyExists(ApiError):
@@ -63,15 +63,18 @@ class AlreadyExists(ApiError):
 
 
 class Conflict(ApiError):
-    """A precondition failed (stale resourceVersion, other uid, JSON patch test): look again and decide anew."""
+    """A precondition failed (stale resourceVersion, other uid, JSON patch test).
+
+    Read the object again, then decide again.
+    """
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or continue token is too old; list from the beginning."""
+    """410: the resourceVersion or continue token is too old. List from the beginning."""
 
 
 class TooManyRequests(ApiError):
-    """429: nothing was done; repeat after ``retry_after`` seconds."""
+    """429: nothing was done. Repeat after ``retry_after`` seconds."""
 
     def __init__(self, method: str, path: str, status: int, reason: str, message: str, retry_after: float) -> None:
         super().__init__(method, path, status, reason, message)
@@ -79,28 +82,31 @@ class TooManyRequests(ApiError):
 
 
 class Unreachable(ApiError):
-    """Nothing was done: no connection could be made, or a read got no (or a 5xx) answer. Safe to repeat."""
+    """Nothing was done: no connection was made, or a read got no answer or a 5xx. The call is safe to repeat."""
 
 
 class Withheld(ApiError):
-    """A mutation of a dry run, which only logs it; nothing was sent."""
+    """A mutation of a dry run. It was logged and not sent."""
 
 
 class Fenced(Unreachable):
-    """Nothing was done: this process does not lead, or not for long enough, so it must not change anything."""
+    """Nothing was done: this process does not lead, or not for long enough, so it may not change anything."""
 
 
 class OutcomeUnknown(ApiError):
-    """A mutation was sent and its answer lost, late or a 5xx: it may have happened. Look before repeating."""
+    """A mutation was sent, and its answer was lost, late or a 5xx.
+
+    It may have taken effect: read before a repetition.
+    """
 
 
 READS = frozenset({"GET", "HEAD"})
 _STORE_REFUSES = "request is too large"
-"""Etcd's message about an object above its limit, for which the API server answers 500."""
+"""Etcd's message for an object above its size limit. The API server answers it with a 500."""
 
 
 def classify(method: str, path: str, status: int, headers: Mapping[str, str], body: bytes) -> ApiError:
-    """The error of an answer with a status of 400 or more; ``body`` is a ``metav1.Status`` if the server made it."""
+    """The error for an answer of status 400 or more. ``body`` is a ``metav1.Status`` if the API server wrote it."""
     answer = _status_object(body)
     reason = str(answer.get("reason") or "")
     message = _readable(answer, status, body)
@@ -154,7 +160,7 @@ def _fields(answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _readable(answer: Mapping[str, Any], status: int, body: bytes) -> str:
-    """The causes, field by field, where the API lists some; otherwise its message, or the beginning of the body."""
+    """The causes field by field if the API lists any, else the API's message, else the beginning of the body."""
     message = str(answer.get("message") or "")
     fields = _fields(answer)
     if status == 422 and fields:

@@ -1,4 +1,4 @@
-"""Events (events.k8s.io/v1) for people: best effort, aggregated into series, and never blocking the caller."""
+"""Events (events.k8s.io/v1) for people: best effort, aggregated into series. Recording never blocks the caller."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from charterer.domain.time import Instant, format_instant
 log = logging.getLogger(__name__)
 
 WINDOW: Final = 600.0
-"""Seconds within which repetitions of an event are counted as one series, as Kubernetes' own components do."""
+"""Seconds within which repetitions of an event count as one series, as in Kubernetes' own components."""
 UPDATE: Final = 60.0
-"""Seconds between two writes of one series' count: half a dozen in a window are enough for a reader."""
+"""Seconds between two writes of the count of one series."""
 REMEMBERED: Final = 1_000
-"""Series kept in memory; the one that was not repeated for longest is dropped first."""
+"""Number of series in memory. The series whose last repetition is oldest is dropped first."""
 PENDING: Final = 500
-"""New events that may wait to be sent: less than a minute's at the pace below. More are dropped and counted."""
+"""Number of new events that may wait, which are sent in less than a minute. Further events are dropped and counted."""
 PACE: Final = 0.1
 """Seconds between two requests, so that a burst of events does not delay the operator's other calls."""
 
@@ -41,7 +41,10 @@ class _Key(NamedTuple):
 
 @dataclass(slots=True)
 class _Series:
-    """``count`` repetitions, ``written_count`` of them written under ``name``. ``began``, ``written``: steady clock."""
+    """An event and its repetitions. ``count``: occurrences; ``written_count``: those written to the Event ``name``.
+
+    ``began`` and ``written`` are seconds of the steady clock.
+    """
 
     first: Instant
     last: Instant
@@ -53,9 +56,9 @@ class _Series:
 
 
 class Recorder:
-    """Takes events and sends them later, from one event loop.
+    """Records events and sends them later, from one event loop.
 
-    ``now`` is the wall clock, which people read; ``clock`` is the steady one, by which series are timed.
+    ``now`` is the wall clock for the timestamps that people read. ``clock`` is the steady clock that times the series.
     """
 
     def __init__(
@@ -74,7 +77,7 @@ class Recorder:
         self._new: OrderedDict[_Key, _Series] = OrderedDict()
         self._pending = asyncio.Event()
         self.dropped = 0
-        """Number of events never sent, because too many waited or the API server refused them."""
+        """Number of events that were never sent, because too many waited or the API server refused them."""
 
     def record(self, subject: EventSubject, reason: str, note: str, *, action: str, warning: bool = False) -> None:
         """Queue an event about ``subject``. ``reason`` and ``action`` are CamelCase words. Never blocks or raises."""
@@ -96,13 +99,13 @@ class Recorder:
         self._pending.set()
 
     def said(self, subject: EventSubject, reason: str) -> bool:
-        """Whether an event about ``subject`` with that reason was recorded in the last ``WINDOW`` seconds."""
+        """Whether an event with this subject and reason began a series in the last ``WINDOW`` seconds."""
         began = (series.began for key, series in self._series.items() if (key.subject, key.reason) == (subject, reason))
         return any(self._clock() - at < WINDOW for at in began)
 
     @property
     def waiting(self) -> int:
-        """New events that are still to be sent."""
+        """Number of new events that are still to be sent."""
         return len(self._new)
 
     async def run(self) -> NoReturn:
@@ -114,7 +117,7 @@ class Recorder:
             await self._send(PACE)
 
     async def flush(self) -> None:
-        """Send now what still waits, before an orderly end."""
+        """Send all waiting events now, before the process ends."""
         await self._send(0.0)
 
     async def _send(self, pace: float) -> None:
@@ -156,7 +159,7 @@ class Recorder:
                 path, {"series": {"count": count, "lastObservedTime": format_instant(series.last)}}
             )
         except (NotFound, Gone):
-            self._series.pop(key, None)  # it has expired: a repetition begins a new series
+            self._series.pop(key, None)  # the Event has expired: a repetition begins a new series
         except ApiError as error:
             log.debug("event %s of %s was not counted: %s", key.reason, key.subject.name, error)
         else:

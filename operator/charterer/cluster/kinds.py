@@ -1,6 +1,6 @@
-"""The watched kinds: where each lives, which of its objects are asked for, and how one is decoded.
+"""The watched kinds: resource path, selectors and decoder of each.
 
-The objects of runs are not here: their kind is the workload's (``charterer.workloads``).
+The kind of run objects belongs to the workload (``charterer.workloads``) and is not here.
 """
 
 from __future__ import annotations
@@ -65,17 +65,17 @@ COMMON: Final[tuple[AnyKind, ...]] = (
     NAMESPACES,
     ADMISSION_CHECKS,
 )
-"""The kinds that are watched whatever the workload of runs is."""
+"""The kinds that are watched with every workload of runs."""
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
-"""Kinds read only for a cluster's history: they are not Charterer's, and nothing of them is planned."""
+"""Kinds of jobs and pods that Charterer does not manage. They are read for a cluster's history and never planned."""
 
 
-# Bodies of conditional writes: a mutation with one of these takes effect only on what was seen, or not at all.
+# Bodies of conditional writes: the mutation takes effect only if the object is still the one that was read.
 
 
 def status_apply(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> RawObject:
-    """The body of a server-side apply to ``/status`` of a kind of ours; it holds only at this resourceVersion."""
+    """The body of a server-side apply to ``/status`` of a Charterer kind. It applies only to this resourceVersion."""
     metadata = {"name": key.name, "resourceVersion": version}
     if key.namespace:
         metadata["namespace"] = key.namespace
@@ -83,10 +83,10 @@ def status_apply(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[st
 
 
 def uid_test(uid: str) -> Mapping[str, Any]:
-    """The JSON patch operation that fails when another object has taken the name."""
+    """The JSON patch operation that fails if another object has taken the name."""
     return {"op": "test", "path": "/metadata/uid", "value": uid}
 
 
 def pointer(*keys: str) -> str:
-    """A JSON pointer (RFC 6901) through these keys, which may contain slashes as those of labels do."""
+    """A JSON pointer (RFC 6901) of these keys. Keys may contain slashes, as keys of labels do."""
     return "".join("/" + key.replace("~", "~0").replace("/", "~1") for key in keys)

@@ -1,7 +1,7 @@
-"""Leadership: a coordination.k8s.io Lease, renewed in a thread of its own, and a second thread that watches the clock.
+"""Leader election with a coordination.k8s.io Lease: one thread renews the Lease, a second one watches the clock.
 
-Even if the main loop hangs, or the API server accepts calls and never answers, the process learns in time that it no
-longer leads. The rules are in ``charterer.cluster.lease``.
+The process learns in time that it no longer leads, even if the main loop hangs or the API server accepts calls and
+never answers. ``Election`` has the rules.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from charterer.cluster.errors import (
 )
 from charterer.cluster.paths import LEASES
 
-# Calls to the API server without an event loop, for the Lease's thread, which a blocked loop must not delay.
+# Calls to the API server without an event loop. The Lease's thread uses them, so a blocked loop does not delay it.
 
 
 class BlockingClient:
-    """One connection, kept between calls, for one thread at a time. Raises the classes of ``charterer.cluster.errors``.
+    """A client with one persistent connection, for one thread at a time. It raises ``charterer.cluster.errors``.
 
-    ``timeout`` (seconds) limits connecting and each read or write after it, not the whole call. Nothing is repeated.
+    ``timeout`` (seconds) limits the connecting and then each read or write, not the whole call. Nothing is repeated.
     """
 
     def __init__(self, access: Access, timeout: float) -> None:
@@ -55,7 +55,7 @@ class BlockingClient:
         self._tls: ssl.SSLContext | None = None
 
     def call(self, method: str, path: str, body: RawObject | None = None) -> RawObject:
-        """Send one request; returns the JSON object of the answer."""
+        """Send one request and return the JSON object of the answer."""
         try:
             credential = self._access.credential()
         except NoAccess as error:
@@ -82,7 +82,7 @@ class BlockingClient:
         return parsed_object(method, path, response.status, answer)
 
     def close(self) -> None:
-        """Close the connection; the next call opens another."""
+        """Close the connection; the next call opens another one."""
         if self._api is not None:
             self._api.close()
             self._api = None
@@ -93,7 +93,8 @@ class BlockingClient:
             self._api, self._tls = ApiClient(self._access.configuration), tls
             self._api.user_agent = "charterer"
             self._api.rest_client.pool_manager.connection_pool_kw.update(
-                # Otherwise it makes a stricter context (Python 3.13's default), and of key files that are gone by now.
+                # By default the library makes a stricter context (Python 3.13's) from key files that are deleted by
+                # now.
                 ssl_context=tls,
                 ca_certs=None,
                 cert_file=None,
@@ -102,19 +103,19 @@ class BlockingClient:
         return self._api
 
 
-# Who may lead, decided from what was seen of the Lease and when. No I/O, and no clock of its own.
+# The rules of leadership, computed from the observed Leases and their times, without I/O or a clock of their own.
 #
-# All times are seconds of one steady clock of this process. The Lease's own timestamps are never compared with it:
-# a candidate counts from when *it saw* the last change, a leader from before it *asked* for its last renewal.
-# Clocks of different machines may differ, as long as they run at about the same speed.
+# All times are seconds of one steady clock of this process and are never compared with the Lease's own timestamps. A
+# candidate counts from the time at which it saw the last change of the Lease. A leader counts from the time before it
+# sent its last renewal. The clocks of two machines may differ if they run at about the same speed.
 
 
 @dataclass(frozen=True, slots=True)
 class LeaseTimes:
     """Seconds. A leader that has not renewed for ``renew_deadline`` stops; others take over after ``duration``.
 
-    Between the two a deposed leader ends its process; the difference also allows for clocks of unequal speed. A leader
-    that renews, and otherwise has got no answer from the API server for ``act_deadline``, stops as well.
+    A deposed leader ends its process in the time between the two, which also allows for clocks of unequal speed. A
+    leader also stops if it renews its Lease and the API server answers none of its other calls for ``act_deadline``.
     """
 
     duration: float = 15.0
@@ -130,7 +131,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The Lease as it was read. ``holder`` is empty when it was given up; ``duration`` in seconds."""
+    """The Lease as it was read. ``holder`` is empty if the Lease was released; ``duration`` is in seconds."""
 
     holder: str
     duration: float
@@ -146,9 +147,9 @@ class Election:
         self._times = times
         self._seen_at = float("-inf")
         self.record: LeaseRecord | None = None
-        """The Lease as last seen; None if it does not exist."""
+        """The Lease as last read; None if it does not exist."""
         self.deadline = float("-inf")
-        """Time until which this candidate may act as the leader; minus infinity while it does not lead."""
+        """The time until which this candidate may act as the leader; minus infinity while it does not lead."""
 
     @property
     def leading(self) -> bool:
@@ -156,20 +157,20 @@ class Election:
         return self.deadline > float("-inf")
 
     def observe(self, record: LeaseRecord | None, at: float) -> None:
-        """Take note of the Lease as it was read at ``at``."""
+        """Record the Lease as it was read at ``at``."""
         before = self.record
         if record is None or before is None or record.resource_version != before.resource_version:
             self._seen_at = at
         self.record = record
 
     def may_take(self, at: float) -> bool:
-        """Whether to try to become or stay the holder: the Lease is free, or held already, or has run out."""
+        """Whether to take or renew the Lease: it has no holder, this candidate holds it, or its duration has passed."""
         if self.record is None or self.record.holder in ("", self._identity):
             return True
         return at - self._seen_at >= self.record.duration
 
     def renewed(self, record: LeaseRecord, asked: float, at: float) -> None:
-        """Take note that the API server accepted at ``at`` the renewal that was sent at ``asked``."""
+        """Record that the API server accepted, at ``at``, the renewal that was sent at ``asked``."""
         self.observe(record, at)
         self.deadline = asked + self._times.renew_deadline
 
@@ -178,24 +179,24 @@ class Election:
         self.deadline = float("-inf")
 
     def other_holder(self) -> str | None:
-        """Who holds the Lease that this candidate believed to hold; None if it holds it, or did not believe to."""
+        """The process that took the Lease from this candidate; None if this one holds it or did not lead before."""
         if not self.leading or self.record is None or self.record.holder == self._identity:
             return None
         return self.record.holder or "nobody"
 
 
-# Checks that the watch delivers: every renewal of the Lease (one in some seconds) must come back as an event.
+# A check that the watch delivers: every renewal of the Lease (one every few seconds) must come back as an event.
 
 
 _REMEMBERED = 1_000
-"""Undelivered renewals kept: far more than there are in the time after which a silent watch ends the process."""
+"""Number of undelivered renewals in memory: far more than there are before a silent watch ends the process."""
 
 
 class Heartbeat:
-    """Compares what the Lease's own connection saw with what the watch delivered. Thread-safe.
+    """Compares the renewals of the Lease with the events that the watch delivers. Thread-safe.
 
-    A standby sees the leader's renewals, too. While the API server is unreachable there are no renewals, so that the
-    watch has nothing to deliver. Nothing but the Lease itself is written for this.
+    A standby also sees the leader's renewals. While the API server is unreachable there are no renewals, so the watch
+    has nothing to deliver. The check writes no object but the Lease.
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
@@ -205,21 +206,21 @@ class Heartbeat:
         self._delivered = -1
 
     def renewed(self, resource_version: int) -> None:
-        """Take note that the Lease's own connection saw this resourceVersion."""
+        """Record that the Lease's own connection saw this resourceVersion."""
         with self._lock:
             newest = self._undelivered[-1][0] if self._undelivered else self._delivered
             if resource_version > newest:
                 self._undelivered.append((resource_version, self._clock()))
 
     def delivered(self, resource_version: int) -> None:
-        """Take note that the watch delivered this resourceVersion of the Lease."""
+        """Record that the watch delivered this resourceVersion of the Lease."""
         with self._lock:
             self._delivered = max(self._delivered, resource_version)
             while self._undelivered and self._undelivered[0][0] <= self._delivered:
                 self._undelivered.popleft()
 
     def lag(self) -> float:
-        """Seconds for which the oldest undelivered renewal is late; 0 when all are delivered."""
+        """Age of the oldest undelivered renewal in seconds; 0 if all are delivered."""
         with self._lock:
             return self._clock() - self._undelivered[0][1] if self._undelivered else 0.0
 
@@ -228,23 +229,28 @@ __all__ = ["Lease", "LeaseTimes", "steady"]
 
 
 _CLOCK_CHECK_SECONDS: Final = 0.5
-"""Seconds between two checks of the clock, which may jump when a machine was suspended."""
+"""Seconds between two checks of the clock, which may jump after a machine was suspended."""
 
 
 def steady() -> float:
-    """Seconds of a clock that never goes back and, where there is one, also runs while the machine is suspended."""
+    """Seconds of a clock that never goes back.
+
+    If the system has one, the clock also runs while the machine is suspended.
+    """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
 
 class Lease:
-    """Candidate for, and holder of, one Lease.
+    """A candidate for one Lease, and its holder while it leads.
 
-    ``on_gained()`` is called once, ``on_lost(why)`` at most once and only after it; both from threads of this object.
-    After ``on_lost`` the process must end at once: another may lead from then on. ``identity`` is the name of the
-    ``pod`` and a part of this process's own, after an underscore, which no name of a pod has: two processes that take
-    themselves for one pod do not both lead, and a container that starts again waits like any other candidate.
-    ``annotations``: what the holder says of itself on the Lease. ``silence``: seconds for which the process got no
-    answer from the API server to what it asked otherwise.
+    ``on_gained()`` is called once. ``on_lost(why)`` is called at most once, after ``on_gained``. Threads of this object
+    call both. After ``on_lost`` the process must end at once, because another process may lead.
+
+    ``identity`` is the name of the ``pod``, an underscore, which no pod name has, and a random part. So two processes
+    with the same pod name do not both lead, and a restarted container waits like any other candidate.
+
+    ``annotations`` are the holder's annotations on the Lease. ``silence`` returns the seconds for which the API server
+    has not answered the process's other calls.
     """
 
     def __init__(
@@ -278,14 +284,14 @@ class Lease:
         self._watchdog = threading.Thread(target=self._watch_clock, name="charterer-lease-clock", daemon=True)
 
     def start(self) -> None:
-        """Start to stand for leadership."""
+        """Start the threads that compete for leadership."""
         self._renewer.start()
         self._watchdog.start()
 
     def release(self, timeout: float = 5.0) -> None:
-        """Orderly end: stop, and give the Lease up so that the next candidate leads at once. ``on_lost`` stays silent.
+        """End orderly: stop, and release the Lease so that the next candidate leads at once. ``on_lost`` is not called.
 
-        Nothing may be changed in the cluster or a cloud by this process any more.
+        From this call on, the process may change nothing in the cluster or a cloud.
         """
         with self._lock:
             was_leading = self._election.leading
@@ -302,17 +308,17 @@ class Lease:
         self._http.close()
 
     def remaining(self) -> float:
-        """Seconds for which this process is certain to lead; 0 when it does not."""
+        """Seconds for which this process is certain to lead; 0 if it does not lead."""
         return max(0.0, self.deadline() - self._clock())
 
     def deadline(self) -> float:
-        """When, on this object's clock, leadership ends unless renewed; minus infinity when it does not lead."""
+        """The time on this object's clock at which leadership ends; minus infinity if this process does not lead."""
         with self._lock:
             return self._election.deadline
 
     @property
     def holder(self) -> str:
-        """Who leads, as last seen; empty when nobody does or nothing is known."""
+        """The identity of the leader as last read; empty if there is none or nothing is known."""
         with self._lock:
             return self._election.record.holder if self._election.record else ""
 
@@ -326,12 +332,12 @@ class Lease:
                     pause = self._times.renew
             except ApiError as error:
                 log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
-            except Exception as error:  # such as an answer that is no Lease: without this thread nobody would ever lead
+            except Exception as error:  # such as an answer that is no Lease: without this thread nobody would lead
                 log.error("Lease %s/%s: %s: %s", self._namespace, self._name, type(error).__name__, error)
             self._stopping.wait(pause)
 
     def _attempt(self) -> bool:
-        """Take or renew the Lease where the election allows it. Returns whether that was done."""
+        """Take or renew the Lease if the rules of the election allow it. Returns whether it did so."""
         if not self._election.leading or self._outdated:
             self._observe()
         elif self._write():
@@ -345,8 +351,10 @@ class Lease:
         return self._election.may_take(self._clock()) and self._write()
 
     def _write(self) -> bool:
-        """Take or renew the Lease as it was last seen. False if it has changed since: another process wrote it, or this
-        one and the answer was lost."""
+        """Take or renew the Lease as it was last read.
+
+        Returns False if it has changed since: another process wrote it, or this one did and the answer was lost.
+        """
         asked = self._clock()
         try:
             raw = self._put(self._election.record, self.identity)
@@ -374,7 +382,7 @@ class Lease:
         record = _record(raw)
         with self._lock:
             if self._stopping.is_set():
-                self._election.observe(record, self._clock())  # for release, which gives up exactly this version
+                self._election.observe(record, self._clock())  # ``release`` gives up exactly this version
                 return
             gained = not self._election.leading
             self._election.renewed(record, asked, self._clock())
@@ -442,17 +450,17 @@ def _record(raw: RawObject) -> LeaseRecord:
     )
 
 
-# Whether the leader can act: its own client must get answers. The Lease, on a connection of its own, does not tell.
+# A check that the leader's main client gets answers. The renewals of the Lease have their own connection.
 #
-# A process without files for new connections, or whose event loop hangs in a computation, renews its Lease and does
-# nothing else. It has to give up the lead, so that a replica leads that can act.
+# A process may renew its Lease and do nothing else, because it has no file descriptors for new connections or a
+# computation blocks its event loop. It must give up the Lease, so that a replica leads that can act.
 
 
 log = logging.getLogger(__name__)
 
 
 class Pulse:
-    """Remembers when the client was last answered. ``silence`` may be called from any thread."""
+    """Records when the API server last answered the client. ``silence`` may be called from any thread."""
 
     def __init__(self, *, clock: Callable[[], float] = steady) -> None:
         self._clock = clock
@@ -464,7 +472,7 @@ class Pulse:
         return 0.0 if answered_at is None else self._clock() - answered_at
 
     async def beat(self, ask: Callable[[], Awaitable[object]], pause: float) -> NoReturn:
-        """Ask the API server again and again, ``pause`` seconds apart, until cancelled. A refusal is an answer, too."""
+        """Call the API server every ``pause`` seconds until cancelled. A refusal is also an answer."""
         self._answered_at = self._clock()
         while True:
             try:

@@ -11,7 +11,7 @@ from charterer.api.names import GROUP, VERSION
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """A resource type, which knows the paths of its collection and objects. The core group is the empty string."""
+    """A resource type and the paths of its collection and objects. ``group`` is empty for the core group."""
 
     group: str
     version: str
@@ -20,11 +20,14 @@ class Resource:
 
     @property
     def version_path(self) -> str:
-        """The path at which the API server describes this group and version."""
+        """The discovery path of this group and version."""
         return f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
 
     def all(self, namespace: str | None = None) -> str:
-        """The collection: of one namespace, or of the whole cluster."""
+        """The path of the collection in one namespace or the whole cluster.
+
+        ValueError: ``namespace`` for a cluster-scoped one.
+        """
         if namespace is None:
             return f"{self.version_path}/{self.plural}"
         if not self.namespaced:
@@ -32,13 +35,13 @@ class Resource:
         return f"{self.version_path}/namespaces/{quote(namespace, safe='')}/{self.plural}"
 
     def one(self, name: str, namespace: str | None = None) -> str:
-        """One object; a namespaced one needs its namespace."""
+        """The path of one object. Raises ValueError if a namespaced resource lacks a namespace."""
         if self.namespaced and namespace is None:
             raise ValueError(f"{self.plural} are namespaced: {name!r} needs its namespace")
         return f"{self.all(namespace)}/{quote(name, safe='')}"
 
     def status(self, name: str, namespace: str | None = None) -> str:
-        """The status subresource of one object."""
+        """The path of the status subresource of one object."""
         return f"{self.one(name, namespace)}/status"
 
     def __str__(self) -> str:
@@ -46,7 +49,7 @@ class Resource:
 
 
 def resource_in(path: str) -> str:
-    """The resource that a path of the API is about, with its subresource: ``pods``, ``trainingjobs/status``."""
+    """The resource in a path of the API, with its subresource: ``pods``, ``trainingjobs/status``."""
     steps = path.strip("/").split("/")
     rest = steps[2:] if steps[0] == "api" else steps[3:]
     if rest[:1] == ["namespaces"] and len(rest) > 2:

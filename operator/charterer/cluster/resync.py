@@ -1,6 +1,7 @@
-"""The repair list: every kind is listed now and then, since a watch can miss deletions without notice.
+"""The repair list: every kind is listed periodically, because a watch can miss deletions without notice.
 
-kopf lists anew after a 410 or an outage, but gives no event for what was deleted meanwhile; then a repair list is due.
+After a 410 or an outage kopf lists again, and reports no event for objects that were deleted meanwhile. Then a repair
+list is due at once.
 """
 
 from __future__ import annotations
@@ -17,15 +18,15 @@ from charterer.cluster.store import ObjectKey, Store, WatchedKind
 log = logging.getLogger(__name__)
 
 INTERVAL = 300.0
-"""Seconds between two repair lists: a bound on how long a missed deletion stays unnoticed, at little load."""
+"""Seconds between two repair lists: a missed deletion is noticed within this time, at little load."""
 SETTLE = 15.0
-"""Seconds from the first list to the second, which finds what was deleted before the watch had started."""
+"""Seconds from the first list to the second, which finds deletions from before the start of the watch."""
 RETRY = 5.0
 """Seconds until a failed list is tried again."""
 
 
 class Resync:
-    """Lists every kind of the store into the store and removes what is gone."""
+    """Lists every kind, puts the objects into the store and removes objects that are gone."""
 
     def __init__(self, client: Client, store: Store, *, interval: float = INTERVAL) -> None:
         self._client = client
@@ -34,7 +35,7 @@ class Resync:
         self._due = asyncio.Event()
 
     def request(self) -> None:
-        """List now, since something may have been missed. To be called in the event loop's thread."""
+        """Request a list now, because the watch may have missed something. Call it in the event loop's thread."""
         self._due.set()
 
     async def once(self) -> tuple[tuple[WatchedKind[Any], ObjectKey], ...]:
@@ -45,7 +46,10 @@ class Resync:
         return tuple(missed)
 
     async def run(self) -> NoReturn:
-        """List at once, again soon after, then at every interval and whenever requested. Failures are retried."""
+        """List at once, again after ``SETTLE`` seconds, then at every interval and at every request.
+
+        Failures are retried.
+        """
         pause = SETTLE
         while True:
             self._due.clear()

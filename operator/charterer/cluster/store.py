@@ -1,8 +1,8 @@
-"""The operator's copy of the cluster: the decoded objects of the watched kinds, put here from any thread.
+"""The operator's copy of the cluster: the decoded objects of the watched kinds, written from any thread.
 
-Each event is decoded once, in the thread that delivers it, and its JSON is dropped. Of two versions of an object the
-higher resourceVersion is kept (Kubernetes allows that comparison since 1.35), so that the watch, the repair list and
-the answers to the operator's own writes may arrive in any order.
+The thread that delivers an event decodes it once, and the JSON is dropped. Of two versions of an object the store keeps
+the one with the higher resourceVersion (Kubernetes allows this comparison since 1.35). So the watch, the repair list
+and the answers to the operator's own writes may arrive in any order.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ log = logging.getLogger(__name__)
 V = TypeVar("V")
 
 TOMBSTONES_KEPT = 20_000
-"""Number of deleted objects whose uids are remembered, so that an older list cannot bring them back.
+"""Number of deleted objects whose uids are remembered, so that an older list cannot add them again.
 
-More than are deleted in the minutes that the longest list takes, also when thousands of jobs end at once.
+It exceeds the number of deletions in the minutes of the longest list, even if thousands of jobs end at once.
 """
 
 DEPARTED_KEPT = 1_000
-"""Number of deleted objects of a kind whose last values are kept: what they say is used within seconds."""
+"""Number of deleted objects of a kind whose last values are kept. Readers need them within seconds."""
 
 
 class ObjectKey(NamedTuple):
-    """An object's namespace, empty for cluster-scoped kinds, and name."""
+    """The namespace and name of an object. The namespace is empty for cluster-scoped kinds."""
 
     namespace: str
     name: str
@@ -43,12 +43,12 @@ class ObjectKey(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class WatchedKind(Generic[V]):
-    """A watched kind. ``decode`` makes the kept value, None for an object of no interest, or raises InvalidObject.
+    """A watched kind. ``decode`` returns the stored value or None for an irrelevant object, or raises InvalidObject.
 
-    Only objects that match ``labels`` and ``fields`` (selectors) are asked for; where kinds of one resource differ in
-    them, all are, and ``decode`` knows its own. ``name`` is the CamelCase kind.
-    ``outlives``: whether the last value of a deleted object is kept (``KindView.departed``); None: of no object.
-    ``optional``: not every API server serves it, and not everybody may read it; then there is no object of it.
+    ``name`` is the CamelCase kind. Only objects that match the selectors ``labels`` and ``fields`` are watched. If
+    kinds of one resource have different selectors, all objects are watched, and each ``decode`` filters its own.
+    ``outlives`` decides whether the last value of a deleted object is kept (``KindView.departed``); None keeps no
+    value. ``optional``: an API server may not serve the kind, or forbid reading it. Then the store has no object of it.
     """
 
     name: str
@@ -64,8 +64,8 @@ class WatchedKind(Generic[V]):
 class KindView(Generic[V]):
     """All objects of a kind at one moment, immutable. ``version`` grows with every change of the kind.
 
-    An object is in ``objects`` or in ``problems`` (it could not be decoded), never in both. ``departed``: the last
-    values of the latest deleted objects that outlive their deletion, by uid; the same mapping while none is added.
+    An object is in ``objects``, or in ``problems`` if it could not be decoded. ``departed`` has the last values of the
+    latest deleted objects that ``outlives`` selects, by uid. It is the same mapping object until one is added.
     """
 
     version: int
@@ -76,7 +76,7 @@ class KindView(Generic[V]):
 
 @dataclass(frozen=True, slots=True)
 class KindStats:
-    """``events``: number of puts and removals. ``age``: seconds since the last one, None before the first."""
+    """``events``: number of puts and removals. ``age``: seconds since the last one, None before the first one."""
 
     events: int
     age: float | None
@@ -85,7 +85,7 @@ class KindStats:
 
 
 class StoredVersion(NamedTuple):
-    """Which version of an object the store has; ``shows_state``: whether its status has a word for people yet."""
+    """The version of an object in the store. ``shows_state``: whether its status has a ``state`` yet."""
 
     uid: str
     version: int
@@ -133,14 +133,17 @@ class Store:
         return tuple(self._caches)
 
     def bind(self, on_change: Callable[[], None]) -> None:
-        """From now on call ``on_change`` in the running event loop after changes, once for several close together."""
+        """Set the callback for changes. It runs in the running event loop, once for several changes close together."""
         self._loop = asyncio.get_running_loop()
         self._on_change = on_change
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
-        """Keep the object unless a newer version is known. Returns whether anything changed; accepts any content."""
+        """Store an object unless a newer version is known. Returns whether anything changed.
+
+        Invalid content is accepted.
+        """
         key, uid, version = _identity(raw)
         cache = self._caches[kind]
         with self._lock:
@@ -162,7 +165,10 @@ class Store:
         return True
 
     def remove(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
-        """Drop a deleted object, but no successor of the same name (another uid). Returns whether anything changed."""
+        """Remove a deleted object, but no successor of the same name (another uid).
+
+        Returns whether it changed anything.
+        """
         key, uid, _ = _identity(raw)
         cache = self._caches[kind]
         with self._lock:
@@ -177,10 +183,10 @@ class Store:
         return True
 
     def listed(self, kind: WatchedKind[Any], present: Iterable[str], version: int) -> tuple[ObjectKey, ...]:
-        """Drop the objects that a whole list of the kind, which was put before, did not have.
+        """Remove the objects that are absent from a whole list of the kind. The list's objects were put before.
 
-        ``present``: the uids in the list; ``version``: the list's resourceVersion. Objects newer than the list stay.
-        Returns the keys dropped: deletions that the watch had missed.
+        ``present``: the uids in the list. ``version``: the list's resourceVersion. Objects newer than the list stay.
+        Returns the removed keys: the deletions that the watch had missed.
         """
         cache = self._caches[kind]
         listed = frozenset(present)
@@ -200,7 +206,7 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def view(self, kind: WatchedKind[V]) -> KindView[V]:
-        """All objects of the kind now. Copied only if something changed since the last call."""
+        """All objects of the kind now. They are copied only if something changed since the last call."""
         cache = self._caches[kind]
         with self._lock:
             if cache.view is None or cache.view.version != cache.version:
@@ -216,18 +222,18 @@ class Store:
             return cast("KindView[V]", cache.view)
 
     def get(self, kind: WatchedKind[V], name: str, namespace: str = "") -> V | None:
-        """One decoded object, if it is there and could be decoded."""
+        """One decoded object; None if it does not exist or could not be decoded."""
         with self._lock:
             entry = self._caches[kind].entries.get(ObjectKey(namespace, name))
         return None if entry is None or isinstance(entry.value, Problem) else cast(V, entry.value)
 
     def uid(self, kind: WatchedKind[Any], key: ObjectKey) -> str | None:
-        """The uid of the object under this key, also of one that could not be decoded."""
+        """The uid of the object under this key, even if the object could not be decoded."""
         stored = self.stored_version(kind, key)
         return None if stored is None else stored.uid
 
     def stored_version(self, kind: WatchedKind[Any], key: ObjectKey) -> StoredVersion | None:
-        """The version of the object under this key, also of one that could not be decoded."""
+        """The version of the object under this key, even if the object could not be decoded."""
         with self._lock:
             entry = self._caches[kind].entries.get(key)
         return None if entry is None else StoredVersion(entry.uid, entry.version, entry.generation, entry.shows_state)
@@ -280,7 +286,7 @@ def _identity(raw: Mapping[str, Any]) -> tuple[ObjectKey, str, int]:
 
 
 def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> object | None:
-    """The decoded value, or a Problem: an object that cannot be decoded must not stop the others."""
+    """The decoded value, or a Problem: an undecodable object must not stop the others."""
     try:
         return cast("object | None", kind.decode(raw))
     except InvalidObject as error:
@@ -297,7 +303,7 @@ def _shows_state(raw: Mapping[str, Any]) -> bool:
 
 
 def _outlive(kind: WatchedKind[Any], cache: _KindCache, deleted: _CacheEntry) -> None:
-    """Keep the last value of a deleted object if its kind says so."""
+    """Keep the last value of a deleted object if its kind's ``outlives`` selects it."""
     if kind.outlives is None or isinstance(deleted.value, Problem) or not kind.outlives(deleted.value):
         return
     latest = [*cache.departed.items(), (deleted.uid, deleted.value)][-DEPARTED_KEPT:]

@@ -1,10 +1,10 @@
-"""The watch: kopf in a thread and event loop of its own, whose only handler puts events into the store.
+"""The watch: kopf in a thread with its own event loop. Its only handlers put events into the store and the heartbeat.
 
-kopf lists a kind anew when its stream cannot be resumed (after an outage, or when its CRD was changed), and does not
-report what was deleted meanwhile. It lists through a session of Charterer's, which notices that and has the store
-repaired.
+kopf lists a kind again if its stream cannot be resumed (after an outage, or a change of its CRD). It does not report
+objects that were deleted meanwhile. The watch gives kopf an HTTP session that detects such a list and requests a repair
+of the store.
 
-Only kopf's resilient watch streams are used: it never writes a finalizer, an annotation, its progress or an Event.
+The watch uses only kopf's resilient watch streams: kopf writes no finalizer, annotation, progress or Event.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from charterer.cluster.lease import Heartbeat
 from charterer.cluster.paths import LEASES, Resource
 from charterer.cluster.store import Store, WatchedKind
 
-# Waits until the API server serves the kinds that are to be watched.
+# Waiting until the API server serves the kinds to watch.
 #
-# kopf asks once, when it starts, and never watches a kind that was not served then: an operator that is started
-# together with its CRDs would not see their objects.
+# kopf discovers kinds once, at its start, and never watches a kind that was not served then. Without the wait, an
+# operator that starts together with its CRDs would not see their objects.
 
 
 log = logging.getLogger(__name__)
@@ -44,9 +44,9 @@ async def all_served(
     optional: Sequence[Resource],
     stopped: Callable[[], bool],
 ) -> frozenset[Resource]:
-    """Return once all that are ``needed`` are served, or ``stopped``: all that are served, the ``optional`` ones too.
+    """Wait until all ``needed`` resources are served. Returns them and the ``optional`` ones that are served.
 
-    Logs what is missing whenever that changes.
+    Returns an empty set once ``stopped`` returns True. Logs the missing resources whenever they change.
     """
     reported: object = None
     while not stopped():
@@ -75,7 +75,7 @@ async def _missing(session: aiohttp.ClientSession, server: str, resources: Seque
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> Any:
-    """The answer; an empty object where nothing is served under this address yet."""
+    """The JSON answer; an empty object if nothing is served at this address yet."""
     async with session.get(url, timeout=_TIMEOUT) as response:
         if response.status == 404:
             return {}
@@ -84,28 +84,28 @@ async def _get(session: aiohttp.ClientSession, url: str) -> Any:
 
 
 SERVER_TIMEOUT: Final = 290
-"""Seconds after which the API server ends a watch, which is then resumed where it was."""
+"""Seconds after which the API server ends a watch. kopf then resumes it where it ended."""
 INACTIVITY_TIMEOUT: Final = 70.0
-"""Seconds without even a bookmark (they come every minute) after which a stream counts as dead."""
+"""Seconds without even a bookmark (one comes every minute) after which a stream counts as dead."""
 LATER_SECONDS: Final = 30.0
-"""Seconds between two questions whether an optional kind is served by now."""
+"""Seconds between two checks whether an optional kind is served by now."""
 _CONNECT_TIMEOUT: Final = 10.0
 _NEVER_SET: Final = "charterer.dev/never-set"
 _KOPF_TASKS: Final = "kopf._core.reactor."
-"""Loggers of the tasks that kopf keeps up its watches with."""
+"""Prefix of the loggers of the tasks that run kopf's watches."""
 _IDENTITY: Final[Any] = "charterer"
-"""Without it kopf asks for the name of the process's user, which the uid of an image need not have. Nobody reads it."""
+"""Without an identity kopf needs the process's user name, which the image's uid may lack. Nobody reads the identity."""
 
 
 class Watch:
     """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
 
-    kopf asks what is served only when it starts. When an optional kind is served later, kopf is started anew: asked
-    every ``later`` seconds.
+    kopf discovers kinds only at its start. The watch checks every ``later`` seconds whether an optional kind is served
+    by now, and restarts kopf if one is.
 
-    ``alive`` turns False when it ends by itself, which is fatal: the process should be restarted. Then ``on_end`` is
-    called. ``on_relist`` is called when a kind was listed anew and deletions may have been missed. Both are called in
-    the thread of the watch.
+    If the watch ends by itself, ``alive`` becomes False and ``on_end`` is called: the process should restart.
+    ``on_relist`` is called if a kind was listed again, because deletions may have been missed. The thread of the watch
+    calls both.
     """
 
     def __init__(
@@ -130,7 +130,7 @@ class Watch:
         self._kinds: Sequence[WatchedKind[Any]] = ()
         self._lease = f"metadata.name={lease},metadata.namespace={namespace}"
         self.ready = threading.Event()
-        """Set when kopf has started (its first lists may still be on their way)."""
+        """Set after kopf has started. Its first lists may still be incomplete."""
         self._stop = threading.Event()
         self._stop_kopf: Callable[[], object] = lambda: None
         self._ended = threading.Event()
@@ -141,19 +141,19 @@ class Watch:
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:
-        """Ask it to end and wait for that."""
+        """Stop the watch and wait until its thread has ended, at most ``timeout`` seconds."""
         self._stop.set()
         self._stop_kopf()
         self._thread.join(timeout)
 
     @property
     def alive(self) -> bool:
-        """Whether it is watching (or trying to)."""
+        """Whether the watch is running or still trying to."""
         return self._thread.is_alive() and not self._ended.is_set()
 
     def _run(self) -> None:
-        logging.getLogger("kopf").setLevel(logging.ERROR)  # it logs every event
-        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request, as an error
+        logging.getLogger("kopf").setLevel(logging.ERROR)  # kopf logs every event
+        logging.getLogger("kopf._cogs.clients").setLevel(logging.CRITICAL)  # and every repeated request as an error
         failures = _Failures(self._end)
         logging.getLogger("kopf").addHandler(failures)
         try:
@@ -165,14 +165,17 @@ class Watch:
             logging.getLogger("kopf").removeHandler(failures)
 
     def _end(self) -> None:
-        """It watches no more. Whoever made it is told once, unless they stopped it."""
+        """Mark the watch as ended. Call ``on_end`` once, unless ``stop`` was called."""
         if not self._ended.is_set():
             self._ended.set()
             if not self._stop.is_set():
                 self._on_end()
 
     async def _watch(self) -> None:
-        """Until it is stopped. The flag is this loop's own: for a thread's, kopf would wait also after a failure."""
+        """Watch until stopped.
+
+        Each stop flag is an asyncio.Event: with a threading.Event kopf would also wait after a failure.
+        """
         loop = asyncio.get_running_loop()
         self._kinds = await self._served()
         while not self._stop.is_set():
@@ -200,7 +203,7 @@ class Watch:
                 return
 
     async def _served(self) -> Sequence[WatchedKind[Any]]:
-        """The kinds to watch, once all that are needed are served."""
+        """Wait for all needed kinds and return the kinds to watch."""
         needed = [kind.resource for kind in self._store.kinds if not kind.optional]
         optional = [kind.resource for kind in self._store.kinds if kind.optional]
         async with self._access.session() as session:
@@ -208,7 +211,7 @@ class Watch:
         return [kind for kind in self._store.kinds if kind.resource in served]
 
     async def _when_more_are_served(self, stop: asyncio.Event) -> None:
-        """Stop kopf when an optional kind that was not served is served, which is to be watched from then on."""
+        """Stop kopf once another optional kind is served. ``_watch`` then restarts kopf with that kind."""
         while len(self._kinds) < len(self._store.kinds):
             await asyncio.sleep(self._later)
             served = await self._served()
@@ -220,7 +223,7 @@ class Watch:
                 return
 
     async def _on_answer(self, _: object, __: object, params: aiohttp.TraceRequestEndParams) -> None:
-        """Notice the first page of a list."""
+        """Detect the first page of a list."""
         query, path = params.url.query, params.url.path
         if "watch" in query or "continue" in query or params.method != "GET" or params.response.status != 200:
             return
@@ -236,7 +239,7 @@ class Watch:
 
         @kopf.on.login(registry=registry)
         async def log_in(**_: Any) -> kopf.AiohttpSession:
-            # Asked again after a 401 or a broken TLS stream; the session itself asks for the token at every request.
+            # kopf logs in again after a 401 or a broken TLS stream. The session reads the token at every request.
             trace = aiohttp.TraceConfig()
             trace.on_request_end.append(self._on_answer)
             session = self._access.session(connections=0, traces=(trace,))
@@ -262,12 +265,12 @@ class Watch:
 
     def _settings(self) -> kopf.OperatorSettings:
         settings = kopf.OperatorSettings()
-        settings.process.ultimate_exiting_timeout = None  # it would kill this process
+        settings.process.ultimate_exiting_timeout = None  # otherwise kopf would kill this process
         settings.posting.enabled = False
         settings.scanning.disabled = True
         settings.peering.standalone = True
         settings.queueing.worker_limit = None
-        settings.queueing.idle_timeout = 0.5  # a task per object lives this long after its last event
+        settings.queueing.idle_timeout = 0.5  # a task per object lives this many seconds after its last event
         settings.watching.server_timeout = SERVER_TIMEOUT
         settings.watching.client_timeout = SERVER_TIMEOUT + INACTIVITY_TIMEOUT
         settings.watching.connect_timeout = _CONNECT_TIMEOUT
@@ -276,13 +279,15 @@ class Watch:
         settings.networking.request_timeout = 60.0
         settings.networking.connect_timeout = _CONNECT_TIMEOUT
         settings.networking.error_backoffs = _WatchBackoff()
-        # kopf takes its own finalizer off every object it handles: with the default one, also another operator's.
+        # kopf removes its finalizer from every object that it handles. Another operator based on kopf may use the
+        # default name.
         settings.persistence.finalizer = _NEVER_SET
         settings.persistence.progress_storage = _NoProgress()
         settings.persistence.diffbase_storage = _NoDiffBase()
         for kind in self._kinds:
             where = (kind.resource.group, kind.resource.version, kind.resource.plural)
-            # kopf has one stream for a resource: where kinds of it differ, all objects come, and each decodes its own
+            # kopf has one stream per resource. If kinds of it have different selectors, all objects come and each
+            # decodes its own.
             alike = [other for other in self._kinds if other.resource == kind.resource]
             if kind.labels and {other.labels for other in alike} == {kind.labels}:
                 settings.watching.label_selectors[where] = kind.labels
@@ -293,9 +298,9 @@ class Watch:
 
 
 class _Failures(logging.Handler):
-    """Hears of it when kopf gives up the watch of a kind: after most refusals, or an error that a stream ends with.
+    """Detects that kopf gave up the watch of a kind: after most refusals, or an error that ends a stream.
 
-    kopf then stops watching the other kinds too, and may not return. It tells nobody else but its log.
+    kopf then stops the watches of the other kinds too, and may not return. It reports this only in its log.
     """
 
     def __init__(self, on_failure: Callable[[], object]) -> None:
@@ -309,14 +314,14 @@ class _Failures(logging.Handler):
 
 
 class _WatchBackoff:
-    """Seconds between repeated requests, an endless series: no outage or missing permission may end the watch."""
+    """An endless series of seconds between repeated requests: no outage or missing permission may end the watch."""
 
     def __iter__(self) -> Iterator[float]:
         return itertools.chain((0.1, 0.2, 0.5, 1.0), itertools.repeat(2.0))
 
 
 class _NoProgress(kopf.ProgressStorage):
-    """Keeps nothing: no handler has progress that would matter."""
+    """Stores no progress: no handler has progress that matters."""
 
     def fetch(self, **_: Any) -> None:
         return None
@@ -335,7 +340,7 @@ class _NoProgress(kopf.ProgressStorage):
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):
-    """Compares nothing: building the essence would copy every object at every event."""
+    """Stores no essence: building it would copy every object at every event."""
 
     def build(self, **_: Any) -> kopf.BodyEssence:
         return kopf.BodyEssence()

@@ -1,4 +1,4 @@
-"""Metrics under ``charterer_``: their names (catalogue), what a snapshot says (view), what is counted (instruments).
+"""Metrics under ``charterer_``: names (catalogue), values of a snapshot (view), counters of events (instruments).
 
-Values come in through ``instruments.Metrics``; nothing here asks a cloud, Kubernetes or the planner for anything.
+Values come in through ``instruments.Metrics``. The package calls no cloud, Kubernetes or planner.
 """

@@ -1,4 +1,4 @@
-"""Every metric by name: its kind, labels and meaning. The table in docs/metrics.md is generated from here."""
+"""Every metric with its name, type, labels and meaning. The table in docs/metrics.md is generated from this module."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class MetricType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricSpec:
-    """One metric as it is exposed; a counter's name ends in ``_total``."""
+    """One metric as it is exposed. The name of a counter ends in ``_total``."""
 
     name: str
     kind: MetricType

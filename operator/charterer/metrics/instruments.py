@@ -1,4 +1,4 @@
-"""The operator's metrics on a registry of their own, so that tests and several operators in a process do not meet."""
+"""The operator's metrics on their own registry, so that tests and several operators in one process do not share any."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _JOB_BUCKETS = (
 )
 """Ten seconds to a week, for the times of jobs."""
 _NAMESPACES = 100
-"""Most namespaces with series of their own, the first that this process met; the others share those of OTHER."""
+"""Number of namespaces with series of their own: the first that this process met. Others share the label OTHER."""
 
 
 class _Registry(CollectorRegistry):
-    """Without the gauge ``..._created`` that prometheus_client adds to each counter and histogram series."""
+    """A registry without the gauge ``..._created`` that prometheus_client adds to each counter and histogram series."""
 
     def collect(self) -> Iterable[Metric]:
         for metric in super().collect():
@@ -55,7 +55,7 @@ class _SnapshotCollector(Collector):
 
 
 class _JobInstruments:
-    """``JobTimesObserver`` on the registry."""
+    """The ``JobTimesObserver`` that writes to the registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def histogram(spec: MetricSpec) -> Histogram:
@@ -85,9 +85,9 @@ class _JobInstruments:
 
 
 class Metrics:
-    """Takes in what happens and exposes it. Methods are cheap and may be called from any thread.
+    """Receives measurements and exposes them. Methods are cheap and may be called from any thread.
 
-    ``per_job``: whether each job has series of its own, whose number nothing bounds.
+    ``per_job``: whether each job has series of its own, whose number is unbounded.
     """
 
     def __init__(self, version: str = __version__, *, per_job: bool = False) -> None:
@@ -109,7 +109,7 @@ class Metrics:
         )
         self._turns = self._counter(catalogue.TURNS)
         for outcome in ("done", "failed"):
-            self._turns.labels(outcome=outcome)  # both are 0 from the start, so that increases are seen
+            self._turns.labels(outcome=outcome)  # Both series are 0 from the start, so that increases are visible.
         self._steps = self._counter(catalogue.STEPS)
         self._cloud_calls = self._counter(catalogue.CLOUD_CALLS)
         self._cloud_seconds = Histogram(
@@ -133,11 +133,11 @@ class Metrics:
         return Gauge(spec.name, spec.help, spec.labels, registry=self.registry)
 
     def exposition(self) -> bytes:
-        """Everything in Prometheus' text format, version 0.0.4."""
+        """All metrics in Prometheus' text format, version 0.0.4."""
         return generate_latest(self.registry)
 
     def observe(self, snapshot: Snapshot, plan: Plan, state: Callable[[Job], str]) -> None:
-        """Show this snapshot, its plan and the jobs' states from now on; the gauges are made at each scrape."""
+        """Expose this snapshot, its plan and the jobs' states from now on. The gauges are computed at each scrape."""
         self._job_times.look(snapshot)
         self._unused.look(snapshot)
         self._draining_since = {
@@ -154,30 +154,30 @@ class Metrics:
         return namespace
 
     def plan_took(self, seconds: float) -> None:
-        """One plan was made in that time."""
+        """Record the duration of one plan."""
         self._plans.observe(seconds)
 
     def turned(self, outcome: str) -> None:
-        """A turn of the loop ended: ``done`` or ``failed``."""
+        """Record the end of a turn of the loop: ``done`` or ``failed``."""
         self._turns.labels(outcome=outcome).inc()
 
     def step_done(self, step: Command | Step, outcome: str) -> None:
-        """A command or step was tried; ``outcome`` is one of a small fixed set of words."""
+        """Record that a command or step was tried. ``outcome`` is one of a small fixed set of words."""
         self._steps.labels(step=type(step).__name__, outcome=outcome).inc()
 
     def cloud_called(self, provider: str, call: str, outcome: str, seconds: float) -> None:
-        """A cloud's API was called; ``outcome`` is ``ok`` or the kind of error."""
+        """Record a call of a cloud's API. ``outcome`` is ``ok`` or the kind of error."""
         self._cloud_calls.labels(provider=provider, call=call, outcome=outcome).inc()
         self._cloud_seconds.labels(provider=provider, call=call).observe(seconds)
 
     def api_written(self, verb: str, resource: str) -> None:
-        """Something was written to the Kubernetes API: ``patch`` of ``trainingjobs/status``."""
+        """Record a write to the Kubernetes API, such as ``patch`` of ``trainingjobs/status``."""
         self._writes.labels(verb=verb, resource=resource).inc()
 
     def leading(self, is_leader: bool) -> None:
-        """Whether this replica leads."""
+        """Record whether this replica leads."""
         self._leader.set(float(is_leader))
 
     def last_event_age(self, age: Callable[[], float]) -> None:
-        """Where to ask, at each scrape, for the seconds since the last watch event."""
+        """Set the function that returns, at each scrape, the seconds since the last watch event."""
         self._event_age.set_function(age)

@@ -1,6 +1,6 @@
-"""For how long nodes are billed while no pod of a run lives on them, by what keeps them: added up from turn to turn.
+"""The time for which nodes are billed without a live pod of a run, by cause, added up from turn to turn.
 
-What passed while no process led is not counted, and what a cloud says later of a machine's end takes nothing back.
+Time during which no process led is not counted. A later statement of a cloud about a machine's end subtracts nothing.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from charterer.incremental import Memo
 
 
 class KeptBy(StrEnum):
-    """What keeps a node without a pod of a run; docs/safety.md says for how long at most.
+    """The cause that keeps a node without a pod of a run. docs/safety.md has the longest time of each.
 
-    ALLOCATED: a job has its GPUs, and its pods are to come. WARM: jobs to come. STRANGERS: it is to end, and pods that
-    Charterer did not start are there. RECORD: the same, and the end of a run there is not on record. OBSERVE: the same,
-    and its budget ends nothing. CLOUD: its machine is about to be ended, or is.
+    - ALLOCATED: a job has its GPUs, and the job's pods are still to come or its end is not on record.
+    - WARM: the node waits for jobs to come.
+    - STRANGERS: the node is to end, and has pods that Charterer did not start.
+    - RECORD: the node is to end, and the end of a run on it is not on record.
+    - OBSERVE: the node is to end, and its budget is in the mode that ends nothing.
+    - CLOUD: its machine is about to be ended, or is being ended.
     """
 
     ALLOCATED = "allocated"
@@ -37,7 +40,7 @@ class KeptBy(StrEnum):
 
 
 class UnusedNodes:
-    """Adds up the seconds. ``add(pool, cause, seconds)`` takes them; the first snapshot is only where it begins."""
+    """Adds up the seconds and passes them to ``add(pool, cause, seconds)``. Counting begins at the first snapshot."""
 
     def __init__(self, add: Callable[[PoolId, KeptBy, float], None]) -> None:
         self._add = add
@@ -46,7 +49,7 @@ class UnusedNodes:
         self._kept: Mapping[RentalId, tuple[PoolId, KeptBy]] = {}
 
     def look(self, snapshot: Snapshot) -> None:
-        """Add what passed since the last call, to what kept each node then."""
+        """Add the time since the last call to the cause that kept each node then."""
         for name, (pool, cause) in self._kept.items():
             rental = snapshot.rentals.get(name)
             if rental is not None and self._seen is not None:
@@ -56,8 +59,12 @@ class UnusedNodes:
 
 
 class _NodesOfJobs(NamedTuple):
-    """The nodes with live pods of runs, and those with finished ones whose end is not on record; the rentals that jobs
-    are given, and those of runs before whose end is not on record."""
+    """The nodes of jobs' pods, and the rentals of jobs' allocations.
+
+    ``living``: nodes with live pods of runs. ``finished``: nodes with finished pods of runs whose end is not on record.
+    ``allocated``: rentals of the jobs' allocations. ``replaced``: rentals of former allocations whose run's end is not
+    on record.
+    """
 
     living: frozenset[NodeName]
     finished: frozenset[NodeName]
@@ -66,7 +73,7 @@ class _NodesOfJobs(NamedTuple):
 
 
 def kept_nodes(snapshot: Snapshot, memo: Memo | None = None) -> Mapping[RentalId, tuple[PoolId, KeptBy]]:
-    """The ready nodes that cost money and have no live pod of a run, with their pool and what keeps them."""
+    """The ready nodes that cost money and have no live pod of a run, with their pool and the cause that keeps them."""
     memo = Memo() if memo is None else memo
     with memo.turn():
         nodes = memo(_all_nodes, memo.stable(memo.each(_nodes_of, snapshot.jobs), "nodes"))

@@ -1,4 +1,4 @@
-"""A snapshot and its plan as metrics, made anew at every scrape, so that what is deleted disappears."""
+"""A snapshot and its plan as metrics, computed at every scrape, so that series of deleted objects disappear."""
 
 from __future__ import annotations
 
@@ -22,29 +22,32 @@ from charterer.domain.time import Instant, seconds_between
 from charterer.metrics import catalogue
 from charterer.metrics.catalogue import MetricSpec, MetricType
 
-# How long jobs waited, ran and took, and how their runs ended: counted when a snapshot shows what the last did not.
+# Counts of job waits, durations and run ends: each is the difference between a snapshot and the previous one.
 #
-# What happened while no process led is not counted, because the first snapshot is only compared with.
+# Events during which no process led are not counted, because the first snapshot is only a base for comparison.
 
 
 class JobTimesObserver(Protocol):
-    """Receives what happened to jobs. Seconds are not negative; ``budget`` and ``namespace`` are those of the job."""
+    """Receives events of jobs. Seconds are not negative; ``budget`` and ``namespace`` are those of the job."""
 
     def started(self, budget: str, namespace: str, waited: float) -> None:
-        """A job got GPUs for the first time."""
+        """A job got GPUs for the first time, ``waited`` seconds after its creation."""
 
     def run_ended(self, budget: str, namespace: str, outcome: str) -> None:
-        """A run ended: the word of ``RunOutcome`` in lower case."""
+        """A run ended. ``outcome``: the word of ``RunOutcome`` in lower case."""
 
     def finished(self, budget: str, namespace: str, result: str, ran: float, took: float) -> None:
-        """A job ended for good: ``complete`` or ``failed``."""
+        """A job ended for good.
+
+        ``result``: ``complete`` or ``failed``; ``ran``: seconds of its runs; ``took``: since creation.
+        """
 
     def quoted(self, budget: str, namespace: str, figure: str, *, held: bool) -> None:
-        """A job with a quote completed; ``figure``: ``cost`` or ``end``."""
+        """A job with a quote completed. ``figure``: ``cost`` or ``end``."""
 
 
 class JobTimes:
-    """Compares each snapshot with the one before."""
+    """Compares each snapshot with the previous one."""
 
     def __init__(self, observer: JobTimesObserver, label: Callable[[str], str]) -> None:
         self._observer = observer
@@ -52,7 +55,7 @@ class JobTimes:
         self._before: Mapping[JobId, Job] | None = None
 
     def look(self, snapshot: Snapshot) -> None:
-        """Count what happened since the last call; linear in the jobs that changed."""
+        """Count the events since the last call, in time linear in the changed jobs."""
         before, self._before = self._before, snapshot.jobs
         if before is None:
             return
@@ -81,14 +84,14 @@ class JobTimes:
 
 
 def first_start(job: Job) -> Instant | None:
-    """When the job first got GPUs, as far as its record goes back; None before that."""
+    """The time at which the job first got GPUs, as far as its record goes back; None before that."""
     current = () if job.allocation is None else (job.allocation,)
     intended = [allocation.since for allocation in (*current, *job.replaced)]
     return min([*intended, *(record.since for record in job.records)], default=None)
 
 
 def waiting_since(job: Job) -> Instant:
-    """Since when a job without an allocation waits: its creation, or the end of its last run."""
+    """The time since which a job without an allocation waits: its creation, or the end of its last run."""
     return max((record.until for record in job.records), default=job.created)
 
 
@@ -102,10 +105,10 @@ _EXISTING = (RentalPhase.REQUESTED, RentalPhase.STARTING, RentalPhase.READY, Ren
 
 @dataclass(frozen=True, slots=True)
 class MetricsSource:
-    """The source of all series: a snapshot, its plan, and the function that gives the word in a job's State column.
+    """The source of all series: a snapshot, its plan, and the function that returns the word in a job's State column.
 
     ``draining_since``: when this process first saw each rental draining. ``per_job``: whether each job has series.
-    ``label``: the label's value for a namespace, of which there are not more than a bounded number.
+    ``label``: the label's value for a namespace, from a bounded set of values.
     """
 
     snapshot: Snapshot
@@ -127,7 +130,7 @@ class _Family:
 
 
 def families(view: MetricsSource) -> Iterator[CounterMetricFamily | GaugeMetricFamily]:
-    """Every family of ``catalogue.FROM_SNAPSHOT``, also those without a sample."""
+    """Every family of ``catalogue.FROM_SNAPSHOT``, including those without a sample."""
     collected = {spec.name: _Family(spec) for spec in catalogue.FROM_SNAPSHOT}
     _budgets(view, collected)
     _pools(view, collected)
@@ -186,7 +189,7 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
 
 
 def _together(budget: Budget, family: SpendVerdict, collected: Mapping[str, _Family]) -> None:
-    """A budget with all below it."""
+    """Add the sums of a budget and all budgets below it."""
     together = [
         (catalogue.BUDGET_TREE_AMOUNT, family.amount),
         (catalogue.BUDGET_TREE_SPENT, family.spent),
@@ -199,7 +202,7 @@ def _together(budget: Budget, family: SpendVerdict, collected: Mapping[str, _Fam
 
 
 def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:
-    """Only what is on record: the next process shows no less."""
+    """Add the costs on record. They are on record, so the counters do not decrease after a restart."""
     if budget.balance is None:
         return
     costs = budget.balance.costs
@@ -225,7 +228,7 @@ def _longest_waits(view: MetricsSource) -> Mapping[BudgetId, float]:
 
 
 def _price_micros(rental: Rental) -> int:
-    """The hourly price of the newest segment; the worst one while none is known."""
+    """The hourly price of the newest segment; the worst price while none is known."""
     return rental.price.micros_per_hour
 
 

@@ -1,4 +1,4 @@
-"""The operator's HTTP server: health, metrics, and the progress endpoint that training pods talk to.
+"""The operator's HTTP server: health, metrics, and the progress endpoint for training pods.
 
-Everything of Kubernetes comes in as a callable; nothing here imports a client, the controller or the metrics.
+Kubernetes access comes in as callables. The package imports no client, controller or metrics.
 """

@@ -23,20 +23,23 @@ from charterer.server.listener import Listener, RateLimiter, Refused
 from charterer.server.progress import CurrentRun, JobDirectory, ProgressBoard, ProgressReport, parse_trainer_status
 from charterer.server.tokens import Authenticator, Caller
 
-# Answers that wait until the group which a run should form is another one, so that a change is heard of at once.
+# Long polling: an answer waits until the group that a run should form changes, so that pods learn of it at once.
 #
-# Only the leader of a run and pods that wait to join ask for that. A request that waits costs its connection and a
-# future; whether it is over is looked at once a turn of the loop, and only for jobs with such requests.
+# Only the leader of a run and pods that wait to join request this. A waiting request costs its connection and a future.
+# Each turn of the loop checks the waiting requests, and only of jobs that have some.
 
 
 HOLD_SECONDS: Final = 20.0
-"""Seconds for which an answer waits at most: less than proxies and clients wait for one."""
+"""The longest wait of an answer in seconds. It is shorter than the time-outs of proxies and clients."""
 MOST_HELD: Final = 2_048
-"""Answers that wait at the same time; a further one is given at once, and the pod hears with its next report."""
+"""Number of answers that may wait at the same time. Further ones are sent at once, and the pod asks again later."""
 
 
 class HeldAnswers:
-    """``generation``: that of the group which a job's run should form now; None where it should form none."""
+    """Answers that wait.
+
+    ``generation`` returns that of the group that a job's run should form now; None for no group.
+    """
 
     def __init__(
         self, generation: Callable[[JobId], int | None], *, seconds: float = HOLD_SECONDS, most: int = MOST_HELD
@@ -51,7 +54,7 @@ class HeldAnswers:
         return self._held
 
     async def wait(self, job: JobId, generation: int) -> None:
-        """Until the job's group to be formed is another one than ``generation``, or for ``seconds``."""
+        """Wait until the job's group differs from ``generation``, but at most ``seconds``."""
         if self._generation(job) != generation or self._held >= self._most:
             return
         changed = asyncio.get_running_loop().create_future()
@@ -70,7 +73,7 @@ class HeldAnswers:
                 del self._waiting[job]
 
     def look(self) -> None:
-        """End the waits that are over."""
+        """End the waits of jobs whose group changed."""
         for job, waits in self._waiting.items():
             current = self._generation(job)
             for changed, generation in waits.items():
@@ -78,14 +81,14 @@ class HeldAnswers:
                     changed.set_result(None)
 
 
-# The interface of what learns from reports and knows the batch size that a job should use: the controller.
+# The interface of the part that learns from reports and advises batch sizes: the controller implements it.
 
 
 class BatchAdvisor(Protocol):
-    """Receives every report that was accepted, and answers at once and from memory; it never raises."""
+    """Receives every accepted report and answers at once, from memory. It never raises."""
 
     def handle_report(self, job_id: JobId, run: int, report: ProgressReport, at: Instant) -> int | None:
-        """The total batch size that the job should use from now on; None where it should keep its own."""
+        """The total batch size in samples that the job should use from now on; None keeps the job's own."""
         ...
 
 
@@ -96,25 +99,25 @@ Check = Callable[[], tuple[bool, str]]
 
 _EXPOSITION_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _MAX_BODY_BYTES = 65_536
-"""As much as Kubeflow Trainer takes: its clients send up to 256 metrics."""
+"""The limit of Kubeflow Trainer, whose clients send up to 256 metrics."""
 AGAIN_SECONDS = 10
-"""Seconds between two reports of a pod. A pod hears of a coming stop within this time, before SIGTERM."""
+"""Seconds between two reports of a pod. A pod learns of a coming stop within this time, before SIGTERM."""
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """``connections`` at a time; ``request_seconds``: within which each must bring a request, and the next one."""
+    """``connections``: open at a time. ``request_seconds``: time in which a connection must bring its next request."""
 
     connections: int = 512
     request_seconds: float = 15.0
 
 
 PROGRESS_CONNECTIONS = ServerLimits(connections=4_096)
-"""For reports: as many connections again as answers may wait (``MOST_HELD``)."""
+"""For reports: the waiting answers (``MOST_HELD``) use at most half of the connections."""
 FEW_CONNECTIONS = ServerLimits(connections=64)
-"""For health and metrics, which few clients ask for."""
+"""For health and metrics, which have few clients."""
 
 
 def _checked(checks: Mapping[str, Check]) -> Handler:
@@ -128,7 +131,7 @@ def _checked(checks: Mapping[str, Check]) -> Handler:
 
 
 def health_app(live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.Application:
-    """GET /healthz (every check of ``live``) and /readyz (every check of ``ready``): 200, or 503 and why."""
+    """GET /healthz (every check of ``live``) and /readyz (every check of ``ready``): 200, or 503 with the reasons."""
     app = web.Application()
     app.router.add_get("/healthz", _checked(live))
     app.router.add_get("/readyz", _checked(ready))
@@ -136,7 +139,7 @@ def health_app(live: Mapping[str, Check], ready: Mapping[str, Check]) -> web.App
 
 
 def metrics_app(exposition: Callable[[], bytes]) -> web.Application:
-    """GET /metrics, for everybody who reaches the port."""
+    """GET /metrics, without authentication."""
 
     async def metrics(_: web.Request) -> web.StreamResponse:
         return web.Response(body=exposition(), headers={"Content-Type": _EXPOSITION_TYPE})
@@ -178,7 +181,10 @@ async def _body(request: web.Request, within: float) -> bytes:
 
 
 def _current_run(directory: JobDirectory, job: JobId, report: ProgressReport) -> CurrentRun:
-    """The run that the report is of. Refused (409) if that is over."""
+    """The current run of the job, which must be that of the report.
+
+    Raises Refused (409) if the report's run is over.
+    """
     run = directory.find(job)
     if run is not None and report.run in (None, run.number):
         return run
@@ -198,14 +204,16 @@ def progress_app(
     again_seconds: int = AGAIN_SECONDS,
     limits: ServerLimits | None = None,
 ) -> web.Application:
-    """POST /v1/progress: a pod reports its progress and learns its allocation, and whether its run is to stop.
+    """POST /v1/progress: a pod reports progress and gets its allocation and whether its run is about to stop.
 
-    POST /v1/trainer-status/<index of the pod>: the same in Kubeflow Trainer's protocol (``progress``).
-    The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, and
-    ``"batch"``, samples per step, where ``counsel`` has one; ``"checkpointEverySeconds"`` where nodes are taken back;
-    ``"members"``, the pods that should train together, where that changes in place. ``held``: answers that wait for it.
-    Refusals: 400 (what is wrong with which field), 401, 403, 408, 409 (the report is of a run that is over), 413, 415,
-    429, 503.
+    POST /v1/trainer-status/<index of the pod> does the same in Kubeflow Trainer's protocol (``progress``).
+
+    The answer is ``{"allocation": {"run", "gpus", "pods", "gpusPerPod"}, "stopping": bool, "againSeconds": int}``, with
+    ``"batch"`` (samples per step) if ``counsel`` advises one, ``"checkpointEverySeconds"`` if nodes may be taken back,
+    and ``"members"`` (the pods that should train together) if the width changes in place. ``held`` lets answers wait
+    for a change of the members.
+
+    Refusals: 400 (names the field and the fault), 401, 403, 408, 409 (the report's run is over), 413, 415, 429, 503.
     """
     pods = pace if pace is not None else RateLimiter()
     body_seconds = (limits or ServerLimits()).request_seconds
@@ -253,14 +261,14 @@ def progress_app(
 
 @dataclass(frozen=True, slots=True)
 class HttpServer:
-    """An application that is being served on ``port``, which is the real port even if 0 was requested."""
+    """A served application. ``port`` is the real port even if 0 was requested."""
 
     port: int
     _listener: Listener
     _runner: web.AppRunner
 
     async def close(self) -> None:
-        """Stop listening and let open requests finish for a moment."""
+        """Stop listening, and give open requests a moment to finish."""
         await self._listener.close()
         await self._runner.cleanup()
 
@@ -273,14 +281,14 @@ async def serve(
     *,
     limits: ServerLimits | None = None,
 ) -> HttpServer:
-    """Serve ``app`` in the running loop; OSError when the port is taken."""
+    """Serve ``app`` in the running loop. Raises OSError if the port is taken."""
     limits = limits or ServerLimits()
     runner = web.AppRunner(
         app,
         access_log=None,
         logger=_requests_log,
         shutdown_timeout=2.0,
-        keepalive_timeout=limits.request_seconds,  # also the time for the first request's headers
+        keepalive_timeout=limits.request_seconds,  # also the time limit for the first request's headers
         lingering_time=1.0,
         auto_decompress=False,
     )
@@ -296,7 +304,7 @@ async def serve(
 
 
 def _brief(record: logging.LogRecord) -> bool:
-    """A line for a request that was not handled, and none for one that is no HTTP: clients must not fill the log."""
+    """Log one line for an unhandled request and none for malformed HTTP, so that clients cannot fill the log."""
     error = record.exc_info[1] if record.exc_info else None
     if isinstance(error, HttpProcessingError | web.RequestPayloadError | ConnectionError):
         return False

@@ -1,7 +1,8 @@
-"""A listening socket with a bounded number of connections: clients cannot use up the process's files and memory.
+"""A listening socket with a bounded number of connections, so that clients cannot exhaust file descriptors and memory.
 
-A connection counts from when it is accepted, TLS handshake included. When there are too many, the oldest of the client
-address that has the most is closed: whoever opens many closes his own, and a request that is sent at once is answered.
+A connection counts from its acceptance on, including the TLS handshake. If there are too many, the listener closes the
+oldest one of the client address that has the most. So a client that opens many closes its own, and a client that sends
+its request at once gets an answer.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Final, Generic, TypeVar
 
-# A limit on how often each of many may do something: a token bucket for each, for a bounded number of them.
+# A rate limit per key: one token bucket each, for a bounded number of keys.
 
 
 class RateLimiter:
-    """``rate`` calls a second in the long run and ``burst`` at once, per key; the longest unused keys are forgotten."""
+    """``rate`` calls a second in the long run and ``burst`` at once, per key. The longest unused keys are forgotten."""
 
     def __init__(
         self, *, rate: float = 2.0, burst: int = 20, size: int = 50_000, clock: Callable[[], float] = time.monotonic
@@ -33,7 +34,7 @@ class RateLimiter:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_seconds(self, key: str) -> float:
-        """0 when the call is admitted, and then counted; otherwise the seconds until the next one would be."""
+        """0 if the call is admitted, which counts it; otherwise the seconds until the next call would be admitted."""
         now = self._clock()
         tokens, at = self._buckets.pop(key, (float(self._burst), now))
         tokens = min(float(self._burst), tokens + (now - at) * self._rate)
@@ -44,11 +45,11 @@ class RateLimiter:
         return 0.0 if admitted else (1.0 - tokens) / self._rate
 
 
-# A request that is refused: the status, a stable code for programs, and a sentence for the person reading the log.
+# A refused request: its status, a stable code for programs, and a sentence for readers of the log.
 
 
 class Refused(Exception):
-    """Answered as ``{"error": {"code", "message"}}``; ``retry_after`` (whole seconds) becomes Retry-After."""
+    """A refusal, sent as ``{"error": {"code", "message"}}``. ``retry_after`` (whole seconds) becomes Retry-After."""
 
     def __init__(self, status: int, code: str, message: str, *, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -62,15 +63,15 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE_SECONDS: Final = 5.0
 _NO_FILES_PAUSE_SECONDS: Final = 0.5
-"""Seconds to wait when the process has no file for another connection."""
+"""Seconds to wait if the process has no file descriptor for another connection."""
 _BACKLOG: Final = 128
-SSLProtocol.max_size = 16 * 1024  # of one TLS record; asyncio keeps a buffer of 256 KiB for each connection otherwise
+SSLProtocol.max_size = 16 * 1024  # bytes of one TLS record; asyncio would keep 256 KiB per connection
 
 C = TypeVar("C")
 
 
 class ConnectionTable(Generic[C]):
-    """The open connections by client address, at most ``limit`` of them once the surplus is closed."""
+    """The open connections by client address. The caller closes surplus ones, so that at most ``limit`` stay."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -81,7 +82,7 @@ class ConnectionTable(Generic[C]):
         return self._size
 
     def add(self, connection: C, address: str) -> C | None:
-        """Take in a connection. Returns the one that must be closed for it, if any, which counts no more."""
+        """Add a connection. Returns the connection that the caller must close for it, if any; it no longer counts."""
         self._by_address.setdefault(address, {})[connection] = None
         self._size += 1
         if self._size <= self._limit:
@@ -92,7 +93,7 @@ class ConnectionTable(Generic[C]):
         return oldest
 
     def remove(self, connection: C, address: str) -> None:
-        """Forget a connection; one that is not there is no error."""
+        """Remove a connection. An unknown connection is no error."""
         of_address = self._by_address.get(address, {})
         if connection in of_address:
             del of_address[connection]
@@ -102,9 +103,9 @@ class ConnectionTable(Generic[C]):
 
 
 class Listener:
-    """Accepts connections and gives each a protocol of ``protocols``, until closed. Listens once it is made.
+    """Listens from its creation on and gives each connection a protocol of ``protocols``, until closed.
 
-    ``limit``: connections at a time. OSError when the port is taken.
+    ``limit``: open connections at a time. Raises OSError if the port is taken.
     """
 
     def __init__(
@@ -120,11 +121,11 @@ class Listener:
 
     @property
     def port(self) -> int:
-        """The port, also when 0 was asked for."""
+        """The real port, even if 0 was requested."""
         return int(self._socket.getsockname()[1])
 
     async def close(self) -> None:
-        """Accept no more connections; those that are open stay."""
+        """Accept no more connections. Open connections stay."""
         self._accepting.cancel()
         await asyncio.gather(self._accepting, return_exceptions=True)
         self._socket.close()
@@ -144,14 +145,14 @@ class Listener:
             surplus = self._table.add(task, address)
             if surplus is not None:
                 surplus.cancel()
-            await asyncio.sleep(0)  # while connections wait to be accepted, nothing else would have its turn
+            await asyncio.sleep(0)  # Otherwise no other task would run while connections wait to be accepted.
 
     def _ended(self, accepted: socket.socket, address: str, task: asyncio.Task[None]) -> None:
         accepted.close()
         self._table.remove(task, address)
 
     async def _serve(self, accepted: socket.socket) -> None:
-        """Until the connection is closed; cancelled, it closes it."""
+        """Serve the connection until it closes. Cancelling the task closes the connection."""
         loop = asyncio.get_running_loop()
         watched = _WatchedProtocol(self._protocols(), loop.create_future())
         handshake = None if self._tls is None else _HANDSHAKE_SECONDS
@@ -173,7 +174,7 @@ class Listener:
 
 
 class _WatchedProtocol(asyncio.Protocol):
-    """Hands everything on to ``inner``; ``lost`` is done when the connection is."""
+    """Forwards every call to ``inner``. ``lost`` is done when the connection is lost."""
 
     def __init__(self, inner: asyncio.Protocol, lost: asyncio.Future[None]) -> None:
         self._inner = inner

@@ -1,8 +1,9 @@
-"""Progress reports of training pods, kept in memory and written into status rarely.
+"""Progress reports of training pods, kept in memory and rarely written into status.
 
-10,000 jobs that report every ten seconds must not become 1,000 writes a second: a job's progress is due for its
-status at most once per ``flush_seconds`` and only when it moved noticeably, and at once when its run ends.
-A new leader starts with an empty board; until a pod reports again, what status says holds.
+10,000 jobs that report every ten seconds must not cause 1,000 writes a second. A job's progress becomes due for its
+status if it changed noticeably, and at most once per ``flush_seconds``. The end of a run makes it due at once.
+
+A new leader starts with an empty board. Until a pod reports again, the progress in status counts.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from charterer.domain.reports import Progress
 from charterer.domain.time import Instant, seconds_between
 from charterer.server.listener import Refused
 
-# Reads the fields of a report, which a pod may fill with anything.
+# Parsing of a report's fields, which a pod may fill with anything.
 #
-# Refused (400) names the field, its value and what is wanted.
+# Refused (400) names the field, its value and the wanted values.
 
 
 LARGEST: Final = 10**15
 
 
 def json_object(body: bytes, example: str) -> dict[str, Any]:
-    """The JSON object that the body of a request is."""
+    """Parse the body of a request as a JSON object. Raises Refused."""
     try:
         content = json.loads(body)
     except (ValueError, RecursionError):
@@ -40,7 +41,7 @@ def json_object(body: bytes, example: str) -> dict[str, Any]:
 
 
 def bad_field(name: str, value: object, wanted: str) -> Refused:
-    """The refusal of a field whose value is not what is wanted."""
+    """The refusal of a field with a wrong value."""
     try:
         shown = repr(value)
     except RecursionError:
@@ -51,19 +52,19 @@ def bad_field(name: str, value: object, wanted: str) -> Refused:
 def number_in(
     body: Mapping[str, object], name: str, largest: float, wanted: str, *, least: float = 0.0
 ) -> float | None:
-    """A number from ``least`` to ``largest``; None where the field is absent."""
+    """A number from ``least`` to ``largest``; None if the field is absent. Raises Refused."""
     value = body.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise bad_field(name, value, wanted)
-    if not least <= value <= largest:  # nor if it is not a number; an integer may be too large for a float
+    if not least <= value <= largest:  # also refuses NaN; an integer may exceed the range of a float
         raise bad_field(name, value, wanted)
     return float(value)
 
 
 def whole_in(body: Mapping[str, object], name: str, least: int = 0, largest: int = LARGEST) -> int | None:
-    """A whole number; None where the field is absent."""
+    """A whole number from ``least`` to ``largest``; None if the field is absent. Raises Refused."""
     value = body.get(name)
     if value is None:
         return None
@@ -72,13 +73,13 @@ def whole_in(body: Mapping[str, object], name: str, least: int = 0, largest: int
     return value
 
 
-# The facts of a job that the progress endpoint needs; the controller answers from its last snapshot.
+# The facts about a job that the progress endpoint needs. The controller provides them from its last snapshot.
 
 
 class Members(NamedTuple):
     """The pods that should form the group of ``generation``: their indexes in the run's Job, and their DNS names.
 
-    ``key``: by which they know each other; no pod of another run has it.
+    ``key`` is a secret by which the pods recognise each other. Pods of other runs do not have it.
     """
 
     generation: int
@@ -88,7 +89,7 @@ class Members(NamedTuple):
 
 
 class SessionOfRun(NamedTuple):
-    """An interactive job's run: how often its job was asked for GPUs, and since when it has its own."""
+    """The run of an interactive job: how often the job asked for GPUs, and since when it has its present ones."""
 
     asks: int
     since: Instant
@@ -96,12 +97,12 @@ class SessionOfRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CurrentRun:
-    """The oldest run of a job that has live pods: while one run is handed over to the next, still the former one.
+    """The oldest run of a job that has live pods. While one run replaces another, it is still the former run.
 
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
-    stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard``: at which rate its nodes are
-    taken back, whose ``ages`` are in hours; None where none is expected. ``members``: None where the run's width cannot
-    change in place. ``session``: None of a job that is not interactive.
+    stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard`` is the rate at which its nodes
+    are taken back, None if none is expected; ``ages`` are the ages of these nodes in hours. ``members`` is None if the
+    run's width cannot change in place. ``session`` is None if the job is not interactive.
     """
 
     number: int
@@ -115,7 +116,7 @@ class CurrentRun:
 
     @property
     def leader(self) -> int:
-        """The index of the pod that speaks for the run."""
+        """The index of the pod whose reports count for the run."""
         return 0 if self.members is None else self.members.indexes[0]
 
 
@@ -123,25 +124,26 @@ class JobDirectory(Protocol):
     """Looks a job up by uid, at once and from memory."""
 
     def find(self, job: JobId) -> CurrentRun | None:
-        """The job's current run; None when there is no such job or none of its runs has live pods."""
+        """The job's current run; None if there is no such job or none of its runs has live pods."""
         ...
 
 
-# What the reports of an interactive job's worker say of how its GPUs are used.
+# Use of the GPUs of interactive jobs, derived from the reports of their workers.
 
 
 _SMOOTHING = 0.25
 _LONGEST_START_SECONDS = 3_600.0
-"""A first report that comes later says more of the worker's first cell than of its start."""
+"""A first report after more than this time shows the worker's first cell rather than its start."""
 
 
 def with_usage(
     progress: Progress, last: Progress | None, before: Usage | None, session: SessionOfRun | None
 ) -> Progress:
-    """A report with how the GPUs were used up to it. ``last``: report of the same run; ``before``: of all runs.
+    """Add to ``progress`` how the GPUs were used up to its time.
 
-    A new ask ends an idle time: a cell is about to come. ``session``: None if the job is not interactive, or its run is
-    being stopped.
+    ``last`` is the last progress of the same run, ``before`` the usage of all runs so far. A new request for GPUs ends
+    an idle time, because a cell is about to run. ``session`` is None if the job is not interactive or its run is being
+    stopped.
     """
     if session is None or (progress.busy is None and before is None):
         return replace(progress, usage=before)
@@ -171,7 +173,7 @@ def _start_seconds(before: float | None, seconds: float) -> float | None:
 
 
 def seen_from(progress: Progress, at: Instant) -> Progress:
-    """What a former process wrote, as this one goes on from it at ``at``: what ran meanwhile is not known."""
+    """Progress from a former process, from which this process continues at ``at``. Idle time in between is unknown."""
     usage = progress.usage
     if usage is None or usage.idle_since is None:
         return progress
@@ -219,9 +221,7 @@ def _busy(body: Mapping[str, object]) -> bool | None:
 
 
 def _gradient_square(body: Mapping[str, object]) -> float | None:
-    wanted = (
-        f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an estimate without bias may be negative
-    )
+    wanted = f"a number from {-_LARGEST_GRADIENT:g} to {_LARGEST_GRADIENT:g}"  # an unbiased estimate may be negative
     return number_in(body, "gradSqr", _LARGEST_GRADIENT, wanted, least=-_LARGEST_GRADIENT)
 
 
@@ -233,14 +233,14 @@ def _gradient_variance(body: Mapping[str, object]) -> float | None:
 class ProgressReport:
     """One report of one pod. ``fraction`` of the job done in [0, 1]; ``throughput`` in the unit of the job's profile.
 
-    A fraction smaller than the last one is accepted: a run that fell back to its last checkpoint says so. ``batch``:
-    samples that all GPUs see in one step; ``step_seconds``: mean of the steps since the last report; ``grad_sqr`` and
-    ``grad_var``: squared norm of the gradient and variance of its estimate at the job's own batch size.
-    ``checkpoint_seconds``: that the last checkpoint took. ``compute_seconds``, ``sync_seconds``, ``load_seconds``: of
-    a mean step, in computing, in waiting for other ranks, and in waiting for input. ``generation``: of the group in
-    which the process trains; ``wait_generation``: the answer may wait until the group to be formed is another one;
-    ``resize_seconds``: for which training stood still at the last change of the group. ``busy``: whether a cell runs on
-    the GPUs of an interactive job.
+    A smaller fraction than before is accepted, because a run may fall back to its last checkpoint. ``batch``: samples
+    per step of all GPUs together. ``step_seconds``: mean of the steps since the last report. ``grad_sqr`` and
+    ``grad_var``: squared norm of the gradient, and variance of its estimate at the job's own batch size.
+    ``checkpoint_seconds``: duration of the last checkpoint. ``compute_seconds``, ``sync_seconds`` and ``load_seconds``:
+    parts of a mean step that compute, wait for other ranks, and wait for input. ``generation``: group in which the
+    process trains. ``wait_generation``: the answer may wait until the group to form is another one than this.
+    ``resize_seconds``: standstill of the training at the last change of the group. ``busy``: whether a cell runs on the
+    GPUs of an interactive job.
     """
 
     run: int | None = None
@@ -264,7 +264,10 @@ class ProgressReport:
 
     @classmethod
     def parse(cls, body: bytes) -> ProgressReport:
-        """A report from the JSON of a request; unknown fields are ignored. Refused (400) names the field and value."""
+        """Parse the JSON of a request. Unknown fields are ignored.
+
+        Raises Refused (400), which names the field and its value.
+        """
         content = json_object(body, '{"index": 0, "fraction": 0.5}')
         return cls(
             run=whole_in(content, "run"),
@@ -289,7 +292,7 @@ class ProgressReport:
 
     @property
     def seconds_per_step(self) -> float | None:
-        """As reported, otherwise batch ÷ throughput (then samples a second); None where neither was reported."""
+        """Seconds per step: as reported, else batch ÷ throughput (samples a second); None if neither is known."""
         if self.step_seconds is not None or self.batch is None or not self.throughput:
             return self.step_seconds
         seconds = self.batch / self.throughput
@@ -297,7 +300,7 @@ class ProgressReport:
 
     @property
     def done(self) -> float | None:
-        """The fraction done: as reported, otherwise step ÷ total_steps; None where neither was reported."""
+        """The fraction done: as reported, else step ÷ total_steps; None if neither was reported."""
         if self.fraction is not None:
             return self.fraction
         if self.step is None or not self.total_steps:
@@ -306,14 +309,16 @@ class ProgressReport:
 
     @property
     def says_something(self) -> bool:
-        """Whether it carries numbers; a pod may also post only to hear its allocation."""
+        """Whether the report has numbers. A pod may also post only to get its allocation."""
         told = (self.done, self.step, self.throughput, self.generation, self.busy)
         return any(value is not None for value in told)
 
 
 def noticeably_different(old: Progress | None, new: Progress) -> bool:
-    """Whether ``new`` is worth a write: another run or group, 1 % of the job, 10 % of throughput, its first or last; a
-    cell that begins or ends.
+    """Whether ``new`` is worth a write.
+
+    It is for another run or group, 1 % of the job, 10 % of the throughput, the first and the last fraction, and a cell
+    that begins or ends.
     """
     if old is None or (old.run, old.generation, old.busy) != (new.run, new.generation, new.busy):
         return True
@@ -326,7 +331,7 @@ def noticeably_different(old: Progress | None, new: Progress) -> bool:
 
 
 def _advanced(progress: Progress, last: Progress | None, before: Progress | None) -> Progress:
-    """The progress with when its run advanced. ``last``: of the same run; ``before``: of any run of the job."""
+    """Add to ``progress`` when its run advanced. ``last`` is of the same run, ``before`` of any run of the job."""
     pause, advances = (0.0, 0) if before is None else (before.longest_pause, before.advances)
     since = None if last is None else last.advanced
     if not progress.moves:
@@ -349,7 +354,7 @@ class _Entry:
 class ProgressBoard:
     """The latest progress by job. Only reports of the leader count: one pod speaks for the run.
 
-    ``regrouped`` is called when a leader names another group than before.
+    ``regrouped`` is called if a leader reports another group than before.
     """
 
     def __init__(self, *, flush_seconds: float = 60.0, regrouped: Callable[[], None] = lambda: None) -> None:
@@ -367,9 +372,10 @@ class ProgressBoard:
         leader: int = 0,
         session: SessionOfRun | None = None,
     ) -> None:
-        """Take in a report of run ``run``, whose pod of index ``leader`` speaks for it. ``session``: if interactive.
+        """Record a report of run ``run``, whose leader is the pod of index ``leader``.
 
-        What it omits keeps its last value within the run, but for the group: pods that were made again are in none.
+        ``session``: of an interactive job. Omitted values keep their last value within the run. The group is an
+        exception: recreated pods are in no group.
         """
         if report.index != leader or not report.says_something:
             return
@@ -397,13 +403,16 @@ class ProgressBoard:
             self._regrouped()
 
     def adopt(self, job: JobId, progress: Progress, at: Instant) -> None:
-        """Go on from what a former process wrote: whether its run advances, or is idle, is seen from now on."""
+        """Continue from the progress that a former process wrote.
+
+        Advances and idle times are measured from ``at`` on.
+        """
         if job not in self._entries:
             adopted = seen_from(replace(progress, advanced=at if progress.moves else None), at)
             self._entries[job] = _Entry(adopted, adopted, at)
 
     def latest(self, job: JobId) -> Progress | None:
-        """The job's latest progress; None when this process received no report of it."""
+        """The job's latest progress; None if this process has received no report of it."""
         entry = self._entries.get(job)
         return entry.latest if entry is not None else None
 
@@ -419,7 +428,7 @@ class ProgressBoard:
         return noticeably_different(entry.flushed, entry.latest)
 
     def flushed(self, job: JobId, progress: Progress, now: Instant) -> None:
-        """``progress`` is in the job's status as of ``now``."""
+        """Record that ``progress`` is in the job's status as of ``now``."""
         entry = self._entries.get(job)
         if entry is not None:
             entry.flushed = progress
@@ -431,15 +440,15 @@ class ProgressBoard:
             del self._entries[gone]
 
 
-# Progress in Kubeflow Trainer's protocol, as Hugging Face's Trainer and Kubeflow's SDK report it by themselves.
+# Progress in Kubeflow Trainer's protocol, which Hugging Face's Trainer and Kubeflow's SDK use without Charterer code.
 #
 # Source: KEP-2779 of kubeflow/trainer (``UpdateTrainJobStatusRequest``). A body is
 #
-# {"trainerStatus": {"progressPercentage": 42, "estimatedRemainingSeconds": 600, "metrics": [{"name": "loss",
-# "value": "0.31"}], "lastUpdatedTime": "2026-11-26T20:00:00Z"}}
+#     {"trainerStatus": {"progressPercentage": 42, "estimatedRemainingSeconds": 600, "metrics": [{"name": "loss",
+#     "value": "0.31"}], "lastUpdatedTime": "2026-11-26T20:00:00Z"}}
 #
-# with each field optional. The work that is left is Charterer's own estimate, so the seconds and the time are
-# checked at most and not used.
+# with each field optional. Charterer estimates the remaining work itself. So the seconds are only validated, and the
+# time is ignored here.
 
 
 _EXAMPLE: Final = '{"trainerStatus": {"progressPercentage": 42}}'
@@ -448,7 +457,10 @@ _MOST_DIGITS: Final = 15
 
 
 def parse_trainer_status(body: bytes, index: int, *, stopping: bool) -> ProgressReport:
-    """The report of the pod of that index; Refused (400) names the field, its value and what to do."""
+    """Parse the report of the pod with this index.
+
+    Raises Refused (400), which names the field, its value and the remedy.
+    """
     status = json_object(body, _EXAMPLE).get("trainerStatus")
     if status is None:
         return ProgressReport(index=index)
@@ -458,12 +470,11 @@ def parse_trainer_status(body: bytes, index: int, *, stopping: bool) -> Progress
 
 
 def trainer_report(status: Mapping[str, object], index: int, *, stopping: bool) -> ProgressReport:
-    """The same of the object ``trainerStatus``, which is also where Kubeflow Trainer keeps it in a TrainJob's status.
+    """The report in an object ``trainerStatus``, which Kubeflow Trainer also keeps in a TrainJob's status.
 
-    Steps say more than whole percents: the metrics ``current_step`` and ``total_steps``, which Hugging Face's Trainer
-    sends, count before the percentage. Two percentages are said whatever was trained, and say nothing: 0, when training
-    begins, also where it goes on from a checkpoint; and 100 while the run is ``stopping``, because a loop that was left
-    early says it like one that has ended.
+    The metrics ``current_step`` and ``total_steps``, which Hugging Face's Trainer sends, are finer than whole percents
+    and take precedence. Two percentages are ignored. 0 is sent when training begins, even if it continues from a
+    checkpoint. 100 while the run is ``stopping`` is sent by a loop that was left early, as by one that has finished.
     """
     percent = number_in(status, "progressPercentage", _DONE, "a number from 0 to 100: percent of the work that is done")
     number_in(status, "estimatedRemainingSeconds", LARGEST, "a number of seconds from 0; it may be left out")
@@ -491,6 +502,6 @@ def _metrics(listed: object) -> Mapping[str, str]:
 
 
 def _whole(text: str | None) -> int | None:
-    """A count among the metrics, which are texts of any meaning; None where it is none."""
+    """A count among the metrics, which are texts of any meaning; None if the text is no count."""
     is_count = text is not None and text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_count and text is not None else None

@@ -1,8 +1,8 @@
-"""The progress endpoint's certificate: a certificate authority of its own, kept in one Secret that all replicas share.
+"""The progress endpoint's certificate, and its own certificate authority (CA) in one Secret that all replicas share.
 
-Pods are started with the authority's certificate in their environment and may run for weeks, so a renewed server
-certificate is signed by the same authority; its key is therefore kept beside it. The authority itself is renewed under
-its own name and key, so that pods with its former certificate accept what it signs.
+Pods get the CA's certificate at their start and may run for weeks. A renewed server certificate is therefore signed by
+the same CA, whose key is kept beside it. The CA itself is renewed under its own name and key, so that pods with its
+former certificate accept what it signs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ATTEMPTS = 5
 
 @dataclass(frozen=True, slots=True)
 class StoredSecret:
-    """A Secret's data (decoded) and its resourceVersion."""
+    """The decoded data of a Secret, and its resourceVersion."""
 
     data: Mapping[str, bytes]
     resource_version: str
@@ -39,15 +39,15 @@ class StoredSecret:
 
 LoadSecret = Callable[[], Awaitable[StoredSecret | None]]
 SaveSecret = Callable[[Mapping[str, bytes], str | None], Awaitable[bool]]
-"""Creates the Secret (resourceVersion None) or replaces that version; False when another replica was quicker."""
+"""Creates the Secret (resourceVersion None) or replaces that version. Returns False if another replica wrote first."""
 
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """The authority's certificate for the pods, and the server's own chain and key, all PEM.
+    """The CA's certificate for the pods, and the server's own chain and key, all as PEM.
 
-    ``run_secret``: of which the keys are made by which pods of a run know each other. It follows from the authority's
-    key, which stays when certificates are renewed.
+    ``run_secret`` is the secret from which the keys of runs are derived, by which the pods of a run recognise each
+    other. It is derived from the CA's key, which stays the same when certificates are renewed.
     """
 
     ca_pem: str
@@ -57,14 +57,17 @@ class TlsMaterial:
     run_secret: bytes
 
     def server_context(self) -> ssl.SSLContext:
-        """A context for serving, TLS 1.2 or later."""
+        """A context for serving, with TLS 1.2 or later."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.minimum_version = ssl.TLSVersion.TLSv1_2
         self.reload(context)
         return context
 
     def reload(self, context: ssl.SSLContext) -> None:
-        """Let new connections on ``context`` see this certificate. Writes a short-lived file: ssl reads only files."""
+        """Use this certificate for new connections on ``context``.
+
+        Writes a temporary file, because ssl reads only files.
+        """
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder, "tls.pem")
             file.touch(mode=0o600)
@@ -72,7 +75,7 @@ class TlsMaterial:
             context.load_cert_chain(file)
 
     def vouched_by(self, ca_pem: str) -> bool:
-        """Whether pods that were started with this authority's certificate accept it."""
+        """Whether pods that were started with this CA certificate accept the server certificate."""
         authority = x509.load_pem_x509_certificate(ca_pem.encode())
         try:
             x509.load_pem_x509_certificate(self.chain_pem.encode()).verify_directly_issued_by(authority)
@@ -82,7 +85,7 @@ class TlsMaterial:
 
 
 class UnusableSecret(ValueError):
-    """The Secret holds something else; deleting it makes the operator write a new one."""
+    """The Secret has other content. If it is deleted, the operator writes a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +177,7 @@ def _new_server(authority: _Pair, names: Sequence[str], now: datetime) -> _Pair:
 
 
 def _renew_at(authority: _Pair, server: _Pair) -> datetime:
-    """The time to replace either certificate: an authority must outlive the server certificates that it signs."""
+    """The time to replace either certificate. A CA must outlive the server certificates that it signs."""
     return min(
         server.certificate.not_valid_after_utc - _RENEW_BEFORE,
         authority.certificate.not_valid_after_utc - _SERVER_LIFE,
@@ -194,7 +197,7 @@ def _general(name: str) -> x509.GeneralName:
 
 
 def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> tuple[_Pair, _Pair, bool]:
-    """Authority and server certificate to use from ``now`` on, and whether they differ from ``data``."""
+    """The CA and server certificate to use from ``now`` on, and whether they differ from ``data``."""
     if not data:
         authority = _new_authority(now, ec.generate_private_key(ec.SECP256R1()))
         return authority, _new_server(authority, names, now), True
@@ -207,12 +210,12 @@ def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> 
 
 
 async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], now: datetime) -> TlsMaterial:
-    """The certificate for ``names`` (of DNS, or IP addresses): the stored one, or a new one that was stored first.
+    """The certificate for ``names`` (DNS names or IP addresses): the stored one, or a new one, which is stored first.
 
-    A server certificate lives two years and is replaced 30 days before its end, or when ``names`` grew. The authority
-    lives ten years, and is renewed under its own key two years before its end. When replicas race, one wins and the
-    others use its certificate. UnusableSecret when the Secret holds something else; RuntimeError when other replicas
-    keep changing the Secret.
+    A server certificate lives two years. It is replaced 30 days before its end, or if ``names`` has a new name. The CA
+    lives ten years and is renewed under its own key two years before its end. If replicas race, one wins and the others
+    use its certificate. Raises UnusableSecret if the Secret has other content, and RuntimeError if other replicas keep
+    changing the Secret.
     """
     if now.tzinfo is None:
         raise ValueError("ensure_tls needs an aware datetime")

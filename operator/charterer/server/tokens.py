@@ -1,10 +1,11 @@
-"""Who is calling: a training pod proves itself with a projected service-account token made for its job's audience.
+"""Authentication of training pods by projected service-account tokens, each made for the audience of its job.
 
-Kubernetes verifies the token (TokenReview). It counts only if it is bound to a pod, and that pod belongs to the job's
-current run as the directory says at the moment of the call: a deleted pod is out at once, whatever is cached.
-Before Kubernetes is asked, the unverified claims are read, because they name the job and because a stranger's token
-must not cost the API server a call. Uids of jobs and pods are no secret, so a forged token can name such a pod: tokens
-that Kubernetes has not accepted before are asked about only at a limited rate.
+Kubernetes verifies the token (TokenReview). The token must be bound to a pod, and the directory must list that pod in
+the job's current run at the moment of the call. So a deleted pod loses access at once, whatever is cached.
+
+The unverified claims are read before the TokenReview. They name the job, and a token of a stranger must not cost a call
+of the API server. Uids of jobs and pods are no secret, so a forged token can name such a pod. Tokens that Kubernetes
+has not accepted before are therefore reviewed at a limited rate only.
 """
 
 from __future__ import annotations
@@ -30,25 +31,25 @@ from charterer.server.progress import CurrentRun, JobDirectory
 log = logging.getLogger(__name__)
 
 PostReview = Callable[[Mapping[str, object]], Awaitable[Mapping[str, object]]]
-"""Creates a TokenReview (authentication.k8s.io/v1): its JSON body in, the API server's JSON answer out."""
+"""Creates a TokenReview (authentication.k8s.io/v1): takes the JSON body, returns the API server's JSON answer."""
 
 _K = TypeVar("_K", str, bytes)
 
 _AUDIENCE_PREFIX = token_audience(JobId(""))
 _MAX_TOKEN_CHARACTERS = 8_192
 _LATEST_EXPIRY = 1e12
-"""Unix seconds; a number beyond says nothing of when a token expires."""
+"""Unix seconds. A larger number does not count as an expiry."""
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _REFUSAL_SECONDS = 10.0
-"""How long Kubernetes' "no" is remembered: short, because a token may be used in the second before it is valid."""
+"""Seconds for which a refusal by Kubernetes is cached. It is short: a token may be used a second before it is valid."""
 _REFUSALS = 1_000
-"""How many refused tokens are remembered: more than are asked about in _REFUSAL_SECONDS, but for floods."""
+"""Number of refused tokens in the cache. Without floods, fewer are reviewed in _REFUSAL_SECONDS."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A pod that has proved itself."""
+    """An authenticated pod."""
 
     job: JobId
     pod: str
@@ -57,7 +58,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class _Claims:
-    """The claims of a token, unverified. ``expires`` is in Unix seconds, None when it does not say."""
+    """The unverified claims of a token. ``expires`` is in Unix seconds, None if the token has no expiry."""
 
     job: JobId
     pod_uid: str
@@ -66,7 +67,10 @@ class _Claims:
 
 @dataclass(frozen=True, slots=True)
 class _TokenVerdict:
-    """The answer of Kubernetes about a token, by its hash, and until when (on the authenticator's clock) it counts."""
+    """The answer of Kubernetes about a token.
+
+    ``key`` is the token's hash; ``until`` is on the authenticator's clock.
+    """
 
     key: bytes
     caller: Caller | None
@@ -123,7 +127,7 @@ def _review_of(token: str, job: JobId) -> Mapping[str, object]:
 
 
 def _read_review(answer: Mapping[str, object], job: JobId) -> tuple[Caller | None, str]:
-    """The caller, or None and why not."""
+    """The caller, or None and the reason."""
     status = answer.get("status")
     if not isinstance(status, Mapping) or status.get("authenticated") is not True:
         return None, "Kubernetes does not accept the token: it is expired, revoked or of another cluster"
@@ -140,10 +144,10 @@ def _read_review(answer: Mapping[str, object], job: JobId) -> tuple[Caller | Non
 
 @dataclass(frozen=True, slots=True)
 class ReviewLimits:
-    """How often tokens that were never accepted are asked about.
+    """Rate limits of TokenReviews for tokens that were never accepted.
 
-    ``address``: of one client address, which may be a node's behind which many pods are. ``pod``: of one claimed pod,
-    by each address, so that forged tokens do not keep the pod itself from bringing a new one.
+    ``address`` limits each client address, which may be a node with many pods behind it. ``pod`` limits each claimed
+    pod per address, so that forged tokens do not keep the pod itself from sending a new token.
     """
 
     address: RateLimiter
@@ -151,20 +155,20 @@ class ReviewLimits:
 
     @classmethod
     def usual(cls, clock: Callable[[], float] = time.monotonic) -> ReviewLimits:
-        """For pods that bring a new token every hour, and all at once after the operator has started."""
+        """For pods that send a new token every hour, and all at once after the operator has started."""
         return cls(RateLimiter(rate=5.0, burst=100, clock=clock), RateLimiter(rate=0.2, burst=5, clock=clock))
 
     def wait_seconds(self, pod_uid: str, address: str) -> float:
-        """0 when one more token may be asked about, which is then counted; otherwise the seconds until then."""
+        """0 if one more token may be reviewed, which counts it; otherwise the seconds until then."""
         return self.pod.wait_seconds(f"{address} {pod_uid}") or self.address.wait_seconds(address)
 
 
 class Authenticator:
-    """Turns the header Authorization into a Caller, asking Kubernetes once per token and ``cache_seconds``.
+    """Turns the Authorization header into a Caller, with one TokenReview per token and ``cache_seconds``.
 
-    Of each pod the last accepted token is remembered, as a hash, of at most ``cache_size`` pods; what was refused is
-    remembered apart from these, so that forged tokens drive out no honest one. No verdict outlives its token. At most
-    ``concurrent_reviews`` questions are open at a time; the same token asked twice at once is one question.
+    The cache has the hash of the last accepted token of each pod, for at most ``cache_size`` pods. Refused tokens have
+    a cache of their own, so that forged tokens evict no valid one. No verdict outlives its token. At most
+    ``concurrent_reviews`` reviews run at a time. Concurrent requests with the same token share one review.
     """
 
     def __init__(
@@ -191,9 +195,10 @@ class Authenticator:
         self._asking: dict[bytes, asyncio.Task[_TokenVerdict]] = {}
 
     async def authenticate(self, authorization: str | None, address: str) -> Caller:
-        """The pod behind the header of a request from ``address``.
+        """Authenticate the pod that sent this header from ``address``.
 
-        Refused with 401 (who?), 403 (not that one), 429 (too many tokens), 503 (Kubernetes not reached).
+        Raises Refused: 401 (not authenticated), 403 (not a pod of the job's current run), 429 (too many tokens), 503
+        (Kubernetes not reached).
         """
         token = _bearer(authorization)
         claims = _claims(token)
@@ -237,7 +242,7 @@ class Authenticator:
     def _asked(self, key: bytes, task: asyncio.Task[_TokenVerdict]) -> None:
         self._asking.pop(key, None)
         if not task.cancelled():
-            task.exception()  # seen here too, because the callers may all have hung up
+            task.exception()  # retrieves the exception, because all callers may have gone
 
     async def _ask(self, key: bytes, token: str, claims: _Claims) -> _TokenVerdict:
         async with self._slots:
@@ -263,7 +268,7 @@ class Authenticator:
 
 
 def _remember(verdicts: OrderedDict[_K, _TokenVerdict], key: _K, verdict: _TokenVerdict, size: int) -> None:
-    """Add one as the latest; the longest unused goes when there are more than ``size``."""
+    """Add a verdict as the latest one. The longest unused are removed if there are more than ``size``."""
     verdicts[key] = verdict
     verdicts.move_to_end(key)
     while len(verdicts) > size:
