@@ -1,7 +1,8 @@
 """Progress reports of training pods, kept in memory and rarely written into status.
 
 10,000 jobs that report every ten seconds must not cause 1,000 writes a second. A job's progress becomes due for its
-status if it changed noticeably, and at most once per ``flush_seconds``. The end of a run makes it due at once.
+status if it changed noticeably, and at most once per ``flush_seconds``. The step that records a run's end also writes
+the run's last progress.
 
 A new leader starts with an empty board. Until a pod reports again, the progress in status counts.
 """

@@ -1,7 +1,7 @@
-"""The kinds of Kubernetes object that carry out a run: ``Workload`` makes them, ``TargetKind`` takes those of teams.
+"""The kinds of Kubernetes objects that carry out runs: ``Workload`` creates them, ``TargetKind`` adopts those of teams.
 
-What a run's object looks like, how it is read, stopped, started and resized belongs here; when that is done does not
-(``lifecycle`` decides it, ``controller.execute`` sends it).
+The package knows how to read, start, stop and resize the object of a run. ``lifecycle`` decides when to do so, and
+``controller.execute`` sends the calls.
 """
 
 from typing import Final
@@ -22,7 +22,7 @@ ADOPTED: Final[tuple[TargetKind, ...]] = (
     ADOPTED_RAY_JOB,
     KUEUE_WORKLOAD,
 )
-"""The kinds of object that are adopted."""
+"""The kinds of objects that Charterer adopts."""
 
 ALL_KINDS: Final[tuple[AnyKind, ...]] = (
     *kinds.COMMON,

@@ -41,14 +41,14 @@ from charterer.gpu_types import USABLE_MEMORY, sharers
 
 @dataclass(frozen=True, slots=True)
 class RunEnvironment:
-    """Where a run's pods report progress: the URL of the endpoint, and the PEM of the CA that vouches for it."""
+    """The URL at which a run's pods report progress, and the PEM of the CA that signed the endpoint's certificate."""
 
     progress_url: str
     ca_pem: str
 
 
 class NotATemplate(Exception):
-    """The pod template, which the schema of TrainingJob does not look into, is malformed."""
+    """The pod template is malformed. The schema of TrainingJob does not validate it."""
 
 
 class Workload(Protocol):
@@ -56,25 +56,25 @@ class Workload(Protocol):
 
     @property
     def kind(self) -> WatchedKind[tuple[JobId, Run]]:
-        """Where the objects live, which of them are runs, and how one is decoded (``Run.pods`` stays empty)."""
+        """The watched kind: the resource, the selector of runs, and the decoder, which leaves ``Run.pods`` empty."""
         ...
 
     def service(self, job: Job) -> RawObject:
-        """The headless Service that gives the pods of all of the job's runs their names."""
+        """The headless Service that gives the pods of all runs of the job their DNS names."""
         ...
 
     def manifest(
         self, job: Job, training_job: Mapping[str, Any], allocation: Allocation, environment: RunEnvironment
     ) -> RawObject:
-        """The suspended object of the allocation's run: one pod for each placement, for the placements' nodes only.
+        """The suspended object of the allocation's run. Each placement has one pod, bound to the placement's node.
 
-        ``training_job`` is the raw object of ``job``, whose template the store does not keep. Raises NotATemplate, and
-        ValueError when the pods of this kind cannot have the placements' widths.
+        ``training_job`` is the raw object of ``job``, because the store does not keep its template. Raises
+        NotATemplate, or ValueError if pods of this kind cannot have the placements' widths.
         """
         ...
 
     def unmodified(self, job: Job, training_job: Mapping[str, Any]) -> RawObject:
-        """An object with the user's template as it is, for a dry run in which the API server names its faults."""
+        """An object with the user's unchanged template, which the API server validates in a dry run."""
         ...
 
     def suspend(self) -> RawObject:
@@ -86,20 +86,21 @@ class Workload(Protocol):
         ...
 
     def resize(self, run: Run, pods: int, retries: int) -> RawObject:
-        """The merge patch that changes the number of a run's pods in place: the lowest indices stay.
+        """The merge patch that changes the number of a run's pods in place; the lowest indexes stay.
 
-        ``retries`` more pods may fail from now on before the run does: pods that join must not end those that train.
+        ``retries`` more pods may fail from now on before the run fails, so that joining pods cannot end the training
+        ones.
         """
         ...
 
 
-# The template of a job as one of its variants has it.
+# The template of a job with one of its variants applied.
 
 
 def with_variant(template: Mapping[str, Any], variants: Sequence[Mapping[str, Any]], name: str) -> Mapping[str, Any]:
-    """The template with the variant's variables and arguments in its first container; itself for an empty name.
+    """The template with the variant's variables and arguments in its first container. An empty name changes nothing.
 
-    ``variants``: as in the spec. NotATemplate where none has the name any more.
+    ``variants``: as in the spec. Raises NotATemplate if none has the name any more.
     """
     if not name:
         return template
@@ -122,30 +123,30 @@ def with_variant(template: Mapping[str, Any], variants: Sequence[Mapping[str, An
     return {**template, "spec": {**template["spec"], "containers": [trainer, *others]}}
 
 
-# The pod template of a run: the user's own with GPUs, placement, rendezvous and the progress report put over it.
+# The pod template of a run: the user's own, overlaid with GPUs, placement, rendezvous and progress reporting.
 #
 # docs/development/architecture.md ("Names in the cluster") lists the values.
 
 
 _FOREIGN_QUEUES: Final = "kueue.x-k8s.io/"
-"""Prefix of the labels and annotations by which Kueue would take the pods over."""
+"""Prefix of the labels and annotations that would let Kueue manage the pods."""
 _VOLUME: Final = "charterer"
 _RANK: Final = "PET_NODE_RANK"
 _LAST_WORDS: Final = {"terminationMessagePolicy": "FallbackToLogsOnError"}
-"""The last lines of a container that fails are its message, unless the template says otherwise: its pod goes away."""
+"""The default that makes a failed container's last log lines its termination message, because its pod is deleted."""
 KEEP_UNDISTURBED: Final = {
     "karpenter.sh/do-not-disrupt": "true",
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
 }
-"""Annotations of pods that autoscalers are to leave alone."""
+"""Pod annotations that keep autoscalers from evicting the pods."""
 _TOKEN_SECONDS: Final = 3600
-"""Life of the token for progress reports; the kubelet renews it at 80 % of that."""
+"""Lifetime of the token for progress reports. The kubelet renews it at 80 % of that."""
 
 
 def pod_template(
     job: Job, spec: Mapping[str, Any], allocation: Allocation, labels: Json, environment: RunEnvironment
 ) -> Json:
-    """The pod template of the job's ``spec`` with the values of the allocation's variant, and Charterer's own, over it.
+    """The pod template of the job's ``spec``, overlaid with the values of the allocation's variant and Charterer's own.
 
     Everything else stays. Raises NotATemplate.
     """
@@ -157,7 +158,7 @@ def pod_template(
 
 
 def pod_address(job: Job, run: int, index: int) -> str:
-    """The DNS name of a run's pod among the pods of its namespace; it exists before the pod is ready."""
+    """The DNS name of a run's pod within its namespace. It exists before the pod is ready."""
     return f"{run_name(job.name, run)}-{index}.{job.name}"
 
 
@@ -187,12 +188,12 @@ def _with_own_values(
 
 
 def _without_other_queues(entries: Mapping[str, str] | None) -> Json:
-    """Labels or annotations without those that would hand the pods to another queue."""
+    """Labels or annotations without those that would let another queue manage the pods."""
     return {key: value for key, value in (entries or {}).items() if not key.startswith(_FOREIGN_QUEUES)}
 
 
 def _without(entries: Iterable[Json] | None, *names: str) -> list[Json]:
-    """Named entries (volumes, mounts, variables) without those of these names."""
+    """Entries (volumes, mounts, variables) except those with these names."""
     return [entry for entry in entries or () if entry.get("name") not in names]
 
 
@@ -202,7 +203,7 @@ def run_labels(job: Job, run: int) -> Json:
 
 
 def _volume(job: Job) -> Json:
-    """The token for progress reports, the certificate of who receives them, and the allocation, as files."""
+    """A volume with the token for progress reports, the progress endpoint's CA certificate, and the allocation."""
     token = {"audience": token_audience(job.id), "expirationSeconds": _TOKEN_SECONDS, "path": _file(TOKEN_FILE)}
     annotations = [
         {"path": _file(path), "fieldRef": {"fieldPath": f"metadata.annotations['{annotation}']"}}
@@ -219,7 +220,7 @@ def _file(path: str) -> str:
 
 
 def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
-    """The user's first container with its GPUs, variables and mount; Charterer's variables win, the others stay."""
+    """The user's first container with its GPUs, variables and mount. Charterer's variables win; the others stay."""
     gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
     resources = container.get("resources") or {}
     own = [*_environment(job, allocation, environment), *_memory_limits(container, allocation)]
@@ -238,9 +239,9 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
 
 
 def _memory_limits(container: Json, allocation: Allocation) -> list[Json]:
-    """What keeps frameworks from taking more than the job's part of a shared GPU's memory, unless the user says so.
+    """Variables that limit frameworks to the job's share of a shared GPU's memory, unless the user sets them.
 
-    JAX takes three quarters of a GPU when it starts, TensorFlow all of it.
+    JAX otherwise allocates three quarters of a GPU when it starts, TensorFlow all of it.
     """
     jobs = sharers(allocation.option.slice)
     said = {variable.get("name") for variable in container.get("env") or ()}
@@ -249,12 +250,14 @@ def _memory_limits(container: Json, allocation: Allocation) -> list[Json]:
 
 
 def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) -> list[Json]:
-    """A static launch for torchrun (PET_*) and JAX, and what charterer_trainer needs.
+    """The variables for a static launch by torchrun (PET_*) and JAX, and those for charterer_trainer.
 
-    The number of pods is not in it where it can change in place: pods that come later would get the old number. There,
-    torchrun must not share its rendezvous's store with the workers. It would keep the address of its first round, and
-    a pod that joins would wait for another until all agents fail. The first pod's name is the shortest that the pods'
-    DNS suffixes complete: the first of these fits, where that of the namespace in it takes two misses before.
+    If the number of pods can change in place, it is no variable, because pods that join later would get the old number.
+    Then torchrun must also not share its rendezvous store with the workers. It would keep the address of its first
+    round, and a joining pod would wait for another one until all agents fail.
+
+    The address of the first pod is the shortest name that the pods' DNS search list completes. Its first entry fits
+    this name. A name that includes the namespace would miss two entries first.
     """
     master = pod_address(job, allocation.run, 0)
     values = {
@@ -281,10 +284,10 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
 
 
 def _trainer_status(job: Job, environment: RunEnvironment) -> dict[str, str]:
-    """Where Hugging Face's Trainer and Kubeflow's SDK report by themselves, in the variables of Kubeflow Trainer.
+    """The variables of Kubeflow Trainer, with which Hugging Face's Trainer and Kubeflow's SDK report to Charterer.
 
-    The kubelet puts the pod's index into the URL. Not in an interactive job, whose cells train one thing after another,
-    and not where the width changes in place: these reports name no group.
+    The kubelet inserts the pod's index into the URL. Interactive jobs do not get them, because their cells train one
+    thing after another. Jobs that are resized in place do not get them, because these reports name no group.
     """
     if job.interactive is not None:
         return {}
@@ -295,19 +298,20 @@ def _trainer_status(job: Job, environment: RunEnvironment) -> dict[str, str]:
     }
 
 
-# A run as an Indexed batch/v1 Job: one pod for each placement, no retries, suspended until everything is in place.
+# A run as an Indexed batch/v1 Job: one pod for each placement, no retries, suspended until everything is ready.
 #
-# docs/development/lifecycle.md ("A run") says when it is made, stopped and recorded.
+# docs/development/lifecycle.md ("A run") describes its creation, stop and record.
 
 
 _DISRUPTED: Final = "DisruptionTarget"
-"""The pod condition of an eviction, a preemption or a lost node; the Job names it in the message of its failure."""
+"""The pod condition of an eviction, a preemption or a lost node. A failed Job names it in its message."""
 
 
 def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
-    """A Job that is a run of a TrainingJob, as its owner and name say, with ``pods`` empty until they are joined.
+    """Decode a Job that is a run of a TrainingJob by its owner and name; ``pods`` stays empty. None for any other Job.
 
-    A Job of such a name that has a run's labels and no owner may have lost it (``Run.owned``). None for any other Job.
+    A Job with such a name and a run's labels but no owner counts too, because it may have lost its owner
+    (``Run.owned``).
     """
     meta = ObjectMeta.of("Job", raw)
     owner = training_job_of(meta)
@@ -343,12 +347,15 @@ def decode_job(raw: Raw) -> tuple[JobId, Run] | None:
 
 
 class IndexedJob:
-    """See ``Workload``. The pods of a Job are all alike, so every placement of an allocation has the same width."""
+    """See ``Workload``. The pods of a Job are identical, so every placement of an allocation has the same width."""
 
     kind: Final[WatchedKind[tuple[JobId, Run]]] = WatchedKind("Job", JOBS, decode_job, labels=LABEL_JOB_UID)
 
     def service(self, job: Job) -> Json:
-        """See ``Workload.service``. The names exist also before the pods are ready, since ranks wait for each other."""
+        """See ``Workload.service``.
+
+        The names exist even before the pods are ready, because ranks wait for each other.
+        """
         return {
             "apiVersion": "v1",
             "kind": "Service",
@@ -417,8 +424,8 @@ class IndexedJob:
     def resize(self, run: Run, pods: int, retries: int) -> Json:
         """See ``Workload.resize``. The API lets completions change only together with parallelism.
 
-        The Job controller compares ``backoffLimit`` with all failed pods of the Job, also with those of an index that
-        it no longer has.
+        The Job controller compares ``backoffLimit`` with all failed pods of the Job, including those of removed
+        indexes.
         """
         return {"spec": {"parallelism": pods, "completions": pods, "backoffLimit": run.failed_pods + retries}}
 
@@ -438,9 +445,10 @@ def _owner(job: Job) -> Json:
 
 
 def _pod_failure_policy(resize: ResizePolicy) -> Json:
-    """A lost rank ends the run, or its peers would wait for it and cost money; InPlace trainers go on without.
+    """A lost rank ends the run, because its peers would wait for it and cost money.
 
-    There, a trainer that asks for a restart ends the run also while other pods may fail (``Workload.resize``).
+    InPlace trainers continue without it. In place, a trainer that requests a restart ends the run, even while other
+    pods may fail (``Workload.resize``).
     """
     disrupted = [{"type": _DISRUPTED, "status": "True"}]
     if resize is not ResizePolicy.IN_PLACE:

@@ -1,1 +1,1 @@
-"""The objects that teams already have, each kind with a module (docs/development/adr/0017)."""
+"""The adopted kinds of teams' objects, one module each (docs/development/adr/0017)."""

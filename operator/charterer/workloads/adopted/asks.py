@@ -1,4 +1,4 @@
-"""What the author of an adopted object asks for, in annotations with the words of a TrainingJob."""
+"""The author's requests on an adopted object: annotations with the words of a TrainingJob's fields."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ from charterer.sentences import names, nearest
 from charterer.workloads.adopted.noted import stop_operations, suspend_changes
 from charterer.workloads.adopted.target_kind import NotAdoptable, Write, patch_of
 
-# What the kinds of object have in common that opt in by a label of their own, and start and stop by ``suspend``.
+# The common part of the kinds that opt in by the label charterer.dev/adopt and start and stop by ``suspend``.
 
 
 class LabelledKind(ABC):
-    """See ``TargetKind``, of which it is the part that is alike. ``name``: the kind as objects name it.
+    """The common part of such a ``TargetKind``. ``name``: the kind as objects name it.
 
-    ``watched``: its name among the watched kinds, if that is another one. ``optional``: a CRD defines it.
+    ``watched``: its name among the watched kinds, if different. ``optional``: a CRD defines the kind.
     """
 
     def __init__(self, name: str, resource: Resource, *, watched: str = "", optional: bool = True) -> None:
@@ -65,15 +65,18 @@ class LabelledKind(ABC):
         return self._patched(raw, suspend_changes(raw, False))
 
     def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``. One that nobody placed is noted as held, since its author did not suspend it."""
+        """See ``TargetKind.stop``.
+
+        An object that was never placed gets the held note: its author did not suspend it.
+        """
         return self._patched(raw, stop_operations(raw))
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. Never asked for where ``shadow`` does not say InPlace."""
+        """See ``TargetKind.resize``. It is never called for an object whose ``shadow`` does not say InPlace."""
         return ()
 
     def _labelled(self, raw: Raw) -> Target | None:
-        """An object with the label; None for any other."""
+        """Decode an object with the label; None for any other."""
         labels = raw["metadata"].get("labels") or {}
         return self.read(raw) if labels.get(LABEL_ADOPT) == "true" else None
 
@@ -99,7 +102,7 @@ _ANNOTATIONS: Final = (
     ANNOTATION_SUSPEND,
     ANNOTATION_WHEN_GIVEN_UP,
 )
-"""What an author may say."""
+"""The annotations that an author may set."""
 _OWN: Final = (
     ANNOTATION_CREATED_BY,
     ANNOTATION_HELD,
@@ -107,13 +110,13 @@ _OWN: Final = (
     ANNOTATION_KEPT_RUNNING,
     ANNOTATION_GIVEN_UP,
 )
-"""What Charterer and its policies note."""
+"""The annotations that Charterer and its admission policies write."""
 
 
 class Elasticity(NamedTuple):
-    """What the object's kind lets Charterer change: its width at a restart, and while it runs.
+    """What Charterer may change in objects of a kind: the width at a restart, and the width of a running object.
 
-    ``because``: what to do to get more, for the sentence that refuses what the object cannot.
+    ``because``: the remedy in the sentence that refuses an unsupported change.
     """
 
     width: bool
@@ -122,10 +125,10 @@ class Elasticity(NamedTuple):
 
 
 def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, spot_refused: str) -> Json:
-    """The spec of the TrainingJob of an object of ``pods`` pods, without its ``targetRef``.
+    """The spec of the TrainingJob for an object with ``pods`` pods, without its ``targetRef``.
 
-    ``spot_refused``: why the object must not get spot nodes; empty where it may. Raises NotAdoptable with all that is
-    wrong.
+    ``spot_refused``: the reason why the object must not get spot nodes; empty if it may. Raises NotAdoptable with all
+    faults.
     """
     problem = template_problem(template)
     if problem:
@@ -160,7 +163,7 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
 
 
 def asked(spec: Json) -> Asked:
-    """The same as a value."""
+    """The author's requests in a TrainingJob's ``spec``, as a value."""
     gpus, cost, by = spec["gpus"], spec.get("maxCost"), spec.get("targetCompletionTime")
     return Asked(
         gpus["min"],
@@ -177,18 +180,18 @@ def asked(spec: Json) -> Asked:
 
 
 def when_given_up(meta: ObjectMeta) -> WhenGivenUp:
-    """What is to become of the object if its job is given up."""
+    """What happens to the object if its job is given up."""
     back = _value(meta, ANNOTATION_WHEN_GIVEN_UP) == WhenGivenUp.GIVE_BACK
     return WhenGivenUp.GIVE_BACK if back else WhenGivenUp.FAIL
 
 
 def wants_spot(meta: ObjectMeta) -> bool:
-    """Whether the author asks for spot nodes, in whatever state the other annotations are."""
+    """Whether the author requests spot nodes, even if other annotations are invalid."""
     return (_value(meta, ANNOTATION_SPOT) or "") == SpotPolicy.ALLOWED
 
 
 def _gpus(meta: ObjectMeta, each: int, asked: int, can: Elasticity) -> Json:
-    """Its widths: as it asks, or what the annotation says."""
+    """The widths in GPUs: those of the annotation, else the object's own."""
     text = _value(meta, ANNOTATION_GPUS)
     if text is None:
         return {"min": asked, "preferred": asked, "max": asked}
@@ -242,13 +245,13 @@ def _suspend(meta: ObjectMeta) -> Json:
 
 
 def _when_given_up(meta: ObjectMeta) -> Json:
-    """Nothing of its spec, but what is wrong."""
+    """Validate the annotation. It adds nothing to the spec."""
     _word(meta, ANNOTATION_WHEN_GIVEN_UP, WhenGivenUp)
     return {}
 
 
 def _known_words(meta: ObjectMeta) -> Json:
-    """Nothing of its spec, but the keys that say nothing to Charterer: they were to say something."""
+    """Refuse unknown keys of Charterer's group, which may be misspelt. They add nothing to the spec."""
     wrong = [
         f"{noun} {key} is not known: {nearest(key, known, f'{GROUP}/') or f'known are {names(known)}'}"
         for noun, keys, known in (("label", meta.labels, _LABELS), ("annotation", meta.annotations, _ANNOTATIONS))

@@ -1,4 +1,4 @@
-"""A team's own batch/v1 Job, carried out in place."""
+"""A team's own batch/v1 Job, adopted in place."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _RETRIES: Final = 6
 
 
 class AdoptedJob(LabelledKind):
-    """See ``TargetKind``. An Indexed Job changes its width; of others ``completions`` cannot change."""
+    """See ``TargetKind``. The width of an Indexed Job can change. Other Jobs cannot change ``completions``."""
 
     def __init__(self) -> None:
         super().__init__("Job", JOBS, watched="AdoptedJob", optional=False)
@@ -133,7 +133,10 @@ class AdoptedJob(LabelledKind):
         return self._patched(raw, _spec_changes(raw, {"parallelism": pods, "completions": pods, "backoffLimit": limit}))
 
     def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
-        """See ``TargetKind.fail``. Resumed with no seconds to run, it fails before the Job controller makes a pod."""
+        """See ``TargetKind.fail``.
+
+        The resumed Job has a deadline of 0 seconds, so it fails before its controller makes a pod.
+        """
         ended = _spec_changes(raw, {"activeDeadlineSeconds": 0, "suspend": False})
         return self._patched(raw, [*note_given_up(raw, reason, message), *ended])
 
@@ -152,7 +155,7 @@ ADOPTED_JOB: Final[TargetKind] = AdoptedJob()
 
 
 def spot_refused_by_job(spec: Mapping[str, Any]) -> str:
-    """Why a pod that is lost with its node fails the Job for good; empty where the Job survives that."""
+    """The reason why losing a pod with its node fails the Job for good; empty if the Job survives that."""
     for rule in (spec.get("podFailurePolicy") or {}).get("rules") or ():
         if any(pattern.get("type") == _DISRUPTED for pattern in rule.get("onPodConditions") or ()):
             if rule.get("action") == "Ignore":

@@ -1,4 +1,4 @@
-"""A team's own JobSet, or a TrainJob of Kubeflow Trainer 2 that makes one, carried out in place."""
+"""A team's own JobSet, or a TrainJob of Kubeflow Trainer 2, which creates a JobSet; both are adopted in place."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FIXED: Final = "JobSet refuses to change it; leave the annotation out"
 
 
 class _ReplicatedGroup(NamedTuple):
-    """The group with GPUs: its place among the replicatedJobs, its name, and how many Jobs of how many pods it has."""
+    """The replicatedJob with GPUs: its index, its name, its number of Jobs, and the number of pods in each."""
 
     at: int
     name: str
@@ -68,7 +68,10 @@ class _ReplicatedGroup(NamedTuple):
 
 
 class AdoptedJobSet(LabelledKind):
-    """See ``TargetKind``. Its width is fixed: JobSet refuses to change it in every state, but for an alpha gate."""
+    """See ``TargetKind``.
+
+    The width is fixed: JobSet refuses to change it in every state, except behind an alpha gate.
+    """
 
     def __init__(self) -> None:
         super().__init__("JobSet", JOB_SETS)
@@ -133,7 +136,7 @@ class AdoptedJobSet(LabelledKind):
         return self._patched(raw, [*operations, *template_changes(group.path, group.template, template)])
 
     def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
-        """See ``TargetKind.fail``. No field of its spec ends it, so it gets the condition of one that has failed."""
+        """See ``TargetKind.fail``. No field of the spec ends a JobSet, so its status gets the condition Failed."""
         meta = raw["metadata"]
         path = JOB_SETS.status(meta["name"], meta["namespace"])
         failed = Write(path, (uid_test(meta["uid"]), failed_condition(reason, message, now)), own=False)
@@ -173,7 +176,7 @@ def _shadow(meta: ObjectMeta, raw: Raw, group: _ReplicatedGroup) -> Json:
 
 
 def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:
-    """The one group that asks for GPUs. Raises NotAdoptable where there is none, or several."""
+    """The only replicatedJob that requests GPUs. Raises NotAdoptable if there is none, or more than one."""
     groups = [
         _ReplicatedGroup(at, each["name"], each.get("replicas", 1), job.get("parallelism", 1), job)
         for at, each in enumerate(spec.get("replicatedJobs") or ())
@@ -192,12 +195,12 @@ def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:
 
 
 def _pods_of(raw: Raw) -> str:
-    """Selects the pods of a JobSet of this object's name."""
+    """The label selector of the pods of the JobSet with this object's name."""
     return f"jobset.sigs.k8s.io/jobset-name={raw['metadata']['name']}"
 
 
 def _controllers(name: str, group: _ReplicatedGroup | None) -> list[str]:
-    """Names of the Jobs that JobSet makes of the group."""
+    """The names of the Jobs that JobSet creates for the replicatedJob."""
     return [] if group is None else [f"{name}-{group.name}-{at}" for at in range(group.jobs)]
 
 
@@ -206,7 +209,7 @@ def _labels(group: _ReplicatedGroup | None) -> Mapping[str, str]:
 
 
 def _refuse_exclusive(meta: ObjectMeta, spec: Mapping[str, Any]) -> None:
-    """Affinities that JobSet's webhook adds for exclusive placement would contradict the pool that was chosen."""
+    """Refuse exclusive placement: the affinities that JobSet's webhook adds would contradict the chosen pool."""
     groups = [(each["template"].get("metadata") or {}).get("annotations") or {} for each in spec["replicatedJobs"]]
     if any(_EXCLUSIVE in annotations for annotations in (meta.annotations, *groups)):
         raise NotAdoptable(
@@ -216,7 +219,7 @@ def _refuse_exclusive(meta: ObjectMeta, spec: Mapping[str, Any]) -> None:
 
 
 def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
-    """Why a pod that is lost with its node fails the JobSet for good; empty where it survives that."""
+    """The reason why losing a pod with its node fails the JobSet for good; empty if it survives that."""
     by_job = spot_refused_by_job(group.spec)
     policy = spec.get("failurePolicy") or {}
     if not by_job or (policy.get("maxRestarts", 0) > 0 and not policy.get("rules")):
@@ -229,15 +232,15 @@ def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
     )
 
 
-# A team's own TrainJob of Kubeflow Trainer 2, carried out in place at its own width.
+# A team's own TrainJob of Kubeflow Trainer 2, adopted in place at its own width.
 #
-# Its pods' template is its runtime's, which Trainer copies. What Charterer writes over it is one entry of
-# ``spec.runtimePatches``, under a manager of its own.
+# Trainer copies the pod template from the TrainJob's runtime. Charterer changes it by one entry of
+# ``spec.runtimePatches``, under a manager name of its own.
 
 
 TRAIN_JOBS: Final = Resource("trainer.kubeflow.org", "v1alpha1", "trainjobs", namespaced=True)
 MANAGER: Final = f"{GROUP}/operator"
-"""Under whose name Charterer's entry of ``runtimePatches`` is. Trainer wants a path with a domain."""
+"""The manager name of Charterer's entry in ``runtimePatches``. Trainer requires a path with a domain."""
 _TRAINER_CONTROLLER: Final = "trainer.kubeflow.org/trainjob-controller"
 _GROUP: Final = "node"
 """The replicatedJob of a runtime whose pods train, by Trainer's convention."""
@@ -249,13 +252,13 @@ _SPOT_REFUSED: Final = (
 
 
 class AdoptedTrainJob(LabelledKind):
-    """See ``TargetKind``. Its width is fixed, and it never gets spot nodes."""
+    """See ``TargetKind``. The width of a TrainJob is fixed, and it never gets spot nodes."""
 
     def __init__(self) -> None:
         super().__init__("TrainJob", TRAIN_JOBS)
 
     def read(self, raw: Raw) -> Target:
-        """See ``TargetKind.read``. Its runs are told by the labels of Charterer's own patch."""
+        """See ``TargetKind.read``. The labels in Charterer's own patch identify the run."""
         meta = ObjectMeta.of(self.name, raw)
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
         wanted, problem = None, ""
@@ -295,7 +298,7 @@ class AdoptedTrainJob(LabelledKind):
         )
 
     def shadow(self, raw: Raw) -> Json:
-        """See ``TargetKind.shadow``. The template says only what the TrainJob itself says of its pods."""
+        """See ``TargetKind.shadow``. The template has only what the TrainJob itself declares for its pods."""
         meta, spec = ObjectMeta.of(self.name, raw), raw["spec"]
         refuse_other_owners(meta, spec, _TRAINER_CONTROLLER)
         trainer = spec.get("trainer") or {}
@@ -328,7 +331,10 @@ class AdoptedTrainJob(LabelledKind):
         return _pods_of(raw)
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
-        """See ``TargetKind.place``. The pods' own labels, annotations and selector stay; tolerations are replaced."""
+        """See ``TargetKind.place``.
+
+        The pods keep their labels, annotations and node selector; tolerations are replaced.
+        """
         patches = raw["spec"].get("runtimePatches")
         notes = [] if original(raw) else note_original(raw, {"runtimePatches": patches is not None})
         pods = placed_template({"spec": {}}, job, allocation)
@@ -338,7 +344,7 @@ class AdoptedTrainJob(LabelledKind):
         return self._patched(raw, [*notes, {"op": "add", "path": _PATCHES, "value": wanted}])
 
     def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
-        """See ``TargetKind.fail``. Its deadline cannot be changed, so its JobSet is ended, and Trainer follows that."""
+        """See ``TargetKind.fail``. A TrainJob's deadline is immutable, so its JobSet is failed, and Trainer follows."""
         meta = raw["metadata"]
         path = JOB_SETS.status(meta["name"], meta["namespace"])
         of_it = {"op": "test", "path": "/metadata/ownerReferences/0/uid", "value": meta["uid"]}
@@ -366,10 +372,10 @@ def _of_others(patches: Sequence[Mapping[str, Any]] | None) -> list[Mapping[str,
 
 
 def _progress(status: Mapping[str, Any], run: int, started: Instant | None) -> Progress | None:
-    """What the pods last told Kubeflow Trainer of the run, where that keeps it (the feature gate TrainJobStatus).
+    """The progress that Kubeflow Trainer keeps in the TrainJob's status (feature gate TrainJobStatus), if any.
 
-    ``started``: None while it is suspended, and its last words count. What was said before the present start was said
-    by an earlier run.
+    ``started`` is None while the TrainJob is suspended: then its last report counts. A report from before ``started``
+    belongs to an earlier run and is ignored.
     """
     try:
         at, report = optional_instant(status, "lastUpdatedTime"), trainer_report(status, 0, stopping=started is None)
@@ -381,7 +387,7 @@ def _progress(status: Mapping[str, Any], run: int, started: Instant | None) -> P
 
 
 def _train_job_labels(raw: Raw) -> Mapping[str, str]:
-    """The labels that Charterer's own patch gives the pods; empty where there is none."""
+    """The pod labels in Charterer's own patch; empty without a patch."""
     for patch in raw["spec"].get("runtimePatches") or ():
         if patch.get("manager") == MANAGER:
             template = (patch.get("trainingRuntimeSpec") or {}).get("template") or {}

@@ -1,19 +1,19 @@
-"""Whatever waits in a queue of Kueue, carried out through its Workload: Charterer answers one AdmissionCheck of it.
+"""Jobs in a Kueue queue, started and stopped through their Workload: Charterer answers one of its AdmissionChecks.
 
-Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and what Kueue 0.19.2 did with each answer (docs/kueue.md).
+Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and the observed behaviour of Kueue 0.19.2 (docs/kueue.md).
 
-- Quota is reserved first. The check stays Pending while the budget has nothing for the job.
-- Ready starts it, with ``podSetUpdates`` merged into its template. A key that the template sets otherwise would end the
-  job for good, so that they hold keys of Charterer's alone.
-- Retry, always without a delay, stops it: a delay would delay the stop.
-- Rejected is never said: a person would have to make the Workload active again.
-- Others evict it too: by preemption, or a person who stops the queue or deactivates it, or another check.
-- Each eviction makes the check Pending, before the pods are gone, and leaves ``podSetUpdates`` as they were: they say
-  what Kueue is told to run only as long as the check is Ready, or Retry that Kueue has not seen yet.
-- Kueue acts on a check only as long as quota is reserved and the Workload is not evicted: what is said of an evicted
-  one would stand in the way of its next admission, for ever.
-- Another width, or another template, is another Workload. An elastic job that grows gets one beside that by which it
-  runs, of the running job's template, in which Kueue has merged what placed the run.
+- Kueue reserves quota first. The check stays Pending while the budget has nothing for the job.
+- Ready starts the job: Kueue merges ``podSetUpdates`` into its template. A key that the template already sets to
+  another value would fail the job for good. So ``podSetUpdates`` have only Charterer's own keys.
+- Retry stops the job. It never has a delay, which would delay the stop.
+- Rejected is never used, because a person would have to reactivate the Workload.
+- Others may evict the job too: a preemption, another check, or a person who stops the queue or the Workload.
+- Each eviction sets the check to Pending before the pods are gone, and leaves ``podSetUpdates`` unchanged. So they
+  show the started run only while the check is Ready, or Retry that Kueue has not processed yet.
+- Kueue reads a check only while quota is reserved and the Workload is not evicted. An answer to an evicted Workload
+  would block its next admission for ever.
+- Another width, or another template, makes another Workload. An elastic job that grows gets a second Workload beside
+  the one by which it runs. Kueue makes it of the running job's template, which has the run's placement merged in.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ from charterer.workloads.adopted.ray_job import INTERACTIVE, NOT_INTERACTIVE
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
 from charterer.workloads.workload import run_labels
 
-# What a Workload of Kueue says: what it is of, whether Kueue has quota for it, and what it is told to run.
+# Reading of a Workload: its owner, whether Kueue reserved quota, and the run that Charterer's check starts.
 
 
 API_VERSION: Final = f"{WORKLOADS.group}/{WORKLOADS.version}"
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
-"""On a Workload by which an elastic job grows: the one before it, as namespace/name."""
+"""Annotation on a Workload by which an elastic job grows: the Workload before it, as namespace/name."""
 _REPLACED: Final = ("WorkloadSliceReplaced", "OutOfSync")
-"""Reasons of a Workload's end that are no end of its job."""
+"""Reasons with which a Workload finishes although its job goes on."""
 _BEFORE: Final = "Previously: "
 OWN_GROUPS: Final = (GROUP, f"run.{GROUP}")
-"""How the keys begin that are Charterer's to set."""
+"""Key prefixes that are reserved for Charterer."""
 _UNOWNED: Final = (
     "it is a group of pods that no single object controls, as of a Deployment, a StatefulSet or a LeaderWorkerSet: "
     "Charterer can neither count nor stop it; use a Job, JobSet, TrainJob or RayJob"
@@ -71,7 +71,7 @@ PENDING, READY, RETRY = "Pending", "Ready", "Retry"
 
 
 def check_of(raw: Raw) -> tuple[int, Json] | None:
-    """The index and the entry of Charterer's check in the Workload's status; None where its queue does not ask it."""
+    """The index and entry of Charterer's check in the Workload's status; None if its queue does not have the check."""
     for index, check in enumerate((raw.get("status") or {}).get("admissionChecks") or ()):
         if check.get("name") == KUEUE_CHECK:
             return index, check
@@ -79,17 +79,17 @@ def check_of(raw: Raw) -> tuple[int, Json] | None:
 
 
 def gpu_pod_sets(raw: Raw) -> list[Json]:
-    """The podSets that ask for GPUs."""
+    """The podSets that request GPUs."""
     return [item for item in raw["spec"].get("podSets") or () if pod_gpus(item["template"].get("spec") or {})]
 
 
 def decode_workload(raw: Raw) -> Target | None:
-    """A Workload whose queue asks Charterer's check; None for any other."""
+    """Decode a Workload whose queue has Charterer's check; None for any other."""
     return None if check_of(raw) is None else read_workload(raw)
 
 
 def read_workload(raw: Raw) -> Target:
-    """The Workload as Charterer looks at it, whether its queue asks or not."""
+    """The Workload as a Target, whether or not its queue has Charterer's check."""
     meta = ObjectMeta.of("Workload", raw)
     status, found, owner = raw.get("status") or {}, check_of(raw), meta.controller
     check: Json = {} if found is None else found[1]
@@ -141,26 +141,26 @@ def read_workload(raw: Raw) -> Target:
 
 
 def _runs_elsewhere(status: Raw) -> str:
-    """That MultiKueue runs it in another cluster; empty where it does not."""
+    """The sentence that MultiKueue runs the job in another cluster; empty if it does not."""
     cluster = status.get("clusterName") or next(iter(status.get("nominatedClusterNames") or ()), "")
     return beside_multikueue("", str(cluster)) if cluster else ""
 
 
 def beside_multikueue(check: str, cluster: str = "") -> str:
-    """Why nothing is paid for what a check of MultiKueue, by its name, sends to another cluster."""
+    """The reason why Charterer pays nothing for a job that MultiKueue's check of this name sends to another cluster."""
     by = f"AdmissionCheck {check} of MultiKueue" if check else "MultiKueue"
     where = f"cluster {cluster}" if cluster else "another cluster"
     return f"{by} runs it in {where}, and nodes that Charterer rents here would stay empty: {_ONE_OF_THEM}"
 
 
 def _version_of(raw: Raw) -> str:
-    """The group and version of what controls the Workload."""
+    """The group and version of the Workload's controlling owner."""
     owners = raw["metadata"].get("ownerReferences") or ()
     return next((str(item["apiVersion"]) for item in owners if item.get("controller")), "")
 
 
 def is_reserved(raw: Raw) -> bool:
-    """Whether Kueue has quota for it and waits for what its checks say."""
+    """Whether Kueue has reserved quota for the Workload and waits for its checks."""
     status = raw.get("status") or {}
     evicted = true_condition(status, "Evicted") is not None
     quota = true_condition(status, "QuotaReserved") is not None
@@ -168,20 +168,20 @@ def is_reserved(raw: Raw) -> bool:
 
 
 def _others_wait(raw: Raw) -> bool:
-    """Whether another check of its queue has not let it go: nothing is paid for as long as it would not start."""
+    """Whether another check of the queue is not Ready: the job could not start, so nothing is paid for it."""
     checks = (raw.get("status") or {}).get("admissionChecks") or ()
     return any(check.get("name") != KUEUE_CHECK and check.get("state") != READY for check in checks)
 
 
 def _words(status: Raw) -> dict[str, Json]:
-    """Its conditions by their types."""
+    """The conditions by their types."""
     return {item["type"]: item for item in status.get("conditions") or ()}
 
 
 def _eviction(words: Mapping[str, Json]) -> str:
-    """Why Kueue last stopped it, or took its quota back before it began.
+    """The reason why Kueue last stopped the job, or took its quota back before it began.
 
-    Once it has quota again, the condition is false, and has the words of before behind "Previously: ".
+    Once the job has quota again, the condition is False, and its message has the former one behind "Previously: ".
     """
     evicted = words.get("Evicted") or {}
     if evicted.get("status") == "True":
@@ -191,14 +191,14 @@ def _eviction(words: Mapping[str, Json]) -> str:
 
 
 def _is_withheld(raw: Raw, words: Mapping[str, Json]) -> bool:
-    """Whether a person or Kueue itself stopped it, and it was not admitted again since."""
+    """Whether a person or Kueue itself stopped the job, and it was not admitted again since."""
     evicted = words.get("Evicted") or {}
     by_others = evicted.get("status") == "True" and evicted.get("reason") != "AdmissionCheck"
     return by_others or not raw["spec"].get("active", True)
 
 
 def _is_left(pod_sets: Sequence[Json]) -> bool:
-    """Whether its template has what placed a run, of which Kueue made the Workload while the job grew."""
+    """Whether the template has the placement of a run, because Kueue made the Workload of it while the job grew."""
     return any(LABEL_JOB_UID in _labels_of(item) for item in pod_sets)
 
 
@@ -207,7 +207,7 @@ def _labels_of(pod_set: Json) -> Mapping[str, str]:
 
 
 def problem_of(pod_sets: Sequence[Json]) -> str:
-    """Why what has these podSets cannot be placed; empty where it can."""
+    """The reason why a job with these podSets cannot be placed; empty if it can."""
     if not pod_sets:
         return "it asks for no GPUs"
     widths = {pod_gpus(item["template"]["spec"]) for item in pod_sets}
@@ -233,22 +233,22 @@ def problem_of(pod_sets: Sequence[Json]) -> str:
 
 
 def pods_of(raw: Raw) -> int:
-    """How many pods with GPUs the Workload asks for."""
+    """Number of pods with GPUs that the Workload requests."""
     return sum(item.get("count", 1) for item in gpu_pod_sets(raw))
 
 
 def state_of(raw: Raw) -> str:
-    """The state of Charterer's check; empty where its queue does not ask."""
+    """The state of Charterer's check; empty if the queue does not have the check."""
     found = check_of(raw)
     return "" if found is None else str(found[1].get("state"))
 
 
 OWNER: Final = "owner"
-"""Entry of a raw Workload: the object that it is of, as it is now."""
+"""Extra entry of a raw Workload: its owner as it is now."""
 SHADOW: Final = "shadow"
-"""Entry of a raw Workload: the uid of its TrainingJob; empty where it has none."""
+"""Extra entry of a raw Workload: the uid of its TrainingJob; empty if it has none."""
 _ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
-"""The annotation of an object that changes its width while it runs."""
+"""The annotation of an owner whose width may change while it runs."""
 _OWN_CONTROLLER: Final = "kubernetes.io/job-controller"
 _NOTE: Final = pointer("metadata", "annotations", ANNOTATION_ORIGINAL)
 
@@ -260,12 +260,12 @@ def path_of(ref: TargetRef, namespace: str) -> str:
 
 
 def is_queued(owner: Raw) -> bool:
-    """Whether the object waits in a queue of Kueue, by its own word."""
+    """Whether the object has the label of a Kueue queue."""
     return QUEUE_LABEL in (owner["metadata"].get("labels") or {})
 
 
 class KueueWorkload:
-    """See ``TargetKind``. Where it is written to, ``raw`` has two more entries: ``OWNER`` and ``SHADOW``."""
+    """See ``TargetKind``. Methods that return writes need two more entries in ``raw``: ``OWNER`` and ``SHADOW``."""
 
     name: Final = "Workload"
     kind: Final[WatchedKind[Target]] = WatchedKind("Workload", WORKLOADS, decode_workload, optional=True)
@@ -293,7 +293,7 @@ class KueueWorkload:
             )
         if owner["kind"] == "RayJob" and spec.get("submissionMode") == INTERACTIVE:
             raise NotAdoptable(NOT_INTERACTIVE)
-        # KubeRay does not look at a RayJob's own width while it runs.
+        # KubeRay ignores changes of a RayJob's own width while it runs.
         elastic = bool(width) and owner["kind"] == "Job" and meta.annotations.get(_ELASTIC) == "true"
         because = (
             f'annotate it with {_ELASTIC}: "true", which lets Kueue change it while it runs'
@@ -306,11 +306,11 @@ class KueueWorkload:
         return shadow_spec(meta, gpu_pod_sets(raw)[0]["template"], pods_of(raw), can, _spot_refused(owner))
 
     def selector(self, raw: Raw) -> str:
-        """See ``TargetKind.selector``. Kueue starts no pod for a TrainingJob without this label."""
+        """See ``TargetKind.selector``. Kueue starts no pod of a TrainingJob without this label."""
         return f"{LABEL_JOB_UID}={raw[SHADOW]}"
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
-        """See ``TargetKind.place``. Kueue makes another Workload of what is changed; that one is started."""
+        """See ``TargetKind.place``. Kueue makes another Workload of the changed owner, and that one is started."""
         if pods_of(raw) != len(allocation.placements):
             return self.resize(raw, len(allocation.placements), 0)
         return _of_owner(raw, _cleaned(raw[OWNER]))
@@ -324,14 +324,14 @@ class KueueWorkload:
         return _answered(raw, {"state": READY, "podSetUpdates": updates})
 
     def stop(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.stop``. One that is to grow is Pending while its pods run by the Workload before it."""
+        """See ``TargetKind.stop``. The Workload of a growing job is Pending while the former Workload runs its pods."""
         stops = state_of(raw) == READY or REPLACES in (raw["metadata"].get("annotations") or {})
         return _answered(raw, {"state": RETRY}) if stops and is_reserved(raw) else ()
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. The width is the owner's, and its Workload follows.
+        """See ``TargetKind.resize``. The width belongs to the owner, and the Workload follows.
 
-        The first change notes on the owner what its author wrote.
+        The first change notes on the owner the width that its author wrote.
         """
         owner, meta = raw[OWNER], raw[OWNER]["metadata"]
         fields = [field for field in _width_fields(owner, gpu_pod_sets(raw)) if reduce(_within, field, owner) != pods]
@@ -350,7 +350,7 @@ class KueueWorkload:
         return ()
 
     def restore(self, raw: Raw) -> Sequence[Write]:
-        """See ``TargetKind.restore``. Kueue takes all but the width out of the owner when it stops it."""
+        """See ``TargetKind.restore``. Kueue itself restores everything but the width when it stops the owner."""
         owner = raw[OWNER]
         pods = _noted(owner)
         if not pods:
@@ -364,7 +364,7 @@ KUEUE_WORKLOAD: Final[TargetKind] = KueueWorkload()
 
 
 def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]:
-    """The fields that hold the width of the owner; none where that is fixed."""
+    """The fields that hold the owner's width; none if the width is fixed."""
     spec = owner.get("spec") or {}
     if owner["kind"] == "Job" and spec.get("completionMode") == "Indexed":
         return [("spec", "parallelism"), ("spec", "completions")]
@@ -379,14 +379,14 @@ def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]
 
 
 def _within(value: Any, key: str) -> Any:
-    """What is there of an object; None where nothing is."""
+    """The entry of a list or object under this key; None if it is absent."""
     if isinstance(value, list):
         return value[int(key)]
     return None if value is None else value.get(key)
 
 
 def _noted(owner: Raw) -> int:
-    """The width that the owner's author wrote, as noted on it; 0 where it was never changed."""
+    """The width that the owner's author wrote, from the note; 0 if it was never changed."""
     pods: int = original(owner).get("pods", 0)
     return pods
 
@@ -397,7 +397,7 @@ def _of_owner(raw: Raw, operations: Sequence[Json]) -> list[Write]:
 
 
 def _spot_refused(owner: Raw) -> str:
-    """Why a lost node would end it for good; empty where it survives that."""
+    """The reason why a lost node would end the owner for good; empty if it survives that."""
     if owner["kind"] == "Job":
         return spot_refused_by_job(owner["spec"])
     if owner["kind"] == "RayJob":
@@ -406,7 +406,7 @@ def _spot_refused(owner: Raw) -> str:
 
 
 def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Write]:
-    """Say this of a Workload whose check is Pending; ``ready``: it may start where its queue wants."""
+    """Answer a Workload whose check is Pending. ``ready``: it may start wherever its queue places it."""
     found = check_of(raw)
     if found is None or found[1].get("state") != PENDING or (ready and not is_reserved(raw)):
         return ()
@@ -417,14 +417,17 @@ def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Writ
 
 
 def grown(raw: Raw, job: Job, run: int) -> Sequence[Write]:
-    """Let the run grow to the Workload's width. What is set is what its template has already, or Kueue would end it."""
+    """Let the run grow to the Workload's width.
+
+    The updates equal those in its template, or Kueue would fail the job.
+    """
     if not is_reserved(raw):
         return ()
     return _answered(raw, {"state": READY, "podSetUpdates": _updates(raw, job, run)})
 
 
 def _cleaned(owner: Raw) -> list[Json]:
-    """The operations that take what placed a run out of the template of a Job that grew."""
+    """The operations that remove a run's placement from the template of a Job that grew."""
     template = (owner.get("spec") or {}).get("template") or {}
     metadata, spec = template.get("metadata") or {}, template.get("spec") or {}
     if owner["kind"] != "Job" or LABEL_JOB_UID not in (metadata.get("labels") or {}):
@@ -443,7 +446,7 @@ def _cleaned(owner: Raw) -> list[Json]:
 
 
 def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
-    """What places the run's pods, of each group with GPUs."""
+    """The updates of each podSet with GPUs, which place the run's pods."""
     return [
         {
             "name": item["name"],
@@ -456,7 +459,7 @@ def _updates(raw: Raw, job: Job, run: int) -> list[Json]:
 
 
 def _answered(raw: Raw, changes: Json) -> Sequence[Write]:
-    """The entry of the check with these changes, and a time of its own where its state changes."""
+    """Write these changes into the entry of the check, if the Workload has the check."""
     found = check_of(raw)
     if found is None:
         return ()

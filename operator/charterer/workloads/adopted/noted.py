@@ -1,4 +1,4 @@
-"""What is noted on an adopted object of any kind, and what no object may be adopted with."""
+"""The notes on adopted objects of any kind, and the common reasons to refuse an adoption."""
 
 from __future__ import annotations
 
@@ -41,7 +41,10 @@ _DIGITS: Final = 8
 
 
 def shadow_names(ref: TargetRef) -> tuple[str, str]:
-    """The object's own name, empty where a TrainingJob cannot have it, and one with a hash for where it is taken."""
+    """Two names for its TrainingJob: the object's own, or empty if that is no legal name, and one with a hash.
+
+    The second name is used if the first is empty or taken.
+    """
     legal = _LEGAL.fullmatch(ref.name) is not None and len(ref.name) <= _LONGEST_NAME
     plain = re.sub(r"[^a-z0-9]+", "-", ref.name.lower()).strip("-")
     start = plain if plain[:1].isalpha() else f"{ref.kind.lower()}-{plain}"
@@ -52,7 +55,7 @@ def shadow_names(ref: TargetRef) -> tuple[str, str]:
     )
 
 
-# The pod template of an adopted object: the author's, with what places its pods put over it, and back again.
+# The pod template of an adopted object: the author's with the placement merged in, and the way back.
 
 
 _PARTS: Final = {
@@ -61,16 +64,16 @@ _PARTS: Final = {
     "nodeSelector": ("spec", "nodeSelector"),
     "tolerations": ("spec", "tolerations"),
 }
-"""The scheduling fields: under which names an author's values are noted, and where they are in a template."""
+"""The scheduling fields: the key of each in the note, and its place in a template."""
 
 
 def authors_parts(template: Mapping[str, Any]) -> Json:
-    """The scheduling fields as they are, None for those that are not there."""
+    """The values of the scheduling fields; None for an absent field."""
     return {name: (template.get(part) or {}).get(field) for name, (part, field) in _PARTS.items()}
 
 
 def authors_template(template: Mapping[str, Any], original: Mapping[str, Any]) -> Json:
-    """The template with the scheduling fields that its author wrote; ``original``: empty where nothing was placed."""
+    """The template with the author's scheduling fields. ``original`` is empty if the object was never placed."""
     given: Json = deepcopy(dict(template))
     for name, (part, field) in _PARTS.items():
         if name in original:
@@ -82,7 +85,7 @@ def authors_template(template: Mapping[str, Any], original: Mapping[str, Any]) -
 
 
 def placed_template(template: Mapping[str, Any], job: Job, allocation: Allocation) -> Json:
-    """The author's template with what lets its pods onto the nodes of the allocation, and nowhere else."""
+    """The author's template, placed on the nodes of the allocation and no others."""
     placed: Json = deepcopy(dict(template))
     metadata, spec = placed.setdefault("metadata", {}), placed["spec"]
     metadata["labels"] = (metadata.get("labels") or {}) | run_labels(job, allocation.run)
@@ -112,22 +115,25 @@ def template_changes(path: str, before: Mapping[str, Any], after: Mapping[str, A
 
 
 def bare_again(path: str, noted: Mapping[str, Any]) -> list[Json]:
-    """The operation that takes the metadata off the template at ``path`` that its author left out."""
+    """The operation that removes the metadata of the template at ``path`` if its author wrote none."""
     return [] if noted.get("metadata", True) else [{"op": "remove", "path": f"{path}/metadata"}]
 
 
 _LONGEST: Final = 1_000
 """Characters of a message that is written onto an object."""
 QUEUE_LABEL: Final = "kueue.x-k8s.io/queue-name"
-"""The label by which an object waits in a queue of Kueue."""
+"""The label that puts an object into a queue of Kueue."""
 _HELD, _HELD_BARE = "true", "omitted"
-"""Values of the annotation charterer.dev/held: the author wrote ``suspend: false``, or left the field out."""
+"""Values of the annotation charterer.dev/held: the author wrote ``suspend: false``, or omitted the field."""
 _Width = Annotated[int, Field(ge=0, lt=2**31, strict=True)]
 _Words = Mapping[str, str] | None
 
 
 class _Note(ApiModel):
-    """What may be noted. Whoever may edit the object may write something else there, which is not believed."""
+    """The schema of the note.
+
+    Other editors of the object may write the annotation too, so an invalid note is ignored.
+    """
 
     uid: str
     suspend: Annotated[bool, Field(strict=True)] | None = None
@@ -145,9 +151,9 @@ class _Note(ApiModel):
 
 
 def original(raw: Raw) -> Mapping[str, Any]:
-    """What the author wrote, as noted on the object itself: only what is noted, None for a field that was left out.
+    """The author's values, from the note on the object: only noted fields, None for a field that the author omitted.
 
-    Empty where it was never placed, is a copy of one that was, or where somebody else wrote the note.
+    Empty if the object was never placed, is a copy of a placed object, or has an invalid note.
     """
     text = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_ORIGINAL)
     if text is None:
@@ -160,13 +166,13 @@ def original(raw: Raw) -> Mapping[str, Any]:
 
 
 def note_original(raw: Raw, written: Mapping[str, Any]) -> list[Json]:
-    """Note what the author wrote; ``written`` without ``suspend``, which the chart's policy may have set."""
+    """Note the author's values. ``written`` has no ``suspend``, which the chart's admission policy may have changed."""
     noted = {"uid": raw["metadata"]["uid"], **written, "suspend": _authors_suspend(raw)}
     return set_annotation(raw, ANNOTATION_ORIGINAL, json.dumps(noted, separators=(",", ":")))
 
 
 def _authors_suspend(raw: Raw) -> bool | None:
-    """``suspend`` as the author of an object that was never placed wrote it; None where the author left it out."""
+    """``suspend`` as the author of a never placed object wrote it; None if the author omitted it."""
     held = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_HELD)
     if held is None:
         suspend: bool | None = raw["spec"].get("suspend")
@@ -175,14 +181,14 @@ def _authors_suspend(raw: Raw) -> bool | None:
 
 
 def set_annotation(raw: Raw, name: str, value: str) -> list[Json]:
-    """The operations that give the object an annotation."""
+    """The operations that set an annotation of the object."""
     if not raw["metadata"].get("annotations"):
         return [{"op": "add", "path": "/metadata/annotations", "value": {name: value}}]
     return [{"op": "add", "path": pointer("metadata", "annotations", name), "value": value}]
 
 
 def forget_notes(raw: Raw) -> list[Json]:
-    """The operations that take Charterer's own annotations off."""
+    """The operations that remove Charterer's own annotations, except the note about giving up."""
     return _without(raw, ANNOTATION_HELD, ANNOTATION_ORIGINAL, ANNOTATION_KEPT_RUNNING)
 
 
@@ -192,14 +198,17 @@ def _without(raw: Raw, *annotations: str) -> list[Json]:
 
 
 def suspend_changes(raw: Raw, suspend: bool) -> list[Json]:
-    """The operations that make the object's ``suspend`` so."""
+    """The operations that set the object's ``suspend``."""
     if bool(raw["spec"].get("suspend")) == suspend:
         return []
     return [{"op": "add", "path": "/spec/suspend", "value": suspend}]
 
 
 def stop_operations(raw: Raw) -> list[Json]:
-    """Suspend it. One that nobody placed is noted as held, since its author did not suspend it."""
+    """The operations that suspend the object.
+
+    A never placed object gets the held note: its author did not suspend it.
+    """
     operations = suspend_changes(raw, True)
     if operations and original(raw):
         operations += _without(raw, ANNOTATION_KEPT_RUNNING)
@@ -209,7 +218,7 @@ def stop_operations(raw: Raw) -> list[Json]:
 
 
 def kept_running(raw: Raw) -> str:
-    """What became of a ``spec.suspend: true`` that somebody wrote while Charterer ran the object; empty without one."""
+    """A warning about a ``spec.suspend: true`` that was reverted while Charterer ran the object; empty without one."""
     who = (raw["metadata"].get("annotations") or {}).get(ANNOTATION_KEPT_RUNNING)
     if who is None or raw["spec"].get("suspend"):
         return ""
@@ -220,12 +229,12 @@ def kept_running(raw: Raw) -> str:
 
 
 def note_given_up(raw: Raw, reason: str, message: str) -> list[Json]:
-    """Note why the object is ended as failed: Events expire."""
+    """Note the reason for failing the object, because Events expire."""
     return set_annotation(raw, ANNOTATION_GIVEN_UP, f"{reason}: {message}"[:_LONGEST])
 
 
 def failed_condition(reason: str, message: str, now: Instant) -> Json:
-    """The operation that gives a JobSet the condition by which its controller, and Trainer's, take it for failed."""
+    """The operation that adds the condition Failed to a JobSet, which its controller and Trainer's act on."""
     condition = {
         "type": "Failed",
         "status": "True",
@@ -237,7 +246,7 @@ def failed_condition(reason: str, message: str, now: Instant) -> Json:
 
 
 def given_back(raw: Raw) -> list[Json]:
-    """The operations that make ``suspend`` what the author wrote, and take the notes off."""
+    """The operations that restore the author's ``suspend`` and remove the notes."""
     noted, spec = original(raw), raw["spec"]
     wanted = noted["suspend"] if "suspend" in noted else _authors_suspend(raw)
     operations: list[Json] = []
@@ -249,18 +258,18 @@ def given_back(raw: Raw) -> list[Json]:
 
 
 def is_held(raw: Raw) -> bool:
-    """Whether the chart's policy suspended it, or a run of it was placed, so that its author cannot run it."""
+    """Whether the chart's policy suspended the object, or a run of it was placed: its author cannot start it."""
     return ANNOTATION_HELD in (raw["metadata"].get("annotations") or {}) or bool(original(raw))
 
 
 def placed_run(labels: Mapping[str, str]) -> tuple[str, int]:
-    """The TrainingJob and the number of the run that a pod template carries; an empty uid and 0 before the first."""
+    """The uid of the TrainingJob and the run number in a pod template's labels; empty and 0 before the first run."""
     run = labels.get(LABEL_RUN, "")
     return labels.get(LABEL_JOB_UID, ""), int(run) if run.isascii() and run.isdecimal() and len(run) <= 9 else 0
 
 
 def asks_for_gpus(template: Mapping[str, Any]) -> bool:
-    """Whether a container of the template asks for GPUs, in whatever number."""
+    """Whether a container of the template requests any number of GPUs."""
     spec = template["spec"]
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     limits = [(each.get("resources") or {}).get("limits") or {} for each in containers]
@@ -268,7 +277,7 @@ def asks_for_gpus(template: Mapping[str, Any]) -> bool:
 
 
 def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controller: str) -> None:
-    """Raise NotAdoptable for an object that somebody else starts and stops, or whose pods another controller makes."""
+    """Raise NotAdoptable if something else starts and stops the object, or another controller makes its pods."""
     if meta.controller is not None:
         owner = f"{meta.controller.kind} {meta.controller.name}"
         raise NotAdoptable(f"{owner} controls this {meta.kind}: label that object instead, if its kind can be adopted")
@@ -282,6 +291,6 @@ def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controlle
 
 
 def resumed(status: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The condition that says since when the object is not suspended any more; None where it never was."""
+    """The condition that the object was resumed, with the time; None if it never was."""
     conditions = status.get("conditions") or ()
     return next((each for each in conditions if each["type"] == "Suspended" and each["status"] == "False"), None)

@@ -1,6 +1,6 @@
-"""A team's own RayJob, carried out in place: the one worker group of it that asks for GPUs.
+"""A team's own RayJob, adopted in place: Charterer places its only worker group with GPUs.
 
-Its head, its submitter and workers without GPUs stay as they are, on nodes that are not Charterer's.
+The head, the submitter and workers without GPUs stay unchanged, on nodes that Charterer does not manage.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ NOT_INTERACTIVE: Final = (
     f"spec.submissionMode is {INTERACTIVE}: KubeRay does not stop such a RayJob when it is suspended; use another mode"
 )
 _AT_ONCE: Final = 1
-"""Seconds of the shortest deadline that KubeRay takes."""
+"""The shortest deadline in seconds that KubeRay accepts."""
 
 
 class _WorkerGroup(NamedTuple):
-    """The worker group with GPUs, and its place among the groups."""
+    """The worker group with GPUs and its index."""
 
     at: int
     spec: Mapping[str, Any]
@@ -73,16 +73,16 @@ class _WorkerGroup(NamedTuple):
 
 
 class AdoptedRayJob(LabelledKind):
-    """See ``TargetKind``. KubeRay makes a RayCluster of it, and deletes that when it is stopped.
+    """See ``TargetKind``. KubeRay creates a RayCluster for the RayJob, and deletes it when the RayJob is stopped.
 
-    While it runs its width is that of the RayCluster.
+    While the RayJob runs, its width is that of the RayCluster.
     """
 
     def __init__(self) -> None:
         super().__init__("RayJob", RAY_JOBS)
 
     def read(self, raw: Raw) -> Target:
-        """See ``TargetKind.read``. It has no conditions: ``jobDeploymentStatus`` is a word."""
+        """See ``TargetKind.read``. A RayJob has no conditions: its state is the word ``jobDeploymentStatus``."""
         meta = ObjectMeta.of(self.name, raw)
         spec, status = raw.get("spec") or {}, raw.get("status") or {}
         state = status.get("jobDeploymentStatus") or ""
@@ -129,7 +129,10 @@ class AdoptedRayJob(LabelledKind):
         return _shadow(ObjectMeta.of(self.name, raw), raw, _group(raw["spec"]))
 
     def selector(self, raw: Raw) -> str:
-        """See ``TargetKind.selector``. Placed workers are told by their label: their RayCluster goes before them."""
+        """See ``TargetKind.selector``.
+
+        The RayCluster is deleted before its workers end, so placed workers match by label.
+        """
         job, _ = placed_run((_group(raw["spec"]).template.get("metadata") or {}).get("labels") or {})
         if job:
             return f"{LABEL_JOB_UID}={job}"
@@ -151,9 +154,10 @@ class AdoptedRayJob(LabelledKind):
         return self._patched(raw, [*operations, *_replicas(group, len(allocation.placements))])
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. KubeRay follows the RayCluster, and disregards the RayJob's own spec meanwhile.
+        """See ``TargetKind.resize``.
 
-        The RayJob is written second: until then it says that the change is to be made.
+        While the RayJob runs, KubeRay follows the RayCluster and ignores the RayJob's own spec. The RayJob is written
+        second. Until then its old width shows that the change is still to be made.
         """
         group, cluster = _group(raw["spec"]), (raw.get("status") or {}).get("rayClusterName")
         if not cluster:
@@ -168,7 +172,7 @@ class AdoptedRayJob(LabelledKind):
         return (running, *self._patched(raw, _replicas(group, pods)))
 
     def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
-        """See ``TargetKind.fail``. KubeRay takes no deadline below a second."""
+        """See ``TargetKind.fail``. KubeRay accepts no deadline below one second."""
         operations = note_given_up(raw, reason, message)
         operations.append({"op": "add", "path": "/spec/activeDeadlineSeconds", "value": _AT_ONCE})
         return self._patched(raw, [*operations, *suspend_changes(raw, False)])
@@ -192,7 +196,7 @@ ADOPTED_RAY_JOB: Final[TargetKind] = AdoptedRayJob()
 
 
 class WaitingRayJob(NamedTuple):
-    """A RayJob in a queue of Kueue whose entrypoint does not run yet, of which its Workload says nothing."""
+    """A RayJob in a Kueue queue whose entrypoint does not run yet, which its Workload does not show."""
 
     uid: str
     why: str
@@ -210,7 +214,7 @@ QUEUED_RAY_JOBS: Final[WatchedKind[WaitingRayJob]] = WatchedKind(
 
 
 def _incomplete(state: str, entrypoint: str) -> str:
-    """What it waits for. KubeRay says Running of it before Ray has heard of its entrypoint."""
+    """What the RayJob waits for. KubeRay reports Running before Ray knows the entrypoint."""
     if state != "Running":
         return f"KubeRay says {state or 'nothing'} of it, not Running"
     return "" if entrypoint else "Ray has not heard of its entrypoint: the pod that submits it may not have begun"
@@ -264,7 +268,7 @@ def _shadow(meta: ObjectMeta, raw: Raw, group: _WorkerGroup) -> Json:
 
 
 def _group(spec: Mapping[str, Any]) -> _WorkerGroup:
-    """The one worker group that asks for GPUs. Raises NotAdoptable where there is none, or several."""
+    """The only worker group that requests GPUs. Raises NotAdoptable if there is none, or more than one."""
     listed = (spec.get("rayClusterSpec") or {}).get("workerGroupSpecs") or ()
     groups = [_WorkerGroup(at, each) for at, each in enumerate(listed) if asks_for_gpus(each["template"])]
     if len(groups) == 1:

@@ -1,14 +1,14 @@
-"""The seam between a TrainingJob and the object that its team already had (docs/development/adr/0017).
+"""The interface between a TrainingJob and the adopted object of its team (docs/development/adr/0017).
 
-Rules that every implementation keeps, and that the code outside this package relies on:
+Every implementation keeps these rules, and the code outside this package relies on them:
 
-- Its methods are pure: they look at the raw object as the API server just gave it, and return what to write.
-- They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations, and
-  to end what is given up the field or the condition by which its controller takes it for failed. Nothing else.
-- The first ``place`` notes in the annotation ``charterer.dev/original`` what it changes, so that an object can be given
-  back, or adopted anew, when its TrainingJob is gone.
-- Each write tests uid and resourceVersion, so that it meets the object that was looked at or nothing.
-- ``place`` and ``restore`` are asked for stopped objects only, and are refused while the last pods end.
+- The methods are pure: they read the raw object as the API server returned it, and return the writes.
+- They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations. To fail
+  a given-up object they also write the field or condition that its controller acts on. They write nothing else.
+- The first ``place`` notes the values that it changes in the annotation ``charterer.dev/original``. So the object can
+  be given back, or adopted again, after its TrainingJob is gone.
+- Each write tests uid and resourceVersion, so that it changes the object that was read or nothing.
+- ``place`` and ``restore`` are called for stopped objects only. They are refused until the last pods have ended.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from charterer.domain.time import Instant
 
 
 class NotAdoptable(Exception):
-    """The object stays as it is; the text says why, naming field and value, and what to do."""
+    """The object stays unchanged. The text gives the reason with field, value and remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """A JSON patch of the object at ``path``. No merge patch: that replaces the lists of JobSets and RayJobs.
+    """A JSON patch of the object at ``path``. A merge patch would replace the lists in JobSets and RayJobs.
 
-    ``own``: the path is that of the adopted object, not of one that its controller made.
+    ``own``: the path is that of the adopted object, not of an object that its controller made.
     """
 
     path: str
@@ -43,7 +43,7 @@ class Write:
 
 
 class TargetKind(Protocol):
-    """One kind of object that is adopted."""
+    """One kind of adopted object."""
 
     @property
     def name(self) -> str:
@@ -52,11 +52,14 @@ class TargetKind(Protocol):
 
     @property
     def kind(self) -> WatchedKind[Target]:
-        """Where the objects live, and how one is decoded: the labelled ones. ``optional`` where a CRD defines it."""
+        """The watched kind: the resource, and the decoder of labelled objects.
+
+        It is ``optional`` if a CRD defines it.
+        """
         ...
 
     def read(self, raw: Raw) -> Target:
-        """The object as Charterer looks at it, whether it has the label or not."""
+        """The object as a Target, with or without the label."""
         ...
 
     def shadow(self, raw: Raw) -> Json:
@@ -64,11 +67,11 @@ class TargetKind(Protocol):
         ...
 
     def selector(self, raw: Raw) -> str:
-        """The label selector of the pods that its controllers made for it, whatever their run."""
+        """The label selector of all pods that the object's controllers made for it, of any run."""
         ...
 
     def place(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
-        """Make the stopped object the allocation's run: labels, annotation, selector, tolerations and width."""
+        """Turn the stopped object into the allocation's run: labels, annotation, selector, tolerations and width."""
         ...
 
     def start(self, raw: Raw, job: Job, allocation: Allocation) -> Sequence[Write]:
@@ -76,28 +79,31 @@ class TargetKind(Protocol):
         ...
 
     def stop(self, raw: Raw) -> Sequence[Write]:
-        """Stop it: its pods get SIGTERM and their grace period. None where it is stopped."""
+        """Stop the object: its pods get SIGTERM and their grace period. Empty if it is stopped already."""
         ...
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """Change the width of what runs: the lowest indices stay. ``retries``: see ``Workload.resize``.
+        """Change the width of a running object; the lowest indexes stay. ``retries``: see ``Workload.resize``.
 
-        ``leaving``: names of the pods that end, where they have no indices of their own.
-        Asked only for objects whose ``shadow`` says InPlace.
+        ``leaving``: names of the pods that end, if pods have no indexes of their own. It is called only for objects
+        whose ``shadow`` says InPlace.
         """
         ...
 
     def fail(self, raw: Raw, reason: str, message: str, now: Instant) -> Sequence[Write]:
-        """Let its own controller end the stopped object as failed, and note why. Not asked for what Kueue starts."""
+        """Let the stopped object's own controller fail it, and note the reason.
+
+        Not called for objects that Kueue starts.
+        """
         ...
 
     def restore(self, raw: Raw) -> Sequence[Write]:
-        """Give the stopped object back as its author wrote it: the annotation of ``place`` says what that was."""
+        """Restore the stopped object as its author wrote it, from the note of ``place``."""
         ...
 
 
 def patch_of(path: str, raw: Raw, operations: Sequence[Mapping[str, Any]]) -> tuple[Write, ...]:
-    """One write of the operations onto the object as it was read; none where there are no operations."""
+    """One write of the operations onto the object as it was read; none without operations."""
     if not operations:
         return ()
     meta = raw["metadata"]
