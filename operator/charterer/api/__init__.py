@@ -1,4 +1,4 @@
-"""Charterer's Kubernetes API: the models of its kinds, CRDs and reference made from them, decoding, and manifests.
+"""Charterer's Kubernetes API: models of its kinds, CRDs and reference generated from them, decoders, and manifests.
 
-Raw JSON becomes domain values here and nowhere else, and back. Nothing here talks to a cluster or keeps state.
+Only this package converts between raw JSON and domain values. It calls no cluster and keeps no state.
 """

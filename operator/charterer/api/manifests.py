@@ -1,6 +1,6 @@
-"""Kubernetes objects that Charterer creates: pools of sets, rentals and events. Pure functions.
+"""The Kubernetes objects that Charterer creates: pools of sets, rentals and events. Pure functions.
 
-The objects of a run are made by its workload (``charterer.workloads``).
+The workload of a run (``charterer.workloads``) makes the objects of runs.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from charterer.domain.snapshot import OperatorLimits
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant, format_instant
 
-# The operator's own limits, as it writes them on its Lease for those who plan without it.
+# The operator's own limits, as annotations on its Lease, for commands that plan without the operator.
 #
-# They are options of its process, so nobody else could know them.
+# The limits are options of its process, so other processes cannot know them.
 
 
 def to_annotations(limits: OperatorLimits) -> Mapping[str, str]:
-    """The annotations that say the limits; none for a limit that there is not."""
+    """The annotations for the limits; none for a limit that is not set."""
     written = {
         ANNOTATION_MAX_NODES: None if limits.nodes is None else str(limits.nodes),
         ANNOTATION_MAX_HOURLY: None if limits.hourly is None else limits.hourly.decimal(),
@@ -46,7 +46,7 @@ def to_annotations(limits: OperatorLimits) -> Mapping[str, str]:
 
 
 def from_annotations(annotations: Mapping[str, str]) -> OperatorLimits:
-    """The limits that these annotations say. ValueError naming the one that no operator wrote so."""
+    """The limits in these annotations. Raises ValueError, which names an annotation that no operator wrote so."""
     nodes, hourly = annotations.get(ANNOTATION_MAX_NODES), annotations.get(ANNOTATION_MAX_HOURLY)
     if nodes is not None and not (nodes.isascii() and nodes.isdigit() and len(nodes) <= 9):
         raise ValueError(f"annotation {ANNOTATION_MAX_NODES} is {nodes!r}, and not a number of nodes")
@@ -58,7 +58,7 @@ def from_annotations(annotations: Mapping[str, str]) -> OperatorLimits:
 
 
 _NOTE_BYTES: Final = 1024
-"""Longest note that events.k8s.io/v1 accepts."""
+"""The longest note in bytes that events.k8s.io/v1 accepts."""
 
 
 # --- GPURental --------------------------------------------------------------------------------------------------------
@@ -71,7 +71,7 @@ def rental(rent: Rent, pool: Pool) -> Json:
 
 
 def orphan_rental(step: RecordOrphan, pool: Pool) -> Json:
-    """The GPURental, without a reserve, of an instance of the pool that no rental asked for."""
+    """The GPURental, without a reserve, of an instance of the pool that no rental requested."""
     return _rental(step.rental, pool, step.budget, ZERO, step.worst, {"instance": step.instance.id})
 
 
@@ -100,7 +100,7 @@ def _rental(name: str, pool: Pool, budget: BudgetId, reserved: Money, worst: Pri
 
 
 def pool_of_set(name: PoolId, manifest: PoolManifest, pool_set: ObjectMeta) -> Json:
-    """A GPUPool that the set controls: when the set is deleted, the garbage collector deletes the pool."""
+    """A GPUPool that the set controls: if the set is deleted, the garbage collector deletes the pool."""
     return {
         "apiVersion": API_VERSION,
         "kind": "GPUPool",
@@ -127,7 +127,7 @@ def pool_of_set(name: PoolId, manifest: PoolManifest, pool_set: ObjectMeta) -> J
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """The object that an event is about; ``namespace`` is empty for one that has none."""
+    """The object that an event is about; ``namespace`` is empty if it has none."""
 
     api_version: str
     kind: str
@@ -138,7 +138,7 @@ class EventSubject:
 
 @dataclass(frozen=True, slots=True)
 class Reporter:
-    """The reporting controller, such as charterer.dev/operator, and the pod that it runs in."""
+    """The reporting controller, such as charterer.dev/operator, and its pod."""
 
     controller: str
     instance: str
@@ -154,9 +154,10 @@ def event(
     note: str,
     warning: bool = False,
 ) -> Json:
-    """An event of events.k8s.io/v1, under a name that a repetition would have too, so that it is made only once.
+    """An event of events.k8s.io/v1. Its name is a digest of its content, so a repeated creation makes no second one.
 
-    ``reason`` and ``action`` are CamelCase words; a ``note`` that is too long is cut to what the API accepts.
+    ``reason`` and ``action`` are CamelCase words. A ``note`` that is too long is cut to the length that the API
+    accepts.
     """
     content = f"{subject.uid} {reason} {action} {note} {at}"
     return {

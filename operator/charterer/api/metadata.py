@@ -1,4 +1,4 @@
-"""Reading raw objects: metadata, spec and status by a model, and the error that names a field that cannot be read."""
+"""Reading of raw objects: metadata, spec and status by a model, and the error for an unreadable field."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from charterer.api.models.base import ApiModel, Condition
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.time import Instant, parse_instant
 
-# Why no connection could be made, in the words of the system and not of a library.
+# The cause of a failed connection, in the words of the operating system.
 
 
 def connection_error(error: Exception) -> str:
     """The cause of a failed connection: ``Connection refused``, ``Name or service not known``.
 
-    Where a library has wrapped the error, its attribute ``certificate_error`` or ``os_error`` is the cause.
+    If a library has wrapped the error, its attribute ``certificate_error`` or ``os_error`` is the cause.
     """
     cause = getattr(error, "certificate_error", None) or getattr(error, "os_error", None) or error
     match cause:
@@ -37,11 +37,11 @@ def connection_error(error: Exception) -> str:
     return str(cause) or type(cause).__name__
 
 
-# When a status says something noticeably new: numbers drift all the time, and not every drift is worth a write.
+# Comparison of statuses: numbers drift all the time, and not every drift is worth a write.
 
 
 def differs_by(ratio: float, new: Any, old: Any, ignored: AbstractSet[str] = frozenset()) -> bool:
-    """Whether two JSON values differ, numbers (also those in strings) by more than ``ratio`` of the larger one.
+    """Whether two JSON values differ. Numbers, also in strings, differ by more than ``ratio`` of the larger one.
 
     ``ignored``: keys of objects that do not count, at any depth.
     """
@@ -67,7 +67,7 @@ _M = TypeVar("_M", bound=ApiModel)
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """The owner that manages an object (``ownerReferences`` with ``controller: true``), in the object's namespace."""
+    """The controlling owner of an object (``ownerReferences`` with ``controller: true``), in the object's namespace."""
 
     group: str
     kind: str
@@ -77,9 +77,9 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class ObjectMeta:
-    """The part of metadata that matters; ``kind`` is the caller's, since items of a list do not carry it.
+    """The relevant part of metadata. The caller provides ``kind``, because items of a list have none.
 
-    ``deleted``: when its deletion was asked for (plus its grace period, which only pods have); None if it was not.
+    ``deleted``: time of the deletion request plus the grace period, which only pods have; None without a deletion.
     """
 
     kind: str
@@ -98,7 +98,7 @@ class ObjectMeta:
 
     @classmethod
     def of(cls, kind: str, raw: Raw) -> ObjectMeta:
-        """Read metadata; ValueError when the API server's own fields are missing."""
+        """Read metadata. Raises ValueError or KeyError if the API server's own fields are missing."""
         metadata = raw["metadata"]
         return cls(
             kind=kind,
@@ -121,7 +121,7 @@ class ObjectMeta:
         return InvalidObject(Problem(self.kind, self.namespace, self.name, field, reason, message))
 
     def read(self, model: type[_M], part: str, raw: Raw) -> _M:
-        """``spec`` or ``status`` by its model; InvalidObject names the first field that does not fit."""
+        """Read ``spec`` or ``status`` with its model. Raises InvalidObject, which names the first invalid field."""
         try:
             return model.model_validate(raw.get(part) or {})
         except ValidationError as error:
@@ -132,7 +132,7 @@ class ObjectMeta:
 
 
 def true_condition(status: Raw, kind: str) -> Raw | None:
-    """The condition of this type in a raw status, if it is true."""
+    """The condition of this type in a raw status, if it is True."""
     for condition in status.get("conditions") or ():
         if condition.get("type") == kind and condition.get("status") == "True":
             holding: Raw = condition
@@ -141,7 +141,7 @@ def true_condition(status: Raw, kind: str) -> Raw | None:
 
 
 def controller_of(raw: Raw) -> Controller | None:
-    """The owner that manages the object; None if it has none. The API server allows one controller at most."""
+    """The controlling owner of the object; None if it has none. The API server allows at most one."""
     for owner in raw["metadata"].get("ownerReferences") or ():
         if owner.get("controller"):
             group = str(owner.get("apiVersion", "")).rpartition("/")[0]
@@ -161,7 +161,7 @@ _LARGEST_QUANTITY: Final = 2**63
 
 
 def whole_quantity(quantity: object) -> int:
-    """A Kubernetes quantity such as ``8``, ``"8"``, ``"1k"`` or ``"8000m"``; ValueError when it is no whole number."""
+    """A Kubernetes quantity such as ``8``, ``"8"``, ``"1k"`` or ``"8000m"``. Raises ValueError if it is not whole."""
     value = _quantity(quantity)
     if value is not None and value == int(value):
         return int(value)
@@ -169,7 +169,7 @@ def whole_quantity(quantity: object) -> int:
 
 
 def thousandths(quantity: object) -> int:
-    """Thousandths of a Kubernetes quantity, rounded up; ValueError when it is none, or below 0."""
+    """Thousandths of a Kubernetes quantity, rounded up. Raises ValueError if it is none, or below 0."""
     value = _quantity(quantity)
     if value is None:
         raise ValueError(f"{str(quantity)!r:.40} is not a quantity")
@@ -177,7 +177,7 @@ def thousandths(quantity: object) -> int:
 
 
 def _quantity(quantity: object) -> Decimal | None:
-    """The value of a Kubernetes quantity; None where it is none, below 0, or larger than any may be."""
+    """The value of a Kubernetes quantity; None if it is none, below 0, or above the largest allowed one."""
     text = str(quantity)
     digits = text.rstrip("numkKMGTPEi")
     try:
@@ -188,7 +188,7 @@ def _quantity(quantity: object) -> Decimal | None:
 
 
 def gpus_of(container: Raw, resource: str) -> int:
-    """GPUs in the container's limits (requests must equal them); ValueError when that is not a whole number."""
+    """GPUs in the container's limits, which requests must equal. Raises ValueError if they are no whole number."""
     limits = (container.get("resources") or {}).get("limits") or {}
     return whole_quantity(limits.get(resource, 0))
 
@@ -198,7 +198,7 @@ class _Conditions(ApiModel):
 
 
 def conditions(status: Raw) -> tuple[Condition, ...]:
-    """The conditions in a status of any of Charterer's kinds; none where they cannot be read."""
+    """The conditions in a status of any of Charterer's kinds; none if they cannot be read."""
     try:
         return _Conditions.model_validate(status).conditions
     except ValidationError:

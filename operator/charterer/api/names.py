@@ -1,4 +1,4 @@
-"""Names in the cluster: group, labels, annotations, finalizers, field managers. Each is written here only."""
+"""Names in the cluster: group, labels, annotations, finalizers, field managers. Each is defined only here."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from charterer.domain import option
 from charterer.domain.ids import JobId
 
-# The types of conditions, of all kinds.
+# The types of conditions of all kinds.
 
 
 class ConditionType(StrEnum):
@@ -55,82 +55,90 @@ VERSION: Final = "v1alpha1"
 API_VERSION: Final = f"{GROUP}/{VERSION}"
 CATEGORY: Final = "charterer"
 UNSEEN_GENERATION: Final = -1
-"""``status.observedGeneration`` of an object whose status nobody has written yet: the API server fills it in, so that
-whoever waits for an object by kstatus' rules does not take a new one for one that is as it should be."""
+"""``status.observedGeneration`` of an object whose status nobody has written yet. The API server fills it in.
+
+With it, a client that waits by kstatus' rules does not consider a new object to be current.
+"""
 
 LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
 LABEL_JOB: Final = f"{GROUP}/job"
 LABEL_RUN: Final = f"{GROUP}/run"
 LABEL_POOL: Final = f"{GROUP}/pool"
 LABEL_POOL_SET: Final = f"{GROUP}/pool-set"
-"""On a GPUPool, for people: the GPUPoolSet that it was made for. The owner reference decides."""
+"""On a GPUPool, for people: its GPUPoolSet. The owner reference decides."""
 LABEL_BUDGET: Final = f"{GROUP}/budget"
 LABEL_ORDER: Final = f"{GROUP}/order"
-"""On a NodeClaim: the order that it is for."""
+"""On a NodeClaim: its order."""
 LABEL_RENTAL: Final = f"{GROUP}/rental"
-"""On a NodeClaim and its Node, for people: the GPURental that it is for, where its name is short enough for a label."""
+"""On a NodeClaim and its Node, for people: its GPURental, if the name is short enough for a label."""
 LABEL_CORDONED: Final = f"{GROUP}/cordoned-for"
-"""On a Node: the uid of the GPURental for whose end it was made unschedulable. Another machine may have it later."""
+"""On a Node: the uid of the GPURental for whose end the Node was cordoned. Another machine may later have its name."""
 LABEL_PROFILE: Final = f"{GROUP}/profile"
-"""On a Job that is not Charterer's: the SpeedupProfile in its namespace by which its history is simulated."""
+"""On a Job that is not Charterer's: the SpeedupProfile in its namespace that simulates its history."""
 LABEL_ADOPT: Final = f"{GROUP}/adopt"
-"""On an object such as a Job, with the value ``true``: Charterer carries it out in place."""
+"""On an object such as a Job, with the value ``true``: Charterer adopts the object."""
 LABEL_LEARNED: Final = f"{GROUP}/learned"
-"""On a SpeedupProfile that nobody wrote: Charterer made it to remember a class that jobs name."""
+"""On a SpeedupProfile that Charterer created to remember a class that jobs name."""
 
 ANNOTATION_ALLOCATION: Final = f"{GROUP}/allocation"
 ANNOTATION_CA: Final = f"{GROUP}/ca"
-"""On pods: the certificate by which they know the progress endpoint, which they have as a file from here."""
+"""On pods: the CA certificate of the progress endpoint, which the pods have as a file from here."""
 
 KUEUE_CHECK: Final = "charterer"
 """The name of Kueue's AdmissionCheck that the operator answers."""
 KUEUE_CONTROLLER: Final = f"{GROUP}/budget"
-"""Its controllerName."""
+"""The controllerName of this AdmissionCheck."""
 
 ANNOTATION_HELD: Final = f"{GROUP}/held"
-"""On an adopted object: the chart's admission policy suspended it, and not its author. ``omitted``: who left it out."""
+"""On an adopted object: not its author but the chart's admission policy, or Charterer, suspended it.
+
+The value is ``omitted`` if the author omitted ``suspend``.
+"""
 ANNOTATION_ORIGINAL: Final = f"{GROUP}/original"
-"""On an adopted object that was placed: JSON of what its author wrote where Charterer writes."""
+"""On an adopted object that was placed: JSON of the author's values in the fields that Charterer writes."""
 ANNOTATION_GPUS: Final = f"{GROUP}/gpus"
 ANNOTATION_RESIZE: Final = f"{GROUP}/resize"
 ANNOTATION_SPOT: Final = f"{GROUP}/spot"
 ANNOTATION_MAX_COST: Final = f"{GROUP}/max-cost"
 ANNOTATION_COMPLETE_BY: Final = f"{GROUP}/complete-by"
 ANNOTATION_SUSPEND: Final = f"{GROUP}/suspend"
-"""On an adopted object: what its TrainingJob has in gpus, resizePolicy, spotPolicy, maxCost, targetCompletionTime and
-suspend."""
+"""On an adopted object: the fields gpus, resizePolicy, spotPolicy, maxCost, targetCompletionTime and suspend.
+
+Each annotation sets one of these fields of the object's TrainingJob.
+"""
 ANNOTATION_WHEN_GIVEN_UP: Final = f"{GROUP}/when-given-up"
-"""On an adopted object: what becomes of it if Charterer gives its job up."""
+"""On an adopted object: its treatment if Charterer gives its job up."""
 ANNOTATION_KEPT_RUNNING: Final = f"{GROUP}/kept-running"
-"""On an adopted object that runs: who wrote ``spec.suspend: true``, which the chart's policy did not let through."""
+"""On a running adopted object: who wrote ``spec.suspend: true``, which the chart's policy reverted."""
 ANNOTATION_GIVEN_UP: Final = f"{GROUP}/given-up"
-"""On an adopted object that Charterer has ended as failed: why."""
+"""On an adopted object that Charterer has ended as failed: the reason."""
 
 ANNOTATION_TEMPLATE: Final = f"{GROUP}/template"
-"""On a run's object: the digest of the template that it was made of."""
+"""On a run's object: the digest of its template."""
 ANNOTATION_CONFIRMED_PRICE: Final = f"{GROUP}/confirm-price"
-"""On a GPUPool: the cloud's price an hour that a person confirms, in dollars, where it was held."""
+"""On a GPUPool with a held price: the cloud's dollars an hour that a person confirms."""
 ANNOTATION_STOP: Final = f"{GROUP}/stop"
-"""On the Namespace of the operator: nothing is rented while it is there; with the value ``drain``, all is ended."""
+"""On the operator's Namespace: nothing is rented while it is set. With the value ``drain`` all nodes are ended."""
 
 ANNOTATION_CREATED_BY: Final = f"{GROUP}/created-by"
-"""On a TrainingJob or an adopted object: who created it, as the API server knows that person.
+"""On a TrainingJob or an adopted object: the user who created it, as the API server knows the user.
 
-An admission policy of the chart writes it."""
+An admission policy of the chart writes it.
+"""
 
 ANNOTATION_MAX_NODES: Final = f"{GROUP}/max-nodes"
 ANNOTATION_MAX_HOURLY: Final = f"{GROUP}/max-dollars-per-hour"
-"""On the Lease, by the operator that leads: its own limits."""
+"""On the Lease, by the leading operator: its own limits."""
 
 FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
 FINALIZER_BILL: Final = f"{GROUP}/bill"
-"""On a NodeClaim: it stays until how it ended has been read."""
+"""On a NodeClaim: it stays until Charterer has read how the NodeClaim ended."""
 FINALIZER_IN_USE: Final = f"{GROUP}/in-use"
 
 MANAGER_RECORD: Final = "charterer"
-"""Server-side apply manager of records: intents, outcomes, money."""
+"""The server-side apply manager of records: intents, outcomes, money."""
 MANAGER_VIEW: Final = "charterer-status"
-"""Server-side apply manager of the view: columns and conditions."""
+"""The server-side apply manager of the view: columns and conditions."""
 
 GPU_RESOURCE: Final = option.GPU
 AMD_GPU: Final = option.AMD_GPU
@@ -141,7 +149,7 @@ MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb(-me|[.]gfx)?$"
 """A MIG profile as resources name it, such as 1g.10gb, and 1g.24gb-me and 1g.24gb.gfx of RTX PRO GPUs."""
 GPU_TYPE_LABEL: Final = "nvidia.com/gpu.product"
 AMD_TYPE_LABEL: Final = "amd.com/gpu.product-name"
-"""The same of AMD's node labeller (github.com/ROCm/k8s-device-plugin)."""
+"""The GPU type by AMD's node labeller (github.com/ROCm/k8s-device-plugin)."""
 COMPLETION_INDEX: Final = "batch.kubernetes.io/job-completion-index"
 
 MOUNT_PATH: Final = f"/var/run/secrets/{GROUP}"
@@ -149,7 +157,7 @@ TOKEN_FILE: Final = f"{MOUNT_PATH}/token"
 ALLOCATION_FILE: Final = f"{MOUNT_PATH}/allocation"
 CA_FILE: Final = f"{MOUNT_PATH}/ca.crt"
 TRAINER_STATUS_PATH: Final = "/v1/trainer-status"
-"""Path of the progress endpoint for reports in Kubeflow Trainer's protocol."""
+"""The path of the progress endpoint for reports in Kubeflow Trainer's protocol."""
 RENDEZVOUS_PORT: Final = 29500
 
 

@@ -1,6 +1,6 @@
-"""What a pod template asks of its node, and what a Node shows, read from the API server's objects.
+"""The requirements of a pod template on its node, and the properties of a Node, read from the API server's objects.
 
-Whatever does not have the shape of the field is passed over: the dry run of the template says what is malformed.
+Malformed fields are ignored, because the dry run of the template reports them.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from charterer.domain.node_demands import (
 from charterer.domain.pod import RUN_LABEL_PREFIX
 
 LOST_NODE_SECONDS: Final = 30
-"""Seconds until the pods of a node that is not ready are evicted (Kubernetes' default is 300): GPUs wait meanwhile."""
+"""Seconds until pods are evicted from a node that is not ready. GPUs wait meanwhile; Kubernetes' default is 300."""
 _GPUS: Final = (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)
-"""How the resources begin that are counted as GPUs."""
+"""Prefixes of the resources that count as GPUs."""
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
 _NOWHERE: Final[Term] = (Requirement(NODE_NAME, "In"),)
-"""What a node affinity asks whose terms are all empty: no node meets it."""
+"""The requirement of a node affinity whose terms are all empty: no node meets it."""
 _MOST: Final = 64
-"""The most labels of a selector, terms, requirements of a term, and volumes that are read. What a selector or an
-affinity with more asks, only the scheduler judges."""
+"""Maximum labels of a selector, terms, requirements of a term, and volumes that are read.
+
+A selector or an affinity with more is left to the scheduler.
+"""
 _AFFINITY: Final = "affinity.nodeAffinity"
 _CLAIM: Final = "persistentVolumeClaim"
 _OWN_LABELS: Final = ("kubernetes.io/hostname", RUN_LABEL_PREFIX, f"{GROUP}/")
-"""How labels begin that a node has for itself, or while a job is placed there."""
+"""Prefixes of labels that are specific to one node, or set while a job is placed there."""
 
 
 def placing_tolerations(resource: str) -> list[dict[str, Any]]:
-    """Tolerations that let a run's pods onto nodes with GPUs of this resource, and keep them short on a lost node."""
+    """Tolerations that admit a run's pods to nodes with GPUs of this resource, and end them soon on a lost node."""
     lost_node = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": LOST_NODE_SECONDS}
     return [
         {"key": resource, "operator": "Exists", "effect": "NoSchedule"},
@@ -50,7 +52,7 @@ def placing_tolerations(resource: str) -> list[dict[str, Any]]:
 
 
 def node_demands(template: Mapping[str, Any], resource: str = GPU_RESOURCE) -> NodeDemands:
-    """What a pod template asks of its node, with the tolerations that its pods get; ``resource``: of its GPUs."""
+    """The requirements of a pod template on its node, with the tolerations of its pods. ``resource``: of its GPUs."""
     spec = _mapping(template.get("spec"))
     affinity = _mapping(spec.get("affinity"))
     of_nodes = _mapping(affinity.get("nodeAffinity"))
@@ -91,19 +93,19 @@ def node_demands(template: Mapping[str, Any], resource: str = GPU_RESOURCE) -> N
 
 @lru_cache(maxsize=4096)
 def _same(demands: NodeDemands) -> NodeDemands:
-    """The same object for equal demands, which most templates of a cluster have."""
+    """The same object for equal demands, because most templates of a cluster have equal ones."""
     return demands
 
 
 def volume_terms(volume: Mapping[str, Any], claim: str) -> tuple[Term, ...]:
-    """The terms of which a node must meet one to attach a PersistentVolume; empty: any node can."""
+    """The node terms of a PersistentVolume, one of which a node must meet to attach it; empty: any node can."""
     required = _mapping(_mapping(_mapping(volume.get("spec")).get("nodeAffinity")).get("required"))
     terms = [_term(each) for each in _list(required.get("nodeSelectorTerms"))[:_MOST]]
     return _for_volume([term for term in terms if term is not None], f"PersistentVolumeClaim {claim}")
 
 
 def class_terms(storage_class: Mapping[str, Any], name: str) -> tuple[Term, ...]:
-    """The terms of which a node must meet one for a StorageClass to make a volume for it; empty: it does for any."""
+    """The node terms of a StorageClass, one of which a node must meet to get a volume; empty: any node can."""
     terms = []
     for allowed in _list(storage_class.get("allowedTopologies"))[:_MOST]:
         of_labels = [_mapping(each) for each in _list(_mapping(allowed).get("matchLabelExpressions"))[:_MOST]]
@@ -118,13 +120,13 @@ def _for_volume(terms: Iterable[Term], volume: str) -> tuple[Term, ...]:
 
 
 def _class_of(volume: Mapping[str, Any]) -> str:
-    """The StorageClass of a generic ephemeral volume; empty where it is none, or names none."""
+    """The StorageClass of a generic ephemeral volume; empty if it is none, or names none."""
     made = _mapping(_mapping(volume.get("ephemeral")).get("volumeClaimTemplate"))
     return str(_mapping(made.get("spec")).get("storageClassName") or "")
 
 
 def _term(raw: object) -> Term | None:
-    """The requirements of a term; None for one without any, which matches no node and is not counted."""
+    """The requirements of a term; None for a term without any, which matches no node and does not count."""
     term = _mapping(raw)
     expressions, fields = _list(term.get("matchExpressions")), _list(term.get("matchFields"))
     found = [_requirement(each) for each in expressions[:_MOST]]
@@ -152,7 +154,7 @@ def _toleration(raw: object) -> Toleration:
 
 
 def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[str]:
-    """The fields by which the scheduler may refuse a node that fits in all that is read here."""
+    """Fields that are not read here, by which the scheduler may refuse a node that meets all others."""
     for field in ("podAffinity", "podAntiAffinity"):
         if _mapping(affinity.get(field)).get("requiredDuringSchedulingIgnoredDuringExecution"):
             yield f"affinity.{field}"
@@ -165,7 +167,7 @@ def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[st
 
 
 def _asks(spec: Mapping[str, Any]) -> Amounts:
-    """What a pod asks for beside GPUs, as the scheduler adds it up (see ``decode.core.pod_gpus``)."""
+    """The resources besides GPUs that a pod requests, as the scheduler adds them up (see ``decode.core.pod_gpus``)."""
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in _list(spec.get("initContainers")):
@@ -184,7 +186,7 @@ def _asks(spec: Mapping[str, Any]) -> Amounts:
 
 
 def _requests(container: object) -> dict[str, int]:
-    """What a container asks for: its requests, and its limits where it has none."""
+    """The requests of a container, and its limits for resources without a request."""
     resources = _mapping(_mapping(container).get("resources"))
     return {**_amounts(resources.get("limits")), **_amounts(resources.get("requests"))}
 
@@ -213,7 +215,7 @@ def _most(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
 
 
 def node_traits(name: str, labels: Mapping[str, str], taints: Iterable[NodeTaint], allocatable: Raw) -> NodeTraits:
-    """What a Node shows that others of its pool may show, too; the same object for Nodes that show the same."""
+    """Properties of a Node that other nodes of its pool may share. Equal properties give the same object."""
     shared = {
         key: value for key, value in labels.items() if not key.startswith(_OWN_LABELS) and not (name and name in value)
     }

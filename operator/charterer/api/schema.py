@@ -1,7 +1,7 @@
 """CustomResourceDefinitions, the reference and the table of all words, generated from the models.
 
-``python -m charterer.api.schema [--check] [--reference FILE] [--troubleshooting FILE] [--reasons FILE] DIR...``
-writes one file per kind into each DIR, and the pages; with ``--check`` it exits 1 and says which files are stale.
+``python -m charterer.api.schema [--check] [--reference FILE] [--troubleshooting FILE] [--reasons FILE] DIR...`` writes
+one file per kind into each DIR, and the pages. With ``--check`` it exits 1 and lists the stale files.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Fields that several fields have are listed below the first of them.
 
 
 def reference(kinds: Sequence[tuple[ResourceKind, Json]]) -> str:
-    """The whole page; each kind comes with its CustomResourceDefinition."""
+    """The whole page. Each kind comes with its CustomResourceDefinition."""
     listed: dict[str, tuple[str, str]] = {}
     return "\n".join([_INTRODUCTION, *(line for kind, crd in kinds for line in _section(kind, crd, listed))]) + "\n"
 
@@ -58,7 +58,7 @@ def _section(kind: ResourceKind, crd: Json, listed: dict[str, tuple[str, str]]) 
 
 
 def _children(schema: Json, path: str) -> Iterator[tuple[str, Json, bool]]:
-    """Path, schema and whether it is required, of every field directly below."""
+    """Path, schema and required flag of every field directly below."""
     item = schema.get("items")
     if item is not None:
         yield from _children(item, f"{path}[]")
@@ -68,7 +68,10 @@ def _children(schema: Json, path: str) -> Iterator[tuple[str, Json, bool]]:
 
 
 def _rows(schema: Json, path: str, kind: ResourceKind, listed: dict[str, tuple[str, str]]) -> Iterator[str]:
-    """The rows of all fields below. ``listed``: by the fields of a schema, the kind and the path that list them."""
+    """The rows of all fields below.
+
+    ``listed``: by the fields of a schema, the kind and path at which they are listed.
+    """
     for name, child, required in _children(schema, path):
         default = "**required**" if required else _default(child)
         description = str(child.get("description", "")).replace("|", "\\|")
@@ -119,7 +122,7 @@ def crd(kind: ResourceKind) -> Json:
     """The CustomResourceDefinition of a kind."""
     spec = structural(kind.spec, defaults=True)
     status = structural(kind.status, defaults=False)
-    status.pop("required", None)  # two field managers write it, each its own part
+    status.pop("required", None)  # two field managers write the status, each its own part
     if "observedGeneration" in status["properties"]:
         status["properties"]["observedGeneration"]["default"] = UNSEEN_GENERATION
         status["default"] = {}
@@ -177,7 +180,7 @@ def _column(column: PrinterColumn) -> Json:
 
 
 class _PlainDumper(yaml.SafeDumper):
-    """Repeats values instead of writing anchors, and indents lists."""
+    """A dumper that repeats values instead of writing anchors, and indents lists."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
@@ -187,7 +190,7 @@ class _PlainDumper(yaml.SafeDumper):
 
 
 def crd_files() -> Iterator[tuple[str, str]]:
-    """File name and text of each kind's CRD. The same text is a manifest and a Helm template."""
+    """File name and text of each kind's CRD. The text is both a manifest and a Helm template."""
     for kind in KINDS:
         text = _HEADER + yaml.dump(crd(kind), Dumper=_PlainDumper, sort_keys=False, width=120, allow_unicode=True)
         yield f"{kind.crd_name}.yaml", text

@@ -1,7 +1,7 @@
-"""The pod template of a TrainingJob: what its schema looks at, and what is refused because no run can be made of it.
+"""The pod template of a TrainingJob: its schema, and the refusal of templates from which no run can be made.
 
-Charterer places pods and counts their GPUs. A template that would take a pod past that, such as by naming a node, is
-refused by the API server where a rule can say so, and by ``template_problem`` in any case.
+Charterer places pods and counts their GPUs. A template that evades this, such as by naming a node, is refused: by the
+API server if a rule can express it, and always by ``template_problem``.
 """
 
 from __future__ import annotations
@@ -31,12 +31,14 @@ from charterer.sentences import names, nearest
 DEFAULT_GRACE_SECONDS: Final = 30
 """Kubernetes' default of terminationGracePeriodSeconds."""
 _LONGEST_GRACE_SECONDS: Final = 86_400
-"""A day. Money is held back for the time that a job may take to stop, so that time needs a bound."""
+"""A day. Money is reserved for the time that a job may take to stop, so this time needs a bound."""
 MOST_GPUS: Final = 100_000
-"""Most GPUs of a job: as many as the largest clusters have."""
+"""Maximum GPUs of a job: the size of the largest clusters."""
 _TEMPLATE_BYTES: Final = 256 * 1024
-"""Most bytes of a template: a sixth of what etcd takes of one object. It is in the TrainingJob, in each run's object
-and, where it was applied by a client, once more in an annotation."""
+"""Maximum bytes of a template: a sixth of etcd's limit for one object.
+
+The template is in the TrainingJob and in each run's object. After a client-side apply, an annotation has a third copy.
+"""
 _HOST: Final = (
     r"(?:[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?)*|\[[a-fA-F0-9:]+\])"
 )
@@ -45,7 +47,7 @@ _DIGEST: Final = r"[A-Za-z][A-Za-z0-9]*(?:[-_+.][A-Za-z][A-Za-z0-9]*)*:[0-9a-fA-
 _IMAGE: Final = re.compile(
     rf"(?:{_HOST}(?::[0-9]+)?/)?{_PART}(?:/{_PART})*(?::\w[\w.-]{{0,127}})?(?:@{_DIGEST})?", re.ASCII
 )
-"""Names of images. Source: the grammar in github.com/distribution/reference, by which the kubelet reads them."""
+"""Names of images. Source: the grammar in github.com/distribution/reference, which the kubelet uses."""
 _OWN_VARIABLES: Final = frozenset(
     {"PET_NPROC_PER_NODE", "PET_NODE_RANK", "PET_MASTER_ADDR", "PET_MASTER_PORT"}
     | {"JAX_COORDINATOR_ADDRESS", "CHARTERER_JOB", "CHARTERER_NAMESPACE", "CHARTERER_RUN"}
@@ -54,22 +56,22 @@ _OWN_VARIABLES: Final = frozenset(
 _NOT_IN_PLACE: Final = frozenset(
     {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
 )
-"""Variables that Charterer sets (``workloads.workload``): in every job, and in one that is not resized in place."""
+"""Variables that Charterer sets (``workloads.workload``): in every job, and in a job that is not resized in place."""
 _PREFIX: Final = "CHARTERER_"
 CHARTERERS_VARIABLES: Final = (
     *sorted(name for name in _OWN_VARIABLES if name.startswith(_PREFIX)),
     *(f"{_PREFIX}{word}" for word in ("VARIANT", "GROUP_PORT", "JOB_TEMPLATE", "POD_NAME", "POD_UID", "GPU_KEYS")),
     *(f"{_PREFIX}{word}" for word in ("WORKER", "SERVICE_ACCOUNT")),
 )
-"""Variables of that prefix that Charterer sets, or that charterer_trainer reads."""
+"""Variables with this prefix that Charterer sets, or that charterer_trainer reads."""
 _POD_WORDS: Final = frozenset(
     {LABEL_ADOPT, LABEL_PROFILE, LABEL_JOB_UID, LABEL_JOB, LABEL_RUN, ANNOTATION_ALLOCATION, ANNOTATION_CA}
 )
-"""Keys that a template may have: Charterer writes them itself, or whoever labels an object labels its pods as well."""
+"""Keys that a template may have: Charterer writes them, or a person who labels an object labels its pods as well."""
 _OF_EACH_RANK: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES"}
 )
-"""Variables that a launcher or the device plugin gives each process."""
+"""Variables that a launcher or the device plugin sets for each process."""
 _DEFAULT_SCHEDULER: Final = "default-scheduler"
 _SYSTEM_PRIORITY: Final = "system-"
 _VENDOR: Final = GPU_RESOURCE.rpartition("/")[0] + "/"
@@ -149,14 +151,14 @@ TEMPLATE_SCHEMA: Final[Json] = {
 
 
 def template_problem(template: Mapping[str, Any]) -> str:
-    """Why no run can be made of the template, naming the field, its value and what to do; empty if one can."""
+    """Why no run can be made of the template, with field, value and remedy; empty if one can."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     found = (problem for check in _CHECKS for problem in check(spec))
     return _too_large(template) or _unknown_words(template) or next(found, "")
 
 
 def _unknown_words(template: Mapping[str, Any]) -> str:
-    """Keys that were to say something to Charterer, which it does not look for in a template."""
+    """A fault for keys of Charterer's group that it does not read in a template."""
     metadata = template.get("metadata")
     for part in ("labels", "annotations"):
         entries = metadata.get(part) if isinstance(metadata, Mapping) else None
@@ -183,12 +185,12 @@ def _too_large(template: Mapping[str, Any]) -> str:
 
 
 def digest(template: Mapping[str, Any]) -> str:
-    """A short text that is another for every other template."""
+    """A short digest of the template."""
     return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def digest_of_content(template: Mapping[str, Any]) -> str:
-    """The same for templates that differ by what is empty only, which a server may leave out or fill in."""
+    """The same digest for templates that differ only in empty values, which a server may omit or fill in."""
     return digest(_filled(template))
 
 
@@ -200,16 +202,16 @@ def _filled(value: Any) -> Any:
 
 
 def wrong_variables(template: Mapping[str, Any], also: Sequence[str], in_place: bool | None) -> str:
-    """What is wrong with its variables and those of its variants (``also``: their names); empty where nothing is.
+    """Faults of the template's variables and of its variants' (``also``: their names); empty without any.
 
-    ``in_place``: None where Charterer sets none of its own.
+    ``in_place``: whether the job is resized in place; None if Charterer sets no variables of its own.
     """
     misleading = "" if in_place is None else misleading_variables(template, in_place=in_place)
     return "; ".join(told for told in (unknown_variables(template, also), misleading) if told)
 
 
 def unknown_variables(template: Mapping[str, Any], also: Sequence[str]) -> str:
-    """Which variables look like Charterer's, and nobody reads; empty without any. ``also``: names of variants' own."""
+    """Variables with Charterer's prefix that nobody reads; empty without any. ``also``: variables of variants."""
     spec = template.get("spec") or {}
     containers = [each for part in ("containers", "initContainers") for each in spec.get(part) or ()]
     listed = {*also, *(str(entry.get("name")) for container in containers for entry in _variables(container))}
@@ -219,15 +221,15 @@ def unknown_variables(template: Mapping[str, Any], also: Sequence[str]) -> str:
 
 
 def _variables(container: object) -> Sequence[Mapping[str, Any]]:
-    """The container's variables, as far as they have the shape of some."""
+    """The well-formed variables of a container."""
     entries = container.get("env") if isinstance(container, Mapping) else None
     return [entry for entry in entries if isinstance(entry, Mapping)] if isinstance(entries, list) else []
 
 
 def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
-    """Which variables of the trainer's container are not what they seem, and what to do; empty where none is.
+    """Misleading variables of the trainer's container, with the remedy; empty without any.
 
-    A value that is taken from elsewhere may be right at every width.
+    A value from another source is not reported, because it may be right at every width.
     """
     containers = (template.get("spec") or {}).get("containers") or [{}]
     listed = _variables(containers[0])
@@ -246,14 +248,14 @@ def _is(words: Sequence[str]) -> str:
 
 
 def gpu_resource(template: Mapping[str, Any]) -> str:
-    """The extended resource of its GPUs: the one in the limits of its first container; NVIDIA's where it names none."""
+    """The extended resource of the GPUs in the limits of the first container; NVIDIA's if it names none."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     asked = dict(_resources(containers[0]))
     return next((name for name in GPU_RESOURCES if name in asked), GPU_RESOURCE)
 
 
 def trainer_gpus(template: Mapping[str, Any]) -> int:
-    """GPUs in the limits of the first container; 0 where there are none or they cannot be read."""
+    """GPUs in the limits of the first container; 0 if there are none or they cannot be read."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     try:
         count = gpus_of(containers[0], gpu_resource(template))
@@ -263,7 +265,7 @@ def trainer_gpus(template: Mapping[str, Any]) -> int:
 
 
 def grace_seconds(template: Mapping[str, Any]) -> int:
-    """Seconds that the pods may take to stop; the default where what is declared cannot be used."""
+    """Seconds that the pods may take to stop; the default if the declared value cannot be used."""
     declared: object = (template.get("spec") or {}).get("terminationGracePeriodSeconds")
     return declared if _is_grace(declared) else DEFAULT_GRACE_SECONDS
 
@@ -273,7 +275,7 @@ def _is_grace(declared: object) -> TypeGuard[int]:
 
 
 def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Fields by which a pod would evade its placement, its scheduler or the price of its devices."""
+    """Faults of fields by which a pod would evade its placement, its scheduler or the price of its devices."""
     if spec.get("nodeName"):
         yield _said("nodeName", spec["nodeName"], _NO_NODE)
     if spec.get("schedulerName") not in (None, "", _DEFAULT_SCHEDULER):
@@ -285,7 +287,7 @@ def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _bad_gpus(spec: Mapping[str, Any]) -> Iterator[str]:
-    """GPUs elsewhere than in the first container, of several makers, or not in whole numbers."""
+    """Faults of GPUs outside the first container, of several vendors, or not in whole numbers."""
     if not spec.get("containers"):
         yield f"{_PATH}.containers is empty: name the trainer's container"
     for list_name in ("containers", "initContainers"):
@@ -318,7 +320,7 @@ def _bad_count(list_name: str, index: int, resource: str, quantity: object) -> I
 
 
 def _resources(container: object) -> Iterator[tuple[str, object]]:
-    """Limits and requests of a container, as far as they have the shape of some: the Job API says what is malformed."""
+    """The well-formed limits and requests of a container. The Job API reports malformed ones."""
     resources = container.get("resources") if isinstance(container, Mapping) else None
     for part in ("limits", "requests"):
         entries = resources.get(part) if isinstance(resources, Mapping) else None
@@ -337,7 +339,7 @@ def _said(field: str, value: object, what_to_do: str) -> str:
 
 
 def _bad_image(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Images that no container runtime can look for, which the API server accepts."""
+    """Faults of image names that the API server accepts and no container runtime can resolve."""
     for list_name in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(list_name) or ()):
             image = container.get("image") if isinstance(container, Mapping) else None

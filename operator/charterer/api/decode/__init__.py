@@ -1,8 +1,7 @@
-"""Raw JSON of the API server to domain values: Charterer's own kinds (``own``), by their models, and Kubernetes'
-(``core``, ``foreign``).
+"""Decoding of raw JSON from the API server: Charterer's own kinds (``own``) and Kubernetes' (``core``, ``foreign``).
 
-Unknown fields are ignored. What cannot be read raises ``domain.errors.InvalidObject``, whose problem names object,
-field, value and what to do. Nothing outside ``api`` looks into raw objects.
+The models decode Charterer's own kinds. Unknown fields are ignored. An unreadable object raises
+``domain.errors.InvalidObject``, whose problem names object, field, value and remedy. Only ``api`` reads raw objects.
 """
 
 from charterer.api.decode.core import (

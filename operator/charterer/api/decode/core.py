@@ -1,6 +1,6 @@
-"""Decoding Kubernetes' own kinds, as far as Charterer looks at them: Node, Pod, Service, Namespace.
+"""Decoding of Kubernetes' own kinds, as far as Charterer reads them: Node, Pod, Service, Namespace.
 
-The object of a run is decoded by its workload (``charterer.workloads``).
+The workload of a run (``charterer.workloads``) decodes its object.
 """
 
 from __future__ import annotations
@@ -34,17 +34,18 @@ from charterer.domain.pod import RUN_LABEL_PREFIX, Pod, PodPhase, run_number
 from charterer.domain.snapshot import Departure, Node, Stop
 from charterer.domain.time import Instant, after, parse_instant
 
-# Taints and conditions that others write on a Node when its machine goes away, each with who writes it.
+# Taints and conditions that other programs set on a Node whose machine is about to end, each with its source.
 #
-# So do conditions of GPU health: a machine with broken GPUs is left and given back, whoever would repair it. A
-# condition that a fault of the job itself can cause is a doubt: what runs there goes on, and nothing new begins.
+# Conditions of GPU health are treated the same way: a machine with broken GPUs is emptied and given back, even if
+# another program would repair it. A condition that the job's own fault can cause is only a doubt: the jobs there
+# continue, and no new one starts.
 #
-# Not here, because they do not say that a machine goes:
+# These are absent, because they do not announce the end of a machine:
 #
-# - ``DeletionCandidateOfClusterAutoscaler`` (PreferNoSchedule): every idle node has it, and loses it with its next
-# pod; - ``VMEventScheduled`` of AKS: also true before a freeze of seconds and a reboot; -
-# ``node.kubernetes.io/unschedulable``, ``not-ready`` and ``unreachable``: what Charterer and people do themselves,
-# and what the condition Ready tells with its time.
+# - ``DeletionCandidateOfClusterAutoscaler`` (PreferNoSchedule): every idle node has it until its next pod.
+# - ``VMEventScheduled`` of AKS: it is also true before a freeze of seconds and a reboot.
+# - ``node.kubernetes.io/unschedulable``, ``not-ready`` and ``unreachable``: Charterer and people set the first one, and
+#   the condition Ready has the others with their times.
 
 
 GOES: Final[Mapping[str, str]] = {
@@ -59,18 +60,18 @@ GOES: Final[Mapping[str, str]] = {
     "remediator.kubernetes.azure.com/unschedulable": "AKS node auto-drain",
     "ToBeDeletedByClusterAutoscaler": "Cluster Autoscaler utils/taints",
 }
-"""Taints with which a machine goes, by key: whose they are. Of these only effects that keep pods off count."""
+"""Taints that announce the end of a machine, by key, with their source. Only effects that keep pods off count."""
 MAY_GO: Final[Mapping[str, str]] = {
     "aws-node-termination-handler/rebalance-recommendation": "aws-node-termination-handler pkg/node/node.go",
 }
-"""Taints of machines that are likelier than others to be taken back."""
+"""Taints of machines that are more likely than others to be taken back."""
 GOES_WHEN_TRUE: Final[Mapping[str, str]] = {
     "PreemptionScheduled": "AKS node-problem-detector, as karpenter-provider-azure reads it",
     "PreemptScheduled": "AKS node-problem-detector, scheduled events",
     "RedeployScheduled": "AKS node-problem-detector, scheduled events",
     "TerminateScheduled": "AKS node-problem-detector, scheduled events",
 }
-"""Conditions with which a machine goes when they are true."""
+"""Conditions that announce the end of a machine if they are True."""
 
 
 _NVSENTINEL: Final = "NVSentinel 1.31, getting-started/integrations: written for fatal faults"
@@ -88,11 +89,11 @@ BROKEN_WHEN_TRUE: Final[Mapping[str, str]] = {
         _NVSENTINEL,
     ),
 }
-"""Conditions that say of GPUs, or of what joins them, that they are broken, if they are true."""
+"""Conditions that report broken GPUs, or broken links between them, if they are True."""
 BROKEN_WHEN_FALSE: Final[Mapping[str, str]] = {
     "AcceleratedHardwareReady": "eks-node-monitoring-agent; Karpenter's repair and EKS auto repair act on it",
 }
-"""The same, if they are false."""
+"""Conditions that report broken GPUs if they are False."""
 MAY_BE_BROKEN: Final[Mapping[str, str]] = {
     "XIDErrors": f"{_AKS}: also of faults of programs",
     "IBLinkFlapping": f"{_AKS}: InfiniBand",
@@ -100,11 +101,11 @@ MAY_BE_BROKEN: Final[Mapping[str, str]] = {
     "GpuThermalWatch": _NVSENTINEL,
     "GpuPowerWatch": _NVSENTINEL,
 }
-"""Conditions that put GPUs in doubt, if they are true."""
+"""Conditions that make GPUs doubtful if they are True."""
 
 
 def departure(spec: Raw, status: Raw) -> Departure | None:
-    """The end, or the broken GPUs, that a Node's taints and conditions tell of; None where none do."""
+    """The coming end, or the broken GPUs, that a Node's taints and conditions report; None if they report neither."""
     taints = [taint.get("key", "") for taint in spec.get("taints") or () if taint.get("effect") != "PreferNoSchedule"]
     for key in taints:
         if key in GOES:
@@ -129,13 +130,12 @@ _FAULTS: Final = (
 )
 
 
-# The scheduler's words about a pod that it can put on no node.
+# The scheduler's message about a pod that fits no node.
 #
-# A run's pods select the nodes that the run was given. The scheduler counts all nodes of the cluster, by the first
-# of its plugins that refuses each: NodeUnschedulable, TaintToleration and NodeAffinity come first. So whatever any
-# other plugin says is said of the run's own nodes. If no other plugin says anything, the run's own nodes are among
-# those that their taints or the template's selectors refuse (pkg/scheduler/apis/config/v1/default_plugins.go,
-# framework/types.go).
+# The pods of a run select the run's nodes. The scheduler counts all nodes of the cluster, each under the first plugin
+# that refuses it. NodeUnschedulable, TaintToleration and NodeAffinity come first. So a reason of any later plugin is
+# about the run's own nodes. If there is no such reason, the taints or the template's selectors refuse the run's own
+# nodes too (pkg/scheduler/apis/config/v1/default_plugins.go, framework/types.go).
 
 
 _SAID: Final = re.compile(r"0/\d+ nodes are available: (.*?)(?:\. (?:preemption|no new claims)|\.?$)", re.DOTALL)
@@ -146,16 +146,16 @@ _STRANGERS: Final = (
     "didn't satisfy plugin(s) [NodeAffinity]",
     "untolerated taint",
 )
-"""Words of the scheduler about nodes that the run was not given; about its own nodes if it says nothing else."""
+"""Reasons about nodes that are not the run's. They are about the run's nodes if the message has no other reason."""
 _PASSES: Final = (
     "were unschedulable",
     *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)],
 )
-"""Words of the scheduler about own nodes that are cordoned or have no GPUs yet: that passes, or is found elsewhere."""
+"""Reasons about own nodes that are cordoned or have no GPUs yet: this passes, or another check detects it."""
 
 
 def refused_by_own_nodes(message: str) -> bool:
-    """Whether the nodes that a run was given do not take its pods as they are."""
+    """Whether the run's own nodes, as they are, refuse its pods."""
     reasons = _reasons(message)
     own = [reason for reason in reasons if not any(words in reason for words in _STRANGERS)]
     if not own:
@@ -177,10 +177,9 @@ def _reasons(message: str) -> Sequence[str]:
     return [] if said is None else _REASON.findall(said[1])
 
 
-# ResourceSlices of NVIDIA's DRA driver: on clusters with dynamic resource allocation they say which GPUs a node
-# has.
+# ResourceSlices of NVIDIA's DRA driver, which list a node's GPUs on clusters with dynamic resource allocation.
 #
-# Its Node then shows no extended resource. Pods ask by the same names, which DeviceClasses map to devices.
+# The Node then has no extended resource. Pods request GPUs by the same names, which DeviceClasses map to devices.
 
 
 _DRIVER: Final = "gpu.nvidia.com"
@@ -189,9 +188,10 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, slots=True)
 class PublishedGpus:
-    """A part of what a driver publishes of a node. ``slices``: how many such parts this ``generation`` of ``pool`` has.
+    """A part of the GPUs that a driver publishes for a node.
 
-    ``gpus``: whole GPUs and MIG slices, by the extended resources that stand for them.
+    ``slices``: number of parts in this ``generation`` of ``pool``. ``gpus``: whole GPUs and MIG slices, by the extended
+    resources that represent them.
     """
 
     node: NodeName
@@ -202,7 +202,7 @@ class PublishedGpus:
 
 
 def published_gpus(raw: Raw) -> PublishedGpus | None:
-    """A ResourceSlice of NVIDIA's driver about one node; None for any other."""
+    """Decode a ResourceSlice of NVIDIA's driver about one node; None for any other."""
     spec = raw["spec"]
     if spec.get("driver") != _DRIVER or not spec.get("nodeName"):
         return None
@@ -214,7 +214,7 @@ def published_gpus(raw: Raw) -> PublishedGpus | None:
 
 
 def _resource(device: Raw) -> str:
-    """The extended resource that stands for a device; empty for a device that is no GPU."""
+    """The extended resource that represents a device; empty if the device is no GPU."""
     attributes = device.get("attributes") or {}
     kind = (attributes.get("type") or {}).get("string")
     profile = (attributes.get("profile") or {}).get("string")
@@ -224,7 +224,7 @@ def _resource(device: Raw) -> str:
 
 
 def with_published(nodes: Mapping[_Key, Node], published: Mapping[_Key, PublishedGpus]) -> Mapping[_Key, Node]:
-    """The nodes, with the GPUs and slices that only a driver publishes of them."""
+    """The nodes, with the GPUs and slices that only a driver publishes for them."""
     if not published:
         return nodes
     gpus = _by_node(published.values())
@@ -237,7 +237,10 @@ def _joined(node: Node, published: Mapping[str, int]) -> Node:
 
 
 def _by_node(published: Iterable[PublishedGpus]) -> Mapping[NodeName, Mapping[str, int]]:
-    """By node and resource, of pools whose newest generation is complete: the scheduler allocates from no other."""
+    """Published GPUs by node and resource.
+
+    Only pools whose newest generation is complete count, as in the scheduler.
+    """
     pools: dict[tuple[NodeName, str], list[PublishedGpus]] = {}
     for part in published:
         pools.setdefault((part.node, part.pool), []).append(part)
@@ -254,7 +257,7 @@ def _by_node(published: Iterable[PublishedGpus]) -> Mapping[NodeName, Mapping[st
 
 @dataclass(frozen=True, slots=True)
 class DecodedNamespace:
-    """A Namespace. ``stop``: how an annotation stops the operator whose own namespace it is."""
+    """A Namespace. ``stop``: the stop that its annotation requests, if it is the operator's own namespace."""
 
     name: str
     labels: Mapping[str, str]
@@ -262,7 +265,7 @@ class DecodedNamespace:
 
 
 def namespace(raw: Raw) -> DecodedNamespace:
-    """A Namespace. Whatever the annotation's value, it stops: only by its removal is anything rented again."""
+    """Decode a Namespace. Any value of the annotation stops the operator; only its removal lets it rent again."""
     meta = raw["metadata"]
     value = (meta.get("annotations") or {}).get(ANNOTATION_STOP)
     stop = None if value is None else Stop.DRAIN if value.strip().lower() == Stop.DRAIN else Stop.RENT
@@ -270,16 +273,16 @@ def namespace(raw: Raw) -> DecodedNamespace:
 
 
 _PARTS = (MIG_PREFIX, SHARED_GPU)
-"""How the resources of parts of GPUs begin."""
+"""Prefixes of the resources of parts of GPUs."""
 
 
 def _is_beside(name: str) -> bool:
-    """Whether a resource is counted as GPUs beside NVIDIA's whole ones."""
+    """Whether a resource counts as GPUs in addition to NVIDIA's whole ones."""
     return name.startswith(_PARTS) or (name in GPU_RESOURCES and name != GPU_RESOURCE)
 
 
 def node(raw: Raw) -> Node:
-    """A Node; ``foreign_gpus`` is 0 until pods are joined."""
+    """Decode a Node; ``foreign_gpus`` is 0 until pods are joined."""
     meta = ObjectMeta.of("Node", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     allocatable = status.get("allocatable") or {}
@@ -320,10 +323,10 @@ def _not_ready_since(status: Raw, created: Instant) -> Instant | None:
 
 
 def training_job_of(meta: ObjectMeta) -> tuple[JobId, str] | None:
-    """Uid and name of the TrainingJob that controls the object, as it says; None where none does.
+    """Uid and name of the TrainingJob that controls the object by its owner reference; None if there is none.
 
-    Whoever may create such an object may write any owner into it, so this counts only for a TrainingJob of that uid in
-    the object's own namespace.
+    Anybody who may create such an object may write any owner into it. So the reference counts only if a TrainingJob
+    with this uid exists in the object's own namespace.
     """
     owner = meta.controller
     if owner is None or (owner.group, owner.kind) != (GROUP, "TrainingJob"):
@@ -332,7 +335,7 @@ def training_job_of(meta: ObjectMeta) -> tuple[JobId, str] | None:
 
 
 def service(raw: Raw) -> JobId | None:
-    """The TrainingJob whose Service this is, as it says (``training_job_of``).
+    """The TrainingJob that controls this Service by its owner reference (``training_job_of``).
 
     None for any other Service, and for a Service that is being deleted.
     """
@@ -345,9 +348,9 @@ def service(raw: Raw) -> JobId | None:
 class JobPod:
     """A pod with the labels of a run, its namespace, and the name and uid of the batch/v1 Job that controls it.
 
-    It is a pod of a run only if that Job is one, in the same namespace: the labels and the owner say what they like.
-    ``adopted_for``: the TrainingJob that its labels name, where its controller is no run's Job but an adopted object,
-    or of one; None otherwise. ``numbered``: it has a completion index of its own.
+    It is a pod of a run only if this Job is one, in the same namespace, because anybody may write these labels and
+    owner. ``adopted_for``: the TrainingJob in its labels if its controller is an adopted object, or made by one, and no
+    run's Job; None otherwise. ``numbered``: whether it has its own completion index.
     """
 
     namespace: str
@@ -367,7 +370,7 @@ class ForeignPod:
 
 
 def pod(raw: Raw) -> JobPod | ForeignPod | None:
-    """A pod that may be a run's, or another pod that holds GPUs of a node now; None for any other."""
+    """Decode a pod that may be a run's, or another pod that holds GPUs of a node now; None for any other."""
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
@@ -409,16 +412,19 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
 
 
 def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
-    """Whether it is a pod of a run that was told to end and has: it is gone a moment after that can be seen."""
+    """Whether this is a pod of a run that was told to end and has ended. Its object disappears a moment later."""
     return isinstance(pod, JobPod) and pod.pod.deleting and pod.pod.exit_code is not None
 
 
 _LAST_WORDS_BYTES = 768
-"""Bytes of a failed container's last lines that are kept: what an error ends with, and small enough for a status."""
+"""Bytes of a failed container's last lines that are kept: enough for the end of an error, and little for a status."""
 
 
 def _last_words(end: Raw) -> str:
-    """Why a container ended: the reason, and the end of its message, which is the end of its logs where it set none."""
+    """Why a container ended: the reason and the end of its message.
+
+    Without a message, the message is its last log lines.
+    """
     return sentence(
         {"reason": end.get("reason"), "message": tail((end.get("message") or "").strip(), _LAST_WORDS_BYTES)}
     )
@@ -427,17 +433,17 @@ def _last_words(end: Raw) -> str:
 _ON_THE_WAY = frozenset({"", "ContainerCreating", "PodInitializing"})
 """Waiting reasons of a container that is being started."""
 _TROUBLE_LIMIT = 512
-"""Characters of what Kubernetes says of a pod that are kept: a scheduler's message can name every node."""
+"""Characters that are kept of Kubernetes' message about a pod. A scheduler's message can name every node."""
 
 
 _HOPELESS = frozenset({"CreateContainerConfigError", "ErrImageNeverPull", "InvalidImageName"})
-"""Waiting reasons of a container that nothing but an edit can start: of its template, or of what the template names."""
+"""Waiting reasons that only an edit can end: of the template, or of an object that the template names."""
 _NO_SUCH_IMAGE = "code = NotFound"
-"""In the kubelet's words for a failed pull: the registry answered, and does not have the image."""
+"""In the kubelet's message for a failed pull: the registry answered and does not have the image."""
 
 
 def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
-    """The containers that wait, by name, and why."""
+    """The waiting containers by name, with the reasons."""
     for part in ("initContainerStatuses", "containerStatuses"):
         for container in status.get(part) or ():
             yield container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
@@ -451,7 +457,7 @@ def _hopeless(status: Raw) -> bool:
 
 
 def pod_trouble(status: Raw) -> str:
-    """Why a pod does not run, in Kubernetes' own words; empty when nothing in its status says so."""
+    """Why a pod does not run, in Kubernetes' own words; empty if its status has no reason."""
     for name, waiting in _waiting(status):
         if waiting.get("reason", "") not in _ON_THE_WAY:
             return f"container {name}: {sentence(waiting)}"[:_TROUBLE_LIMIT]
@@ -459,7 +465,7 @@ def pod_trouble(status: Raw) -> str:
 
 
 def _unscheduled(status: Raw) -> Raw:
-    """The condition by which the scheduler says why the pod has no node; empty where it has one, or says nothing."""
+    """The scheduler's condition about a pod without a node; empty if it has a node, or there is no condition."""
     return next(
         (
             condition
@@ -471,7 +477,7 @@ def _unscheduled(status: Raw) -> Raw:
 
 
 def warning_event(raw: Raw) -> tuple[Instant, str]:
-    """When an Event (events.k8s.io) last happened, and its reason and note in a line."""
+    """The last time of an Event (events.k8s.io), with its reason and note in a line."""
     meta = ObjectMeta.of("Event", raw)
     series = raw.get("series") or {}
     times = [optional_instant(series, "lastObservedTime"), optional_instant(raw, "deprecatedLastTimestamp")]
@@ -481,7 +487,7 @@ def warning_event(raw: Raw) -> tuple[Instant, str]:
 
 
 def _run_number(meta: ObjectMeta) -> int | None:
-    """The run that a pod belongs to, by the name of the Job that controls it; None where that is no run's."""
+    """The run number of a pod, from the name of the Job that controls it; None if this is no run's Job."""
     controller = meta.controller
     if controller is None or (controller.group, controller.kind) != ("batch", "Job"):
         return None
@@ -489,7 +495,7 @@ def _run_number(meta: ObjectMeta) -> int | None:
 
 
 def _adopted_number(meta: ObjectMeta) -> int | None:
-    """The run of a pod whose controller is named as no run of its labels' job, as that of an adopted object is."""
+    """The run number in the labels of an adopted object's pod; None if its controller has the name of a run's Job."""
     controller, text = meta.controller, meta.labels.get(LABEL_RUN, "")
     if controller is None or run_number(controller.name, meta.labels.get(LABEL_JOB)) is not None:
         return None
@@ -506,11 +512,11 @@ def _index(meta: ObjectMeta) -> int | None:
 
 
 def pod_gpus(spec: Raw, *, slices: bool = False) -> int:
-    """GPUs of a pod as the scheduler counts them; with ``slices`` a MIG slice or a shared GPU counts as one.
+    """The GPUs of a pod as the scheduler counts them. With ``slices``, a MIG slice or a shared GPU counts as one.
 
-    Containers and sidecars (init containers with restartPolicy Always) hold theirs at the same time. Any other init
-    container runs before the containers, together with the sidecars that were started before it. The overhead of the
-    runtime class is added. Source: PodRequests in k8s.io/component-helpers/resource.
+    Containers and sidecars (init containers with restartPolicy Always) hold their GPUs at the same time. Any other init
+    container runs before the containers, together with the sidecars that started before it. The overhead of the runtime
+    class is added. Source: PodRequests in k8s.io/component-helpers/resource.
     """
     sidecars, starting = 0, 0
     for container in spec.get("initContainers") or ():
@@ -531,16 +537,18 @@ def _gpus_of(container: Raw, slices: bool) -> int:
 
 
 _OVERDUE = "DeadlineExceeded"
-"""The kubelet's reason for a pod that had its own activeDeadlineSeconds: the only end that it gives a pod without
-containers for the pod's own sake."""
+"""The kubelet's reason for a pod that exceeded its own activeDeadlineSeconds.
+
+It is the only end of a pod without started containers that the pod itself causes.
+"""
 
 
 def _refused(status: Raw) -> bool:
-    """Whether the kubelet ended a pod that failed before any container began, as when it does not admit it.
+    """Whether the kubelet ended a pod before any container began, such as a pod that it did not admit.
 
     The reasons are no closed list: UnexpectedAdmissionError, TopologyAffinityError, NodeAffinity, OutOf with the name
-    of any resource (pkg/kubelet/lifecycle/predicate.go, cm/topologymanager), and whatever a later kubelet has. But a
-    pod of which nothing ran has nothing that could have failed. Evictions are told as disruptions.
+    of any resource (pkg/kubelet/lifecycle/predicate.go, cm/topologymanager), and those of later kubelets. But if no
+    container ran, no program of the pod can have failed. Evictions are reported as disruptions instead.
     """
     containers = [each for part in ("initContainerStatuses", "containerStatuses") for each in status.get(part) or ()]
     began = any(
@@ -552,7 +560,7 @@ def _refused(status: Raw) -> bool:
 
 
 def _terminations(status: Raw) -> list[Raw]:
-    """How the containers ended that have ended."""
+    """The terminations of the containers that have ended."""
     states = (container.get("state") or {} for container in status.get("containerStatuses") or ())
     return [state["terminated"] for state in states if state.get("terminated")]
 
@@ -568,5 +576,5 @@ def optional_instant(of: Raw, field: str) -> Instant | None:
 
 
 def since(condition: Raw | None) -> Instant | None:
-    """When a condition became what it is; None where there is none."""
+    """The last transition of a condition; None if there is no condition."""
     return None if condition is None else optional_instant(condition, "lastTransitionTime")

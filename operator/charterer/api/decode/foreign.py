@@ -1,4 +1,4 @@
-"""Decoding what trains without Charterer: Jobs that ask for GPUs, and pods that hold some. Looked at, never planned."""
+"""Decoding of training without Charterer: Jobs that request GPUs, and pods that hold some. They are never planned."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ from charterer.domain.node_demands import NodeDemands
 from charterer.domain.pod import PodPhase
 from charterer.domain.time import Instant
 
-# Decoding Kueue's AdmissionChecks. Its Workloads are decoded by ``workloads.adopted``.
+# Decoding of Kueue's AdmissionChecks. ``workloads.adopted`` decodes its Workloads.
 
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
-"""The controller of checks whose queues run their jobs in other clusters; also ``managedBy`` of such a job."""
+"""The controller of checks whose queues run their jobs in other clusters, and ``managedBy`` of such a job."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedCheck:
-    """An AdmissionCheck. ``controller``: who answers it, as it says; ``active``: somebody does."""
+    """An AdmissionCheck.
+
+    ``controller``: the controller that it names; ``active``: whether this controller handles it.
+    """
 
     name: str
     resource_version: str
@@ -32,7 +35,7 @@ class DecodedCheck:
 
 
 def admission_check(raw: Raw) -> DecodedCheck:
-    """Any AdmissionCheck, Charterer's or another's."""
+    """Decode any AdmissionCheck, Charterer's or another's."""
     meta = ObjectMeta.of("AdmissionCheck", raw)
     controller = str((raw.get("spec") or {}).get("controllerName", ""))
     active = true_condition(raw.get("status") or {}, "Active") is not None
@@ -44,11 +47,11 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 
 @dataclass(frozen=True, slots=True)
 class ForeignJob:
-    """A batch/v1 Job that asks for ``gpus`` GPUs in all its pods at a time.
+    """A batch/v1 Job that requests ``gpus`` GPUs for all pods that it runs at a time.
 
     ``started``: when its pods were created, however long they waited for a node. ``complete``, ``failed``: when it was.
-    ``gpu_type`` and ``profile`` are empty where the Job names none. ``part_of``: the kind of its controller, empty for
-    a Job without one and for a CronJob's. ``demands``: what its template asks of its nodes.
+    ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of its controller, empty without
+    a controller and for a CronJob. ``demands``: the requirements of its template on a node.
     """
 
     uid: str
@@ -69,9 +72,9 @@ class ForeignJob:
 
 @dataclass(frozen=True, slots=True)
 class ForeignWorker:
-    """A pod with GPUs that is not Charterer's; ``owner`` is the uid, ``owner_kind`` the kind of what manages it.
+    """A pod with GPUs that is not Charterer's. ``owner`` is its controller's uid, ``owner_kind`` the controller's kind.
 
-    ``started``: when its last container started, or where no container says, when its node took it.
+    ``started``: start of its last container; if no container has started, the time at which its node accepted the pod.
     """
 
     namespace: str
@@ -85,9 +88,9 @@ class ForeignWorker:
 
 @dataclass(frozen=True, slots=True)
 class HomelessPod:
-    """A pod with GPUs that is not Charterer's and for which the default scheduler has found no node ``since`` then.
+    """A pod with GPUs that is not Charterer's. The default scheduler has found no node for it ``since`` then.
 
-    ``manager``: apiVersion, kind, name and uid of the object that manages it, or its own where none does.
+    ``manager``: apiVersion, kind, name and uid of its controller, or of the pod itself if it has none.
     """
 
     namespace: str
@@ -99,7 +102,7 @@ class HomelessPod:
 
 
 def homeless_pod(raw: Raw) -> HomelessPod | None:
-    """A pod for which there is no node; None for one that is bound, gated, going away or another scheduler's."""
+    """Decode a pod without a node; None if it is bound, gated, being deleted or another scheduler's."""
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     gpus = _gpus(spec)
@@ -122,7 +125,7 @@ def homeless_pod(raw: Raw) -> HomelessPod | None:
 
 
 def foreign_job(raw: Raw) -> ForeignJob | None:
-    """A Job that holds GPUs and is not Charterer's; None for any other."""
+    """Decode a Job that requests GPUs and is not Charterer's; None for any other."""
     meta = ObjectMeta.of("Job", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     template = (spec.get("template") or {}).get("spec") or {}
@@ -154,7 +157,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
 
 
 def foreign_worker(raw: Raw) -> ForeignWorker | None:
-    """A pod that holds or held GPUs and is not Charterer's; None for any other."""
+    """Decode a pod that holds or held GPUs and is not Charterer's; None for any other."""
     meta = ObjectMeta.of("Pod", raw)
     status = raw.get("status") or {}
     gpus = _gpus(raw.get("spec") or {})
@@ -177,7 +180,7 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
 
 
 def _gpus(spec: Raw) -> int:
-    """GPUs of a pod; 0 where what is written is no number."""
+    """The GPUs of a pod; 0 if the quantity is no number."""
     try:
         return pod_gpus(spec)
     except ValueError:

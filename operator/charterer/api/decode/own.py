@@ -1,4 +1,4 @@
-"""Decoding Charterer's own kinds: the parts of an object by their models, and from them the domain value."""
+"""Decoding of Charterer's own kinds: the models read the parts of an object and make the domain value."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _decoded(raw: Raw, kind: str, spec: type[_S], record: type[_R], value: Calla
 
 
 def training_job(raw: Raw) -> DecodedJob:
-    """A TrainingJob."""
+    """Decode a TrainingJob."""
     decoded = _decoded(raw, "TrainingJob", TrainingJobSpec, TrainingJobRecord, TrainingJobSpec.to_domain)
     if decoded.job.target is not None:
         decoded = replace(decoded, job=replace(decoded.job, told_ready=_told_ready(raw)))
@@ -49,7 +49,7 @@ def training_job(raw: Raw) -> DecodedJob:
 
 
 def _told_ready(raw: Raw) -> ToldReady | None:
-    """The status of the condition PodsReady, and since when it holds; None without that condition."""
+    """The status of the condition PodsReady, and its last transition; None without that condition."""
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("type") == ConditionType.PODS_READY and condition.get("lastTransitionTime"):
             since = parse_instant(condition["lastTransitionTime"])
@@ -58,7 +58,7 @@ def _told_ready(raw: Raw) -> ToldReady | None:
 
 
 def _held_up(raw: Raw) -> tuple[ToldBottleneck, ...]:
-    """The conditions that say what holds the job's run up."""
+    """The conditions that report a bottleneck of the job's run."""
     return tuple(
         ToldBottleneck(condition["type"], str(condition.get("reason", "")), str(condition.get("message", "")))
         for condition in (raw.get("status") or {}).get("conditions") or ()
@@ -67,7 +67,7 @@ def _held_up(raw: Raw) -> tuple[ToldBottleneck, ...]:
 
 
 def _template_verdict(raw: Raw, generation: int) -> str | None:
-    """Why Admitted refuses the template of this generation; empty if it does not, None if it says nothing of it."""
+    """Why Admitted refuses the template of this generation; empty if it is accepted, None if that is unknown."""
     for condition in (raw.get("status") or {}).get("conditions") or ():
         if condition.get("type") == ConditionType.ADMITTED:
             if condition.get("observedGeneration") != generation or condition.get("status") == ConditionStatus.UNKNOWN:
@@ -77,25 +77,25 @@ def _template_verdict(raw: Raw, generation: int) -> str | None:
 
 
 def budget(raw: Raw) -> Budget:
-    """A GPUBudget with its balance."""
+    """Decode a GPUBudget with its balance."""
     return _decoded(raw, "GPUBudget", GPUBudgetSpec, GPUBudgetRecord, GPUBudgetSpec.to_domain)
 
 
 def pool(raw: Raw) -> Pool:
-    """A GPUPool with the offering and the quote that were recorded, and what its condition Ready says."""
+    """Decode a GPUPool with the recorded offering and quote, and the message of its condition Ready."""
     decoded = _decoded(raw, "GPUPool", GPUPoolSpec, GPUPoolRecord, GPUPoolSpec.to_domain)
     trouble = _trouble(raw, decoded.generation)
     return replace(decoded, trouble=trouble) if trouble else decoded
 
 
 def pool_set(raw: Raw) -> PoolSet:
-    """A GPUPoolSet with the pools that it declares."""
+    """Decode a GPUPoolSet with the pools that it declares."""
     meta = ObjectMeta.of("GPUPoolSet", raw)
     return meta.read(GPUPoolSetSpec, "spec", raw).to_domain(meta)
 
 
 def _trouble(raw: Raw, generation: int) -> str:
-    """Why the object of this generation was not ready, by its condition; empty if it was, or nothing is known."""
+    """Why the object of this generation was not ready, by its condition; empty if it was, or if that is unknown."""
     for condition in (raw.get("status") or {}).get("conditions") or ():
         seen = condition.get("observedGeneration") == generation
         if condition.get("type") == ConditionType.READY and condition.get("status") == ConditionStatus.FALSE and seen:
@@ -104,12 +104,12 @@ def _trouble(raw: Raw, generation: int) -> str:
 
 
 def rental(raw: Raw) -> Rental:
-    """A GPURental."""
+    """Decode a GPURental."""
     return _decoded(raw, "GPURental", GPURentalSpec, GPURentalRecord, GPURentalSpec.to_domain)
 
 
 def profile(raw: Raw) -> Profile:
-    """A SpeedupProfile. If the learned part of its status cannot be read, the declared curves count."""
+    """Decode a SpeedupProfile. If the learned part of its status cannot be read, the declared curves count."""
     meta = ObjectMeta.of("SpeedupProfile", raw)
     spec = meta.read(SpeedupProfileSpec, "spec", raw)
     try:

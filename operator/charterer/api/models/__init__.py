@@ -1,4 +1,4 @@
-"""The kinds as pydantic models, each field described once: schema, reference, and to and from domain values.
+"""The kinds as pydantic models. One description of each field makes schema and reference and converts domain values.
 
-No reading of Kubernetes' own kinds (``decode``), no manifests of what Charterer creates (``manifests``).
+``decode`` reads Kubernetes' own kinds; ``manifests`` makes the objects that Charterer creates.
 """

@@ -1,4 +1,4 @@
-"""Shared by the models of all kinds: naming, field types that hold domain values, CEL rules, conditions."""
+"""Common parts of all models: naming, field types that hold domain values, CEL rules, conditions."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _label_value(value: str) -> str:
 
 
 def is_label(key: str, value: str) -> bool:
-    """Whether an object may have that label."""
+    """Whether this is a valid label."""
     return re.fullmatch(_KEY, key) is not None and re.fullmatch(_VALUE, value) is not None
 
 
@@ -69,18 +69,21 @@ _LabelValues = dict[str, Annotated[str, Field(max_length=63, json_schema_extra={
 Labels = Annotated[_LabelValues, Field(max_length=32), AfterValidator(_label_map)]
 """Labels with their values."""
 SomeLabels = Annotated[_LabelValues, Field(min_length=1, max_length=32), AfterValidator(_label_map)]
-"""Labels with their values, one at least."""
+"""Labels with their values, at least one."""
 
 
-# How many bytes a value takes in the API server's store, and texts cut to a number of bytes.
+# The stored size of a value in bytes, and texts cut to a number of bytes.
 #
-# The API server stores JSON as Go writes it: control characters, ``<``, ``>``, ``&`` and the two separators of
+# The API server stores JSON as Go encodes it: control characters, ``<``, ``>``, ``&`` and the Unicode separators of
 # lines and paragraphs take six bytes each, other characters their UTF-8. etcd refuses objects above 1.5 MiB.
 
 
 LARGEST_OBJECT_BYTES: Final = 1_000_000
-"""Most bytes of an object with all that Charterer may come to write into it. What others may add to an object without
-a new generation, annotations above all, fits between this and what etcd takes."""
+"""Maximum bytes of an object with all that Charterer may write into it.
+
+Other writers may add to an object without a new generation, above all annotations. The difference to etcd's limit is
+for these.
+"""
 
 _ESCAPED: Final = re.compile(r"[<>&\u2028\u2029\x00-\x1f\x7f]")
 _ESCAPE_BYTES: Final = 6
@@ -88,13 +91,13 @@ _ELLIPSIS: Final = "…"
 
 
 def stored_bytes(value: Any) -> int:
-    """Bytes of a JSON value as it is stored, at most. RecursionError for one that is nested too deeply."""
+    """Upper bound of the stored bytes of a JSON value. Raises RecursionError if it is nested too deeply."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
     return len(text.encode(errors="surrogatepass")) + (_ESCAPE_BYTES - 1) * len(_ESCAPED.findall(text))
 
 
 def cut(text: str, most_bytes: int) -> str:
-    """The text, or as much of its beginning as takes that many bytes with an ellipsis at its end."""
+    """The text, or its longest beginning that fits into ``most_bytes`` with an ellipsis at its end."""
     if len(text) * _ESCAPE_BYTES <= most_bytes:
         return text
     left, kept = most_bytes, 0
@@ -108,7 +111,7 @@ def cut(text: str, most_bytes: int) -> str:
 
 
 def tail(text: str, most_bytes: int) -> str:
-    """The text, or as much of its end as takes that many bytes with an ellipsis at its beginning."""
+    """The text, or its longest end that fits into ``most_bytes`` with an ellipsis at its beginning."""
     left = most_bytes - len(_ELLIPSIS.encode())
     for kept, character in enumerate(reversed(text)):
         left -= _character_bytes(character)
@@ -124,7 +127,7 @@ def _character_bytes(character: str) -> int:
 
 
 Json = dict[str, Any]
-"""A JSON object as the API server sends or takes it."""
+"""A JSON object as the API server sends or accepts it."""
 
 
 class ApiModel(BaseModel):
@@ -139,10 +142,10 @@ class ApiModel(BaseModel):
     )
 
 
-# Models and the domain values that they hold.
+# Conversion between models and domain values.
 #
-# A field of a model is copied from the field of the same name of a domain value, and back. A model says only what
-# differs: beside the field its name there (``Named``) or the value that its absence stands for (``Absent``), and in
+# A field of a model and the field of the same name of a domain value are copied to each other. A model declares only
+# the exceptions: another name (``Named``) or the value that stands for absence (``Absent``) at the field, and in
 # ``APART`` the fields that are not copied.
 
 
@@ -158,7 +161,7 @@ class Named:
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Metadata of a field that may be None: the domain value that None stands for."""
+    """Metadata of an optional field: the domain value for None."""
 
     value: object
 
@@ -170,12 +173,14 @@ class PartOf(ApiModel, Generic[_V]):
     """
 
     APART: ClassVar[frozenset[str]] = frozenset()
-    """Fields of the model or of the values that are not copied: the value lacks them, they are not kept, or a method
-    computes them."""
+    """Fields of the model or of the values that are not copied.
+
+    The value lacks them, they are not stored, or a method computes them.
+    """
 
     @classmethod
     def copy_of(cls, *values: _V, **apart: object) -> Self:
-        """The model with its fields from the values, and those that are given."""
+        """The model with fields from the values and from ``apart``."""
         copied: dict[str, object] = {}
         for value in values:
             kind: Any = type(value)
@@ -189,21 +194,21 @@ class Mirror(PartOf[_V], Generic[_V]):
 
     @classmethod
     def from_domain(cls, value: _V) -> Self:
-        """The value as it is recorded."""
+        """The model of a domain value."""
         kind: Any = type(value)
         return cls(**plan_of(cls, kind).written(value, ()))
 
     def to_domain(self) -> _V:
-        """The value as it was recorded."""
+        """The domain value of the model."""
         kind, plan = _own_plan(type(self))
         value: _V = kind(**(vars(self) if plan.plain else plan.read(self, ())))
         return value
 
 
 def joined(kind: Callable[..., _V], *parts: object, **apart: object) -> _V:
-    """The domain value of that type, of the fields that the parts share with it and of those that are given.
+    """A domain value of type ``kind`` from the fields that it shares with the parts, and from ``apart``.
 
-    Parts are models and metadata of objects. If two share a field, the later one counts.
+    Parts are models and metadata of objects. If two parts share a field, the later part counts.
     """
     copied: dict[str, object] = {}
     for part in parts:
@@ -221,9 +226,9 @@ def _same(value: Any) -> Any:
 
 
 class Link(NamedTuple):
-    """A field of a model, and the field of a domain value that it is copied to by ``read`` and from by ``write``.
+    """A field ``here`` of a model, and the corresponding field ``there`` of a domain value.
 
-    None stands for ``absent`` there.
+    ``read`` converts to the domain value, ``write`` to the model. None in the model stands for ``absent``.
     """
 
     here: str
@@ -234,16 +239,17 @@ class Link(NamedTuple):
 
     @property
     def converted(self) -> bool:
-        """Whether not every value is the same on both sides."""
+        """Whether some values differ between the two sides."""
         return self.read is not _same or self.write is not _same or self.absent is not None
 
 
 class CopyPlan(NamedTuple):
-    """How a model, or another object with fields, shares fields with domain values of one type.
+    """The fields that a model, or another object with fields, shares with domain values of one type.
 
-    ``converted``: the links whose values are not just copied. ``whole``: the object is a model that has no other
-    fields, and values have all of them under the same names; ``plain``: all are just copied, too. ``get_here`` and
-    ``get_there``: the values of the fields ``here`` of the object, and ``there`` of a domain value.
+    ``converted``: the links whose values are converted rather than copied. ``whole``: the object is a model without
+    other fields, and values have all of its fields under the same names. ``plain``: also none of them is converted.
+    ``get_here`` returns the values of the fields ``here`` of the object, ``get_there`` those of ``there`` of a domain
+    value.
     """
 
     here: tuple[str, ...]
@@ -255,7 +261,7 @@ class CopyPlan(NamedTuple):
     get_there: Callable[[Any], Iterable[Any]]
 
     def read(self, part: object, apart: Container[str]) -> dict[str, Any]:
-        """The shared fields of the object as domain values have them; those in ``apart`` are not converted."""
+        """The shared fields of the object as in a domain value; those in ``apart`` are not converted."""
         copied = vars(part).copy() if self.whole else dict(zip(self.there, self.get_here(part), strict=False))
         for _, there, read, _, absent in self.converted:
             if there not in apart:
@@ -264,7 +270,7 @@ class CopyPlan(NamedTuple):
         return copied
 
     def written(self, value: object, apart: Container[str]) -> dict[str, Any]:
-        """The shared fields of a domain value as the model has them; those in ``apart`` are not converted."""
+        """The shared fields of a domain value as in the model; those in ``apart`` are not converted."""
         copied = dict(zip(self.here, self.get_there(value), strict=False))
         for here, _, _, write, absent in self.converted:
             if here not in apart:
@@ -297,13 +303,13 @@ def _own_plan(mirror: type[Mirror[Any]]) -> tuple[Any, CopyPlan]:
 
 
 def _getter(names: Sequence[str]) -> Callable[[Any], Iterable[Any]]:
-    """The values of these attributes of an object."""
+    """A function that returns the values of these attributes of an object."""
     return attrgetter(*names) if len(names) > 1 else lambda value: [getattr(value, name) for name in names]
 
 
 @cache
 def kind_of(model: type[PartOf[Any]]) -> Any:
-    """The type of domain values, or the union of types, of which a model holds fields."""
+    """The type of domain values, or the union of types, whose fields a model holds."""
     of_bases = [base.__pydantic_generic_metadata__["args"] for base in model.__mro__ if issubclass(base, PartOf)]
     return next(args[0] for args in of_bases if args and not isinstance(args[0], TypeVar))
 
@@ -320,7 +326,7 @@ def _link(name: str, field: FieldInfo) -> Link:
 
 
 def _conversions(annotation: Any) -> tuple[_Convert, _Convert]:
-    """To the domain and from it, of what is not None."""
+    """The conversions to and from the domain, for values other than None."""
     if isinstance(annotation, type) and issubclass(annotation, ApiModel):
         return getattr(annotation, "to_domain", _same), getattr(annotation, "from_domain", _same)
     choices = [each for each in get_args(annotation) if each not in (NoneType, Ellipsis)]
@@ -336,7 +342,7 @@ def _each(convert: _Convert) -> _Convert:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A CEL rule of the API server; ``field_path`` says which field the error should name."""
+    """A CEL rule of the API server. ``field_path`` is the field that the error names."""
 
     rule: str
     message: str
@@ -349,12 +355,12 @@ class Rule:
 
 
 def rules(*of: Rule) -> Json:
-    """Schema extras that carry CEL rules."""
+    """Schema extras with CEL rules."""
     return {"x-kubernetes-validations": [rule.schema() for rule in of]}
 
 
 def ruled(*of: Rule) -> ConfigDict:
-    """The model configuration that puts CEL rules on the object."""
+    """The model configuration that adds CEL rules to the object."""
     return ConfigDict(json_schema_extra=rules(*of))
 
 
@@ -371,7 +377,7 @@ _T = TypeVar("_T")
 
 
 def _reads(kind: type[_T], parse: Callable[[str], _T], rounded: Callable[[_T], _T] | None = None) -> Any:
-    """The validator of a field that holds a ``kind``, ``rounded`` when it is set, and is a string in JSON."""
+    """The validator of a field of type ``kind``, a string in JSON. ``rounded`` is applied to a value set by code."""
 
     def read(value: object) -> _T:
         if isinstance(value, kind):
@@ -419,7 +425,7 @@ _YEAR_10000: Final = 253_402_300_800_000_000
 
 
 def _writable(at: Instant) -> Instant:
-    """The instant, if it can be written as a timestamp."""
+    """The instant. Raises ValueError if it cannot be written as a timestamp."""
     if not _YEAR_1 <= at < _YEAR_10000:
         raise ValueError(f"{at} microseconds since 1970 is no time between the years 1 and 9999")
     return at
@@ -439,9 +445,10 @@ _SIGNED_AMOUNT: Final[Json] = {"type": "string", "maxLength": 20}
 
 
 def _written_dollars(digits: int, limit: str, *others: Rule) -> Json:
-    """The schema of dollars that users write, of which rules say in words what a pattern would say in signs.
+    """The schema of dollars that users write. Rules replace a pattern, because their messages are sentences.
 
-    A whole number without quotes has to get as far as the rules: of a type of JSON the API server says only its name.
+    The schema accepts a whole number without quotes, so that the rule refuses it with a sentence. For a wrong JSON type
+    the API server would name only the type.
     """
     rule = f"type(self) == string && self.matches('^[0-9]{{1,{digits}}}([.][0-9]{{1,6}})?$')"
     message = f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
@@ -476,7 +483,7 @@ Cents = Annotated[
     PlainSerializer(Money.decimal),
     WithJsonSchema(_AMOUNT),
 ]
-"""As ``Amount``, rounded to the cent: a view is then written less often."""
+"""As ``Amount``, rounded to the cent, so that a view is written less often."""
 
 SignedCents = Annotated[
     Money,
@@ -492,7 +499,7 @@ SpecAmount = Annotated[
     PlainSerializer(Money.written),
     WithJsonSchema(_written_dollars(9, "a billion", _NO_THOUSANDS)),
 ]
-"""Dollars that a user gives, below a billion: sums of many stay within what an ``Amount`` can be."""
+"""Dollars that a user gives, below a billion, so that sums of many stay within an ``Amount``."""
 
 SpecHourly = Annotated[
     Price,
@@ -524,7 +531,7 @@ HourlyCents = Annotated[
     PlainSerializer(Price.decimal),
     WithJsonSchema(_AMOUNT),
 ]
-"""As ``Hourly``, rounded up to the cent, so that what is worth anything is never shown as nothing."""
+"""As ``Hourly``, rounded up to the cent, so that a small value is never shown as zero."""
 
 _TIME: Final[Json] = {"type": "string", "format": "date-time"}
 
@@ -534,7 +541,7 @@ Time = Annotated[
     PlainSerializer(format_instant),
     WithJsonSchema(_TIME),
 ]
-"""RFC 3339, microseconds."""
+"""RFC 3339 with microseconds."""
 
 Minute = Annotated[
     Instant,
@@ -542,16 +549,16 @@ Minute = Annotated[
     PlainSerializer(_whole_minute),
     WithJsonSchema(_TIME),
 ]
-"""RFC 3339, rounded up to the minute: a view is then written less often, and a person can read it."""
+"""RFC 3339, rounded up to the minute, so that a view is written less often and a person can read it."""
 
 ObjectName = Annotated[str, Field(min_length=1, max_length=253)]
 
 MESSAGE_LIMIT: Final = 4096
-"""Longest message in bytes as they are stored: a page."""
+"""The longest message in stored bytes: a page."""
 
 
 def shortened_to(most_bytes: int) -> Callable[[object], object]:
-    """The validator that cuts a text to that many bytes."""
+    """A validator that cuts a text to ``most_bytes``."""
     return lambda text: cut(text, most_bytes) if isinstance(text, str) else text
 
 
@@ -570,7 +577,7 @@ def _one_word(reason: object) -> object:
 
 
 ConditionReason = Annotated[str, Field(pattern=_REASON, max_length=_REASON_LIMIT), BeforeValidator(_one_word)]
-"""A CamelCase word. Anything else becomes ``Unspecified``: a status somebody edited must not stop all views."""
+"""A CamelCase word. Anything else becomes ``Unspecified``, because an edited status must not stop all views."""
 
 
 BOTTLENECKS: Final = frozenset(
@@ -583,7 +590,7 @@ BOTTLENECKS: Final = frozenset(
         ConditionType.NOT_ADVANCING,
     }
 )
-"""What holds a job's run up. Each is there only while it does."""
+"""The condition types of bottlenecks of a job's run. Each condition exists only while it holds."""
 
 
 class ConditionStatus(StrEnum):
@@ -627,7 +634,7 @@ class InvalidObjectView(ApiModel):
 
 @dataclass(frozen=True, slots=True)
 class PrinterColumn:
-    """A printer column of ``kubectl get``; ``wide`` ones show with ``-o wide`` only."""
+    """A printer column of ``kubectl get``. ``wide`` columns show only with ``-o wide``."""
 
     name: str
     path: str
@@ -638,11 +645,11 @@ class PrinterColumn:
 
 @dataclass(frozen=True, slots=True)
 class ResourceKind:
-    """All that a CustomResourceDefinition needs to know of one kind; ``root_rules`` may look at metadata.name.
+    """The content of one kind's CustomResourceDefinition. ``root_rules`` may read metadata.name.
 
-    ``selectable``: paths of fields by which ``kubectl get --field-selector`` selects, eight at most.
-    ``described_elsewhere``: paths of fields that hold what another kind's spec holds, which the reference does not
-    repeat, and that kind.
+    ``selectable``: paths of fields by which ``kubectl get --field-selector`` selects, at most eight.
+    ``described_elsewhere``: paths of fields with the content of another kind's spec, and that kind. The reference does
+    not repeat their fields.
     """
 
     kind: str
@@ -664,23 +671,24 @@ class ResourceKind:
 
 
 def dump(model: ApiModel) -> Json:
-    """The JSON of a model without what is absent or default: what server-side apply sends and so owns."""
+    """The JSON of a model without absent and default values: the fields that server-side apply sends and owns."""
     dumped: Json = model.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True)
     return dumped
 
 
 def dump_json(model: ApiModel) -> str:
-    """The same as compact JSON text."""
+    """The same JSON as compact text."""
     return model.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)
 
 
-# Structural schemas of models, as the API server wants them in a CustomResourceDefinition.
+# Structural schemas of models, as a CustomResourceDefinition requires them.
 
 
 def structural(model: type[ApiModel], *, defaults: bool) -> Json:
-    """The structural schema of a model: references inlined, nulls and titles gone; ``defaults`` False drops those too.
+    """The structural schema of a model: references inlined, nulls and titles removed.
 
-    The API server fills defaults in; in a status they would show values that nobody wrote (but UNSEEN_GENERATION).
+    ``defaults`` False removes defaults. The API server fills in defaults. In a status they would show values that
+    nobody wrote, except UNSEEN_GENERATION.
     """
     schema: Json = model.model_json_schema(by_alias=True, mode="validation")
     return _structural(schema, schema.get("$defs", {}), defaults)
@@ -714,7 +722,7 @@ def _structural(node: Json, definitions: Json, defaults: bool) -> Json:
 
 
 def _inlined(node: Json, definitions: Json) -> Json:
-    """The target of a ``$ref``; what stands beside the reference (description, default) takes precedence over it."""
+    """The target of a ``$ref``. Keys beside the reference (description, default) take precedence over the target's."""
     if "$ref" not in node:
         return node
     target: Json = definitions[node["$ref"].rsplit("/", 1)[1]]
@@ -722,7 +730,7 @@ def _inlined(node: Json, definitions: Json) -> Json:
 
 
 def _without_null(node: Json) -> Json:
-    """Kubernetes says "absent", not null: ``X | None`` is X, with the description of the field."""
+    """``X | None`` as X, with the field's description: Kubernetes omits absent fields rather than allowing null."""
     if "anyOf" not in node:
         return node
     kept: Json
@@ -731,10 +739,10 @@ def _without_null(node: Json) -> Json:
 
 
 def partial_schema(schema: Json) -> Json:
-    """The structural schema of an object of which any fields may be absent, such as one that is merged into another.
+    """The structural schema of an object whose fields may all be absent, such as one that is merged into another.
 
-    Rules that compare several fields, or a field with its former value, do not hold for a part. Items of lists stay
-    whole.
+    Rules that compare several fields, or a field with its former value, are removed, because they do not hold for a
+    part. Items of lists stay whole.
     """
     if "properties" not in schema:
         rules = [each for each in schema.get("x-kubernetes-validations", ()) if "oldSelf" not in each["rule"]]

@@ -1,4 +1,4 @@
-"""Where the nodes of a pool come from: a model for each cloud, and the choice of exactly one of them."""
+"""The source of a pool's nodes: a model for each cloud, and the choice of exactly one of them."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class AwsNodes(PartOf[AwsFleet | AwsGroup]):
 
     @classmethod
     def from_domain(cls, cloud: AwsFleet | AwsGroup) -> Self:
-        """The spec that says the same."""
+        """The spec of this fleet or group."""
         if isinstance(cloud, AwsGroup):
             return cls.copy_of(cloud)
         template = AwsLaunchTemplate(name=cloud.launch_template, version=cloud.version)
@@ -186,7 +186,7 @@ class AzureNodes(PartOf[AzureScaleSet | AzureNodePool]):
 
     @classmethod
     def from_domain(cls, cloud: AzureScaleSet | AzureNodePool) -> Self:
-        """The spec that says the same."""
+        """The spec of this scale set or node pool."""
         if isinstance(cloud, AzureScaleSet):
             return cls.copy_of(cloud)
         return cls.copy_of(cloud, aks=AksNodePool(cluster=cloud.cluster, node_pool=cloud.node_pool))
@@ -243,7 +243,7 @@ class GcpNodes(PartOf[GcpGroup | GcpTemplate]):
 
     @classmethod
     def from_domain(cls, cloud: GcpGroup | GcpTemplate) -> Self:
-        """The spec that says the same."""
+        """The spec of this group or template."""
         return cls.copy_of(cloud)
 
 
@@ -317,18 +317,18 @@ class KarpenterNodes(Mirror[NodeClaims]):
     only Charterer ends it."""
 
     def to_domain(self) -> NodeClaims:
-        """The nodes."""
+        """The nodes as a domain value."""
         of = self.node_class_ref
         return joined(NodeClaims, self, class_group=of.group, class_kind=of.kind, class_name=of.name)
 
     @classmethod
     def from_domain(cls, claims: NodeClaims) -> Self:
-        """The field of a spec that says so."""
+        """The spec of these nodes."""
         of = NodeClassRef(group=claims.class_group, kind=claims.class_kind, name=claims.class_name)
         return cls.copy_of(claims, node_class_ref=of)
 
 
-# Nodes that are in the cluster anyway.
+# Nodes that exist in the cluster without Charterer.
 
 
 class OwnNodes(ApiModel):
@@ -354,18 +354,18 @@ class OwnNodes(ApiModel):
     """Number of GPUs of one node. Absent: as the Nodes say. Nodes with another number take no part."""
 
     def to_domain(self) -> ExistingNodes:
-        """The nodes."""
+        """The nodes as a domain value."""
         selector = tuple(sorted(self.node_selector.items()))
         return ExistingNodes(selector, BudgetId(self.budget), self.gpu_type or "", self.gpus_per_node or 0)
 
     @classmethod
     def from_domain(cls, nodes: ExistingNodes) -> Self:
-        """The field of a spec that says so."""
+        """The spec of these nodes."""
         declared = {"gpu_type": nodes.gpu_type, "gpus_per_node": nodes.gpus} if nodes.gpus else {}
         return cls(node_selector=dict(nodes.selector), budget=nodes.budget, **declared)
 
 
-# Which cloud a pool's nodes come from: a field for each, of which exactly one is set.
+# The cloud of a pool's nodes: one field for each cloud, exactly one of which is set.
 
 
 class FakeCloudGroup(Mirror[FakeGroup]):
@@ -394,7 +394,7 @@ class CloudChoice(ApiModel):
     """Nodes that are in the cluster anyway, such as your own."""
 
     def cloud_of(self, meta: ObjectMeta) -> Cloud:
-        """The cloud that is set; InvalidObject unless it is exactly one."""
+        """The cloud that is set. Raises InvalidObject unless it is exactly one."""
         chosen = [group for name in CLOUD_FIELDS if (group := getattr(self, name)) is not None]
         match chosen:
             case [FakeCloudGroup() | KarpenterNodes() | AwsNodes() | AzureNodes() | GcpNodes() | OwnNodes() as group]:
@@ -405,7 +405,7 @@ class CloudChoice(ApiModel):
 
 
 CLOUD_FIELDS: Final = tuple(CloudChoice.model_fields)
-"""The fields of ``GPUPool.spec`` of which exactly one is set."""
+"""The fields of ``GPUPool.spec``, exactly one of which is set."""
 
 
 def cloud_fields(cloud: Cloud) -> Json:
@@ -441,11 +441,11 @@ def _one_cloud() -> Rule:
 
 
 ONE_CLOUD: Final = _one_cloud()
-"""Exactly one cloud is set."""
+"""The rule that exactly one cloud is set."""
 
 
 def cloud_rules() -> tuple[Rule, ...]:
-    """Exactly one cloud, which never changes."""
+    """The rules that exactly one cloud is set and that it never changes."""
     same = [f"!has(self.{name}) || (has(oldSelf.{name}) && self.{name} == oldSelf.{name})" for name in CLOUD_FIELDS]
     return (
         ONE_CLOUD,

@@ -1,4 +1,4 @@
-"""GPUBudget: the spec, what it declares as a domain value, and the kind."""
+"""GPUBudget: the spec, its conversion to a domain value, and the kind."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LabelSelector(ApiModel):
     """Further requirements. All of them must hold."""
 
     def to_domain(self) -> Selector:
-        """The selector."""
+        """The selector as a domain value."""
         return Selector(
             match_labels=tuple(sorted(self.match_labels.items())),
             match_expressions=tuple(
@@ -146,7 +146,7 @@ PERIOD_ONCE: Final = (
     "GPUBudget and create it anew, with what it has spent in the new period as openingSpend"
 )
 _GRANT_DAYS = 3_653
-"""Most days of a grant: ten years."""
+"""Maximum days of a grant: ten years."""
 _IN_ORDER: Final = "until must be the day of from or a later one: both days are part of the grant"
 _NOT_LONGER: Final = "a grant lasts at most ten years (3653 days): make until earlier, or use period Year"
 _YEARS: Final = "from and until must be days of the years 2000 to 2999"
@@ -295,7 +295,7 @@ class GPUBudgetSpec(PartOf[Budget]):
     limited."""
 
     def to_domain(self, meta: ObjectMeta, record: GPUBudgetRecord) -> Budget:
-        """The budget with its balance; InvalidObject when its time zone is not known here."""
+        """The budget with its balance. Raises InvalidObject if its time zone is unknown here."""
         try:
             ZoneInfo(self.time_zone)
         except (LookupError, ValueError, OSError) as error:

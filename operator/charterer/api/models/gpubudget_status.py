@@ -49,7 +49,7 @@ from charterer.domain.plan import ArrivalsBasis, ArrivalsVerdict, SpendVerdict
 from charterer.domain.time import after
 from charterer.ledger.balance import OTHER, UIDS_KEPT_SECONDS
 
-# The currency of a GPUBudget's amounts, if that is not the dollar: what a dollar costs, and amounts of the status.
+# The currency of a GPUBudget's amounts if it is not the dollar: the exchange rate, and amounts of the status.
 
 
 _LEAST_MICROS: Final = 100_000
@@ -57,7 +57,7 @@ _MOST_MICROS: Final = 10**12
 
 
 def _per_dollar(value: object) -> int:
-    """Millionths of a unit; ValueError for what no currency's dollar costs, which would make amounts too large."""
+    """Millionths of a unit. Raises ValueError for an implausible rate, which would make amounts too large."""
     if isinstance(value, int):
         return value
     if not isinstance(value, str):
@@ -90,7 +90,7 @@ UnitsPerDollar = Annotated[
         }
     ),
 ]
-"""Millionths of a unit of a currency that a dollar costs: a decimal string from 0.1 to below a million."""
+"""Millionths of a currency's unit that a dollar costs: a decimal string from 0.1 to below a million."""
 
 Day = Annotated[
     date, PlainValidator(_day), PlainSerializer(date.isoformat), WithJsonSchema({"type": "string", "format": "date"})
@@ -123,7 +123,7 @@ class InCurrency(ApiModel):
 
     @classmethod
     def of(cls, currency: Currency, spent: Money, remaining: Money, forecast: Money | None) -> Self:
-        """The dollars in the currency."""
+        """The dollar amounts, converted to the currency."""
         return cls(
             currency=currency.code,
             rate=str(currency),
@@ -133,7 +133,7 @@ class InCurrency(ApiModel):
         )
 
 
-# The dollars of a GPUBudget by cause, pool, namespace and day, as its status keeps them.
+# The dollars of a GPUBudget by cause, pool, namespace and day, as its status records them.
 
 
 class CauseCosts(ApiModel):
@@ -151,7 +151,7 @@ class CauseCosts(ApiModel):
     """Nodes that came for a job which needs several at once, while too few of them had come."""
 
     def by_cause(self) -> Mapping[Cause, Money]:
-        """The amounts that are there."""
+        """The amounts that are set."""
         amounts = ((cause, getattr(self, cause.value)) for cause in Cause)
         return {cause: amount for cause, amount in amounts if amount is not None}
 
@@ -184,7 +184,7 @@ class KnownCosts(ApiModel):
     """Dollars of it for GPUs that stay empty beside those of a run."""
 
     def went_to(self) -> Mapping[JobTime, Money]:
-        """The amounts that are there."""
+        """The amounts that are set."""
         amounts = ((kind, getattr(self, kind.value)) for kind in JobTime)
         return {kind: amount for kind, amount in amounts if amount is not None}
 
@@ -208,13 +208,13 @@ class DayOfCosts(CauseCosts, KnownCosts):
 
     @classmethod
     def from_domain(cls, day: DayCosts) -> Self:
-        """The day as it is recorded."""
+        """The model of a day."""
         causes = {cause.value: amount for cause, amount in sorted(day.by_cause.items())}
         known = {kind.value: amount for kind, amount in sorted(day.went_to.items())}
         return cls(start=day.start, namespaces=_by_namespace(day.by_namespace, {}), **causes, **known)
 
     def to_domain(self) -> DayCosts:
-        """The day as it was recorded."""
+        """The domain value of the day."""
         return DayCosts(self.start, self.by_cause(), _of_jobs(self.namespaces), self.went_to())
 
 
@@ -230,7 +230,7 @@ def _by_namespace(
 
 
 def _of_jobs(namespaces: Iterable[NamespaceCosts]) -> Mapping[str, Money]:
-    """The dollars of namespaces. ``OTHER`` is there without any where only what is known is kept under it."""
+    """The dollars of namespaces. ``OTHER`` is absent if it has only parts of job time and no dollars."""
     return {item.namespace: item.job for item in namespaces if item.namespace != OTHER or item.job != ZERO}
 
 
@@ -254,7 +254,7 @@ class BudgetCosts(ApiModel):
 
     @classmethod
     def from_domain(cls, costs: Costs) -> Self | None:
-        """The sums as they are recorded; None before the first."""
+        """The model of the sums; None before the first one."""
         if costs.through is None:
             return None
         by_pool: dict[PoolId, dict[str, Money]] = {}
@@ -272,7 +272,7 @@ class BudgetCosts(ApiModel):
         )
 
     def to_domain(self) -> Costs:
-        """The sums as they were recorded."""
+        """The domain value of the sums."""
         return Costs(
             by_pool={
                 (PoolId(item.pool), cause): amount for item in self.pools for cause, amount in item.by_cause().items()
@@ -308,7 +308,7 @@ class DescendantsStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, verdict: SpendVerdict) -> Self:
-        """The dollars as they are shown."""
+        """The model of the dollars."""
         forecast = verdict.forecast
         return cls(
             spent=verdict.spent,
@@ -319,11 +319,11 @@ class DescendantsStatus(ApiModel):
         )
 
 
-# A loan between budgets, as it is shown.
+# A loan between budgets, as the status shows it.
 
 
 LOANS_SHOWN = 10
-"""Loans that a status lists."""
+"""Number of loans that a status lists."""
 
 
 class LoanStatus(Mirror[Loan]):
@@ -347,7 +347,7 @@ class BorrowedStatus(ApiModel):
 
 
 ATTRIBUTIONS_SHOWN: Final = 100
-"""Number of receivers of money that a status shows."""
+"""Number of purposes of spending that a status shows."""
 
 
 class PeriodSpent(Mirror[PastPeriod]):
@@ -366,17 +366,17 @@ class PeriodSpent(Mirror[PastPeriod]):
 
     @classmethod
     def from_domain(cls, period: PastPeriod) -> Self:
-        """The period as it is recorded."""
+        """The model of the period."""
         lent = tuple(BorrowedStatus(lender=name, amount=amount) for name, amount in period.borrowed.items())
         return cls.copy_of(period, borrowed=lent)
 
     def to_domain(self) -> PastPeriod:
-        """The period as it was recorded."""
+        """The domain value of the period."""
         return joined(PastPeriod, self, borrowed={BudgetId(each.lender): each.amount for each in self.borrowed})
 
 
 _NO_PROFILE: Final = "(none)"
-"""The name of the class of all jobs without a profile: with an empty one its row would be taken for another's."""
+"""The name of the class of all jobs without a profile. With an empty name, its row could be taken for another's."""
 
 
 class ClassCost(PartOf[ClassHistory]):
@@ -395,11 +395,11 @@ class ClassCost(PartOf[ClassHistory]):
 
     @classmethod
     def from_domain(cls, name: ClassId, history: ClassHistory) -> Self:
-        """The sums as they are recorded."""
+        """The model of the sums."""
         return cls.copy_of(history, name=str(name) or _NO_PROFILE)
 
     def to_domain(self, statistics: ClassCostStatistics) -> ClassHistory:
-        """The history of the class, with the statistics that the machine state holds."""
+        """The history of the class, with the statistics from the machine state."""
         return joined(ClassHistory, self, statistics)
 
 
@@ -434,10 +434,10 @@ class GPUBudgetRecord(PartOf[Balance]):
 
     @classmethod
     def from_domain(cls, balance: Balance | None) -> Self:
-        """The ledger as it is recorded. None: no period was opened yet.
+        """The model of the ledger. None: no period was opened yet.
 
-        No rental's uid is ever left out. If there are more uids of counted jobs than fit, ``counted_through`` moves on
-        to the last one left out: then a job is never counted twice, and one that comes to light later not at all.
+        No rental's uid is ever dropped. If there are more uids of counted jobs than fit, ``counted_through`` advances
+        to the last dropped job. So no job is counted twice; a job that becomes known later than that is not counted.
         """
         if balance is None:
             return cls()
@@ -467,10 +467,10 @@ class GPUBudgetRecord(PartOf[Balance]):
         )
 
     def to_domain(self) -> tuple[Balance | None, str]:
-        """The ledger as it was recorded, None before the first period was opened; and what of it cannot be read.
+        """The ledger, None before the first period was opened, and a description of its unreadable part.
 
-        Without its statistics the costs of classes are learned anew. Jobs that finished within the time in which uids
-        are kept count as counted then, so that none is counted twice in ``jobs_cost``.
+        Without its statistics the costs of classes are learned again. Jobs that finished within the time in which uids
+        are kept then count as counted, so that none is counted twice in ``jobs_cost``.
         """
         if self.period_start is None:
             return None, ""
@@ -541,7 +541,7 @@ class ArrivalsStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, arrivals: ArrivalsVerdict) -> Self:
-        """The arrivals as they are shown."""
+        """The model of the arrivals."""
         return cls(per_hour=f"{arrivals.per_hour:.3g}", basis=arrivals.basis, batches=arrivals.batches)
 
 

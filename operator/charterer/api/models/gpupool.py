@@ -50,7 +50,7 @@ from charterer.domain.node_demands import NO_TRAITS, NodeTaint, NodeTraits, Tain
 from charterer.domain.order import KEPT, CoolDown, RefusalKind, Scope
 from charterer.domain.pool import CapacityType, Commitment, Offering, Pool, Quote
 
-# What the nodes of a pool show to the scheduler: as it is declared, and as it was seen.
+# The properties of a pool's nodes that the scheduler uses, as declared and as observed.
 
 
 _QUANTITY = r"^[0-9]+(\.[0-9]+)?([numkMGTPE]|[KMGTPE]i)?$"
@@ -71,7 +71,7 @@ NodeResources = Annotated[
 
 
 def quantity(amount: int) -> str:
-    """Thousandths as Kubernetes writes a quantity."""
+    """Thousandths as a Kubernetes quantity."""
     whole, rest = divmod(amount, 1000)
     return f"{amount}m" if rest else str(whole)
 
@@ -101,17 +101,17 @@ class NodeTraitsStatus(Mirror[NodeTraits]):
 
     @classmethod
     def from_domain(cls, traits: NodeTraits) -> Self:
-        """The traits as they are recorded."""
+        """The model of the traits."""
         room = {name: quantity(amount) for name, amount in traits.room}
         return cls.copy_of(traits, labels=dict(traits.labels), resources=room)
 
     def to_domain(self) -> NodeTraits:
-        """The traits as they were recorded."""
+        """The domain value of the traits."""
         room = tuple(sorted([(name, thousandths(amount)) for name, amount in self.resources.items()]))
         return joined(NodeTraits, self, labels=tuple(sorted(self.labels.items())), room=room)
 
 
-# What a pool's nodes cost, where that is not the list price.
+# The price of a pool's nodes if it is not the list price.
 
 
 _ADJUSTMENT: Final = r"^[+-][0-9]{1,2}([.][0-9]{1,2})?%$"
@@ -249,7 +249,10 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     week. false: a node is expected after startSeconds."""
 
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
-        """The pool, with the offering and the quote that were recorded; InvalidObject when no cloud is set."""
+        """The pool, with the recorded offering and quote.
+
+        Raises InvalidObject unless one cloud and maxNodes are set.
+        """
         price, cloud = self.price or PoolPrice(), self.cloud_of(meta)
         if self.max_nodes is None and cloud.rents:
             raise meta.invalid("spec.maxNodes", "InvalidSpec", _MAX_NODES_NEEDED)
@@ -288,7 +291,7 @@ def _set_uid(meta: ObjectMeta) -> str:
 
 
 def _confirmed_price(meta: ObjectMeta) -> Price | None:
-    """The price in the pool's annotation; None where that is no price: what is held says how to write it."""
+    """The price in the pool's annotation; None if it is no price. The condition PriceHeld explains how to write it."""
     try:
         return Price.parse(meta.annotations.get(ANNOTATION_CONFIRMED_PRICE, "").strip().removeprefix("$"))
     except ValueError:
@@ -296,11 +299,11 @@ def _confirmed_price(meta: ObjectMeta) -> Price | None:
 
 
 _TYPES_CHARACTERS: Final = 40 * 64
-"""An Auto Scaling group has at most 40 instance types; a name has at most 63 characters, and a comma follows it."""
+"""An Auto Scaling group has at most 40 instance types of at most 63 characters, separated by commas."""
 _ZONES_CHARACTERS: Final = 16 * 64
 """A pool has at most 16 subnets."""
 _SOURCE_CHARACTERS: Final = 512 + 64
-"""An endpoint, and the words around it."""
+"""An endpoint and the words around it."""
 
 
 class OfferingStatus(Mirror[Offering]):
@@ -373,7 +376,7 @@ class CoolDownStatus(Mirror[CoolDown]):
 
     @classmethod
     def from_domain(cls, cooled: CoolDown) -> Self:
-        """The cool-down as it is recorded."""
+        """The model of the cool-down."""
         return cls.copy_of(cooled, where=cooled.where[:253], code=cooled.code[:128], times=min(cooled.times, 1_000_000))
 
 
@@ -393,7 +396,7 @@ class GPUPoolRecord(PartOf[Pool]):
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
-        """The pool's record."""
+        """The record of the pool."""
         return cls.copy_of(pool, machine_state=packed_statistics(pool.lifetimes, pool.launches))
 
 

@@ -34,7 +34,7 @@ from charterer.domain.pool_set import DeclaredPool, PoolSet
 from charterer.sentences import similar_names
 
 MOST_POOLS: Final = 64
-"""Combinations of a set. Each is a GPUPool with a status, questions to its cloud and options of jobs of its own."""
+"""Maximum combinations of a set. Each is a GPUPool with its own status, cloud requests and job options."""
 _MOST_AXES: Final = 4
 _LONGEST_NAME: Final = 63
 
@@ -96,7 +96,7 @@ def _combinations() -> Rule:
 
 @dataclass(frozen=True, slots=True)
 class PoolManifest:
-    """Labels and spec of one GPUPool of a set, the spec as it is sent to the API server."""
+    """Labels and spec of one GPUPool of a set. The spec is the JSON for the API server."""
 
     labels: Mapping[str, str]
     spec: Json
@@ -128,7 +128,7 @@ class GPUPoolSetSpec(ApiModel):
     axis that is not named stands for all its values."""
 
     def manifests(self, name: str) -> Mapping[PoolId, PoolManifest]:
-        """The GPUPools of a set of this name. ValueError says which field is wrong, and what to do."""
+        """The GPUPools of a set of this name. Raises ValueError, which names the wrong field and the remedy."""
         for number, excluded in enumerate(self.exclude):
             self._check_names(f"spec.exclude[{number}]", excluded)
         made: dict[PoolId, PoolManifest] = {}
@@ -158,7 +158,7 @@ class GPUPoolSetSpec(ApiModel):
                 raise ValueError(f"{field} names a value {value!r} of axis {axis}: {similar_names(value, axes[axis])}")
 
     def _manifest(self, name: str, values: Sequence[AxisValue]) -> PoolManifest:
-        """What the axes say is put together first, so that it does not matter which of them comes first."""
+        """Unite the fields of all axes, then merge them into the template: the order of the axes does not matter."""
         spec: Json = {}
         labels: Json = {}
         for axis, value in zip(self.axes, values, strict=True):
@@ -169,7 +169,7 @@ class GPUPoolSetSpec(ApiModel):
         return PoolManifest({**template.metadata.labels, **labels, LABEL_POOL_SET: name}, _merged(template.spec, spec))
 
     def to_domain(self, meta: ObjectMeta) -> PoolSet:
-        """The set with its pools. InvalidObject names the first GPUPool that could not be one, and the field."""
+        """The set with its pools. Raises InvalidObject, which names the first invalid GPUPool and the field."""
         try:
             manifests = self.manifests(meta.name)
         except ValueError as error:
@@ -207,7 +207,7 @@ def _in_words(chosen: Mapping[str, str]) -> str:
 
 
 def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
-    """Objects are merged field by field; of everything else what is ``over`` counts."""
+    """Merge objects field by field. For any other value, the one in ``over`` counts."""
     result = dict(base)
     for key, value in over.items():
         under = result.get(key)
@@ -217,7 +217,7 @@ def _merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> Json:
 
 
 def _united(one: Mapping[str, Any], other: Mapping[str, Any], where: str, path: str) -> Json:
-    """As ``_merged``; ValueError where the two say different things of one field."""
+    """Merge as ``_merged`` does. Raises ValueError if the two have different values of one field."""
     result = dict(one)
     for key, value in other.items():
         field = f"{path}.{key}"

@@ -1,4 +1,4 @@
-"""GPURental: one rented node, from the intent to rent it until its cost is in the ledger. Made by Charterer only."""
+"""GPURental: one rented node, from the intent to rent it until its cost is in the ledger. Only Charterer creates it."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
 from charterer.domain.time import LAST, Instant
 
-# What a GPURental's status says of who used its GPUs, and of how much of its cost is in the record of costs.
+# The users of a GPURental's GPUs, and the part of its cost that is in the record of costs.
 
 
 _USER_BYTES: Final = 253
 USES_BYTES: Final = 384 * 1024
-"""Most bytes of the uses in a status."""
+"""Maximum bytes of the uses in a status."""
 
 
 _Thousandths = Annotated[int, Field(ge=0, le=WHOLE)] | None
@@ -76,11 +76,11 @@ class SpellStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, spell: Spell) -> Self:
-        """The spell as it is recorded."""
+        """The model of the spell."""
         return cls(since=spell.since, **{kind.value: part for kind, part in spell.parts})
 
     def to_domain(self) -> Spell:
-        """The spell as it was recorded."""
+        """The domain value of the spell."""
         parts = ((kind, getattr(self, kind.value)) for kind in JobTime)
         return Spell(self.since, tuple([(kind, part) for kind, part in parts if part]))
 
@@ -115,17 +115,20 @@ class UseStatus(PartOf[Use | Payer]):
 
     @classmethod
     def from_domain(cls, use: Use) -> Self:
-        """The use as it is recorded."""
+        """The model of the use."""
         return cls.copy_of(use.payer, use, user=cut(use.payer.user, _USER_BYTES))
 
     def to_domain(self) -> Use:
-        """The use as it was recorded."""
+        """The domain value of the use."""
         payer = Payer(self.namespace, self.job, self.job_uid, self.run, self.job_class, self.user, self.labels)
         return Use(payer, self.gpus, self.since, self.until, tuple([spell.to_domain() for spell in self.spells]))
 
 
 def kept_uses(uses: Sequence[Use], since: Instant | None) -> tuple[tuple[UseStatus, ...], Instant | None]:
-    """The uses within ``USES_BYTES``, without the oldest that ended, and since when these are all."""
+    """The uses that fit into ``USES_BYTES``, and the time since which the list is complete.
+
+    The uses that ended first are dropped.
+    """
     made = [(use, UseStatus.from_domain(use)) for use in uses]
     sizes = [stored_bytes(dump(status)) for _, status in made]
     excess = sum(sizes) - USES_BYTES
@@ -198,7 +201,7 @@ class GPURentalSpec(CloudChoice, PartOf[Rental]):
     """The nodes that a job needs at once, of which this is one. Absent: the node is useful by itself."""
 
     def to_domain(self, meta: ObjectMeta, record: GPURentalRecord) -> Rental:
-        """The rental. That of a machine that was not asked for knows its instance before its status does."""
+        """The rental. An instance that was not requested is in the spec, before the status has it."""
         return joined(
             Rental,
             meta,
@@ -268,7 +271,7 @@ class GPURentalRecord(PartOf[Rental]):
 
     @classmethod
     def from_domain(cls, rental: Rental) -> Self:
-        """The rental's record; of too many bytes of uses the oldest that ended are left out."""
+        """The record of the rental. If the uses have too many bytes, those that ended first are dropped."""
         uses, uses_since = kept_uses(rental.uses, rental.uses_since)
         return cls.copy_of(rental, phase=rental.phase, uses=uses, uses_since=uses_since)
 

@@ -1,4 +1,4 @@
-"""All kinds of the API, in the order in which documentation shows them."""
+"""All kinds of the API, in the order of the documentation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SpeedupProfile.status.learned: what was learned about a class of jobs, as people read it and as jobs are planned."""
+"""SpeedupProfile.status.learned: the learned facts about a class of jobs, for people and for planning."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ from charterer.domain.profile import (
 )
 
 MOST_PHASES: Final = 12
-"""Most phases of a class: more than a learner makes."""
+"""Maximum phases of a class: more than a learner makes."""
 MOST_WIDTHS: Final = 512
-"""Most rows of a phase: widths of all GPU types together."""
+"""Maximum rows of a phase: widths of all GPU types together."""
 MOST_FAILED: Final = 64
-"""Most widths of a class on which failed runs are remembered."""
+"""Maximum widths of a class on which failed runs are remembered."""
 LARGEST: Final = 1e15
-"""Largest number: the API server compares bounds of numbers as 64-bit integers, and refuses every value above 9e18."""
+"""The largest number. The API server compares bounds as 64-bit integers and refuses every value above 9e18."""
 MOST_SAMPLES: Final = 1_000_000_000
-"""Largest batch size."""
+"""The largest batch size."""
 _MESSAGE_LIMIT: Final = 256
 _CLASS_LIMIT: Final = 63 + 1 + 253
 
@@ -130,7 +130,7 @@ class FailedWidthStatus(Mirror[FailedWidth]):
 
     @classmethod
     def from_domain(cls, failed: FailedWidth) -> Self:
-        """The width as it is recorded."""
+        """The model of the width."""
         return cls.copy_of(failed, message=failed.message[:_MESSAGE_LIMIT])
 
 
@@ -150,11 +150,11 @@ class LearnedPair(Mirror[PairSpeed]):
 
     @classmethod
     def from_domain(cls, pair: PairSpeed) -> Self:
-        """The pair as it is recorded; what is kept has four digits."""
+        """The model of the pair. ``kept`` has four decimals."""
         return cls.copy_of(pair, beside=str(pair.beside), kept=max(round(pair.kept, 4), 1e-4))
 
     def to_domain(self) -> PairSpeed:
-        """The pair as it was recorded."""
+        """The domain value of the pair."""
         return joined(PairSpeed, self, beside=ClassId.parse(self.beside))
 
 
@@ -175,14 +175,17 @@ class LearnedCurves(ApiModel):
         return phases
 
     def to_domain(self, reference: tuple[str, int] | None) -> tuple[Phase, ...]:
-        """The planner's phases; none if one of them is empty. ``reference``: GPU type and width to be reference."""
+        """The planner's phases; none if one of them is empty.
+
+        ``reference``: GPU type and width to use as the reference.
+        """
         if not all(phase.widths for phase in self.phases):
             return ()
         return tuple(Phase(phase.until, _curves(phase.widths, reference)) for phase in self.phases)
 
 
 def _curves(widths: Sequence[LearnedWidth], reference: tuple[str, int] | None) -> tuple[SpeedCurve, ...]:
-    """Curves by GPU type, that of the declared reference first: work is measured on it."""
+    """Curves by GPU type. The type of the declared reference is first, because work is measured on the first curve."""
     types: dict[str, dict[int, LearnedWidth]] = {}
     for width in widths:
         types.setdefault(width.gpu_type, {})[width.gpus] = width
@@ -226,13 +229,13 @@ class LearnedStatus(LearnedCurves, LearnedClass):
     """Curves and statistics learned from the class's jobs. Deleting the profile deletes them."""
 
 
-# SpeedupProfile.status.machineState: the statistics of a class from which learning goes on after a restart.
+# SpeedupProfile.status.machineState: the statistics of a class from which learning continues after a restart.
 
 
 MOST_CELLS: Final = 1024
-"""Most ways to do a step whose times are kept: widths, nodes and batch sizes of all GPU types together."""
+"""Maximum combinations of width, nodes and batch size whose step times are kept, of all GPU types together."""
 _DROPPED_AT_ONCE: Final = 8
-"""Divisor of the number of cells: an eighth is left out at a time, so that few tries find what fits."""
+"""Divisor of the number of cells: an eighth is dropped at a time, so that few attempts reach the size limit."""
 
 _Sum = Annotated[float, Field(ge=-1e12, le=1e12)]
 
@@ -285,7 +288,10 @@ class ClassStatistics(MachineContent):
     sizes_through: Time | None = None
 
     def smaller(self) -> Self | None:
-        """Without the eighth of the step times that weighs least, the oldest first among equals."""
+        """The content without the eighth of the step times with the least weight.
+
+        Among equals, the oldest is dropped first.
+        """
         cells = self.step_times
         if not cells:
             return None

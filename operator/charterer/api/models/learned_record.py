@@ -1,7 +1,7 @@
-"""A learner's knowledge of one class as records of its profile's status, and back into a learner.
+"""Conversion of a learner's knowledge of one class into records of its profile's status, and back into a learner.
 
-Numbers are rounded: those that people read to six digits, which is far more than is certain; sums of which differences
-are taken to ten. A learner that is made from a status predicts the same to that precision.
+Numbers are rounded. Those for people have six digits, far more than are certain. Sums whose differences matter have
+ten. A learner that is made from a status predicts the same to that precision.
 """
 
 from __future__ import annotations
@@ -41,14 +41,14 @@ from charterer.estimate.observation import Configuration, Shape
 
 
 def curves_record(learned: Learned) -> LearnedCurves:
-    """The learned speeds."""
+    """The record of the learned speeds."""
     return LearnedCurves(
         reports=learned.reports, phases=tuple(_phase(phase) for phase in learned.learned_phases[:MOST_PHASES])
     )
 
 
 class Durations(NamedTuple):
-    """Seconds that a checkpoint, a restart and a standstill in place take in a class; None before one was reported."""
+    """Seconds of a checkpoint, a restart and an in-place resize in a class; None before the first report."""
 
     checkpoint: float | None = None
     restart: float | None = None
@@ -58,9 +58,9 @@ class Durations(NamedTuple):
 def class_record(
     state: ClassState, failed: Iterable[FailedWidth] = (), durations: Durations | None = None
 ) -> LearnedClass:
-    """The statistics of a class that people read, other than its curves. ``failed``: widths on which runs failed.
+    """The record of the class's statistics for people, without its curves. ``failed``: widths on which runs failed.
 
-    ``durations`` have two digits: each change makes the plans of the class's jobs anew.
+    ``durations`` have two digits, because each change makes all plans of the class's jobs again.
     """
     sizes, known = state.sizes.latest, durations or Durations()
     return LearnedClass(
@@ -79,7 +79,7 @@ def _two_digits(seconds: float | None) -> float | None:
 
 
 def class_statistics(state: ClassState, sizes_through: Instant | None) -> ClassStatistics:
-    """The statistics. ``sizes_through``: jobs that finished up to then are in the sizes."""
+    """The statistics. ``sizes_through``: the sizes include jobs that finished up to this time."""
     cells = [
         _step_times(gpu_type, where, cell)
         for gpu_type, times in sorted(state.times.items())
@@ -95,7 +95,7 @@ def class_statistics(state: ClassState, sizes_through: Instant | None) -> ClassS
 
 
 def class_state(class_id: ClassId, learned: LearnedStatus, statistics: ClassStatistics) -> ClassState:
-    """The state that ``Learner.restore`` takes. ValueError for an empty range of batch sizes."""
+    """The state for ``Learner.restore``. Raises ValueError for an empty range of batch sizes."""
     declared = learned.batch.to_domain()
     state = ClassState(class_id, declared)
     for cell in statistics.step_times:

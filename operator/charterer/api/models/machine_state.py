@@ -1,4 +1,4 @@
-"""The opaque field of a status, with the statistics that only Charterer reads: of budgets, classes and pools."""
+"""The opaque field of a status with statistics that only Charterer reads: of budgets, classes and pools."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from charterer.domain.pool import (
 from charterer.domain.time import Instant
 from charterer.estimate.waits import availability
 
-# The opaque field of a status: statistics that only Charterer reads, compressed, versioned and bounded in bytes.
+# The opaque field of a status: its statistics are compressed, versioned and bounded in bytes.
 
 
 MACHINE_STATE_BYTES: Final = 262_144
-"""Most bytes of ``data``, which is ASCII: a sixth of what etcd takes of one object."""
+"""Maximum bytes of ``data``, which is ASCII: a sixth of etcd's limit for one object."""
 _UNPACKED_BYTES: Final = 16_777_216
-"""Most bytes of the JSON in ``data``: data that grows to more was not written by Charterer."""
+"""Maximum bytes of the JSON in ``data``. Charterer wrote no data that decompresses to more."""
 
 
 class MachineContent(ApiModel):
@@ -42,7 +42,7 @@ class MachineContent(ApiModel):
 
     @abstractmethod
     def smaller(self) -> Self | None:
-        """The content without its oldest or least informative part; None when nothing is left to leave out."""
+        """The content without its oldest or least informative part; None if nothing more can be dropped."""
 
 
 _C = TypeVar("_C", bound=MachineContent)
@@ -58,7 +58,10 @@ class PackedStatistics(ApiModel):
 
     @classmethod
     def unpacked(cls, state: PackedStatistics | None, content: type[_C]) -> _C | None:
-        """The content of a state; None of no state. ValueError names the field that cannot be read, and why."""
+        """The content of a state; None without a state.
+
+        Raises ValueError, which names the unreadable field and the cause.
+        """
         if state is None:
             return None
         if state.version != content.VERSION:
@@ -80,7 +83,7 @@ class PackedStatistics(ApiModel):
 
 
 def packed(content: _C) -> tuple[PackedStatistics | None, _C | None]:
-    """The content as a state, made smaller until it fits, and what was packed; both None when nothing is left."""
+    """The content as a state, made smaller until it fits, and the packed content; both None if nothing is left."""
     kept: _C | None = content
     while kept is not None:
         data = base64.b64encode(zlib.compress(dump_json(kept).encode(), 9)).decode()
@@ -90,11 +93,11 @@ def packed(content: _C) -> tuple[PackedStatistics | None, _C | None]:
     return None, None
 
 
-# GPUBudget.status.machineState: what finished jobs cost against what was predicted, beyond what people read of it.
+# GPUBudget.status.machineState: costs of finished jobs against their predictions, beyond the fields for people.
 
 
 _DROPPED_AT_ONCE: Final = 8
-"""Divisor of the number of entries: an eighth is left out at a time, so that few tries find what fits."""
+"""Divisor of the number of entries: an eighth is dropped at a time, so that few attempts reach the size limit."""
 
 _Dollars = Annotated[float, Field(ge=0)]
 _Log = Annotated[float, Field(allow_inf_nan=False)]
@@ -116,15 +119,17 @@ class ClassCostStatistics(PartOf[ClassHistory]):
 
 
 class BudgetStatistics(MachineContent):
-    """``classes``: by name of the class. ``counted``: finished jobs in the sums after ``status.countedThrough``, by uid
-    when they finished.
+    """The statistics behind ``status.classes``.
+
+    ``classes``: by name of the class. ``counted``: finish times by uid of the finished jobs in the sums after
+    ``status.countedThrough``.
     """
 
     classes: dict[str, ClassCostStatistics] = Field(default_factory=dict)
     counted: dict[str, Time] = Field(default_factory=dict)
 
     def smaller(self) -> Self | None:
-        """Without the eighth of the counted jobs that finished first; then of the classes that finished first."""
+        """The content without the oldest eighth of the counted jobs, or of the classes if no job is left."""
         if self.counted:
             oldest = sorted(self.counted, key=lambda uid: (self.counted[uid], uid))
             kept = oldest[max(1, len(oldest) // _DROPPED_AT_ONCE) :]
@@ -136,7 +141,7 @@ class BudgetStatistics(MachineContent):
         return None
 
 
-# Counts of a pool's nodes: a summary for people in GPUPool.status, all of them in its machineState.
+# Statistics of a pool's nodes: a summary for people in GPUPool.status, the whole in its machineState.
 
 
 _log = logging.getLogger(__name__)
@@ -146,7 +151,7 @@ _ByBand = Annotated[tuple[_Sum, ...], Field(min_length=_BANDS, max_length=_BANDS
 _Week = Annotated[tuple[_Sum, ...], Field(min_length=SLOTS, max_length=SLOTS)]
 _Hour = Annotated[int, Field(ge=-1, le=10_000_000)]
 _DIGITS: Final = 4
-"""Digits of hours that are recorded: a ten-thousandth of an hour's answer decides nothing."""
+"""Recorded decimals of hours. Finer differences of an hour do not change a decision."""
 
 # --- machineState -----------------------------------------------------------------------------------------------------
 
@@ -182,7 +187,7 @@ class LaunchStatistics(Mirror[LaunchHistory]):
 
     @classmethod
     def from_domain(cls, launches: LaunchHistory) -> Self:
-        """The statistics as they are recorded."""
+        """The model of the statistics."""
         given, refused = (
             tuple([round(hours, _DIGITS) for hours in week]) for week in (launches.given, launches.refused)
         )
@@ -190,14 +195,14 @@ class LaunchStatistics(Mirror[LaunchHistory]):
 
 
 class PoolStatistics(MachineContent):
-    """Each part by itself: None where nothing was counted."""
+    """The statistics of a pool. A part is None if nothing was counted for it."""
 
     lifetimes: LifetimeStatistics | None = None
     answers: LaunchStatistics | None = None
 
     @classmethod
     def from_domain(cls, lifetimes: NodeLifetimes, launches: LaunchHistory) -> Self | None:
-        """All parts; None where nothing was counted."""
+        """All parts; None if nothing was counted."""
         parts = cls(
             lifetimes=None if lifetimes.at is None else LifetimeStatistics.from_domain(lifetimes),
             answers=None if launches.at is None else LaunchStatistics.from_domain(launches),
@@ -206,16 +211,16 @@ class PoolStatistics(MachineContent):
 
     @property
     def known_lifetimes(self) -> NodeLifetimes:
-        """Counts of the nodes that have ended."""
+        """Statistics of the nodes that have ended."""
         return NOTHING_COUNTED if self.lifetimes is None else self.lifetimes.to_domain()
 
     @property
     def known_launches(self) -> LaunchHistory:
-        """Counts of refusals and starts."""
+        """Statistics of refusals and starts."""
         return NO_LAUNCHES if self.answers is None else self.answers.to_domain()
 
     def smaller(self) -> Self | None:
-        """Without the half of the counted rentals that ended first; all else is bounded."""
+        """The content without the half of the counted rentals that ended first. All other parts are bounded."""
         if self.lifetimes is None or not self.lifetimes.counted:
             return None
         kept = self.lifetimes.counted[len(self.lifetimes.counted) // 2 + 1 :]
@@ -223,13 +228,13 @@ class PoolStatistics(MachineContent):
 
 
 def packed_statistics(lifetimes: NodeLifetimes, launches: LaunchHistory) -> PackedStatistics | None:
-    """The field that remembers them; None where nothing was counted."""
+    """The field with these statistics; None if nothing was counted."""
     statistics = PoolStatistics.from_domain(lifetimes, launches)
     return None if statistics is None else packed(statistics)[0]
 
 
 def recorded_statistics(state: PackedStatistics | None) -> PoolStatistics:
-    """The counts in the field; empty ones where it cannot be read, so that all is learned anew."""
+    """The statistics in the field. If it cannot be read, they are empty and are learned again."""
     try:
         return PackedStatistics.unpacked(state, PoolStatistics) or PoolStatistics()
     except ValueError as error:
@@ -254,7 +259,7 @@ class LaunchesStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, pool: Pool, now: Instant) -> Self:
-        """As of this hour."""
+        """The summary for the hour of ``now``."""
         return cls(
             available_percent=round(100.0 * availability(pool.known_launches, now)),
             start_seconds=round(pool.likely_start_seconds),
@@ -285,7 +290,7 @@ class InterruptionsStatus(ApiModel):
 
     @classmethod
     def from_domain(cls, hazard: Hazard) -> Self:
-        """As people read it."""
+        """The summary of the hazard for people."""
         return cls(
             per_node_hour=round(hazard.overall, 4),
             low=round(hazard.low, 4),

@@ -1,4 +1,4 @@
-"""SpeedupProfile: how fast a class of jobs is on how many GPUs, how long its jobs are and how often they arrive."""
+"""SpeedupProfile: the speed of a class of jobs by number of GPUs, the jobs' length and their arrival rate."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from charterer.gpu_types import relative_speeds
 from charterer.policy.options.speeds import reference_width, throughput
 from charterer.sentences import count, is_or_are
 
-# A profile as it was declared, with what was learned of its class.
+# A declared profile, joined with the learned facts about its class.
 
 
 def learned_profile(
     declared: Profile, status: LearnedStatus, restart_seconds: float | None = None, resize_seconds: float | None = None
 ) -> Profile:
-    """The profile with the learned phases, where there are any, and its mean work in seconds of their reference.
+    """The profile with the learned phases, if there are any, and its mean work in seconds of their reference.
 
-    ``restart_seconds`` and ``resize_seconds``: those that the spec declares; None where it leaves them to be learned.
+    ``restart_seconds`` and ``resize_seconds`` are those of the spec; None if they are to be learned.
     """
     first = _reference(declared.declared)
     phases = status.to_domain(first)
@@ -93,9 +93,10 @@ def _points(curve: SpeedCurve) -> tuple[tuple[int, float], ...]:
 
 
 def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tuple[Phase, ...]) -> float | None:
-    """Declared mean work, which is seconds on the declared reference over a whole life, on the learned reference.
+    """The declared mean work, converted from seconds on the declared reference to seconds on the learned reference.
 
-    Unchanged where the declared reference is on no learned curve: the first width of the first one is taken for it.
+    It is unchanged if no learned curve has the declared reference. Then the first width of the first curve is the
+    reference.
     """
     if mean is None or declared is None:
         return mean
@@ -112,11 +113,14 @@ def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tupl
 
 
 _MOST_APART: Final = 1e9
-"""Largest ratio of a throughput to that of the reference: more than between the slowest GPU and the largest cluster."""
+"""The largest ratio of a throughput to the reference's. It exceeds that of the largest cluster to the slowest GPU."""
 _BEYOND_DATA_SHEETS: Final = 4.0
-"""How far the ratio of two GPU types' throughputs may lie beyond what their data sheets allow. Programs that were never
-tuned for the faster type are up to 2.4 times slower on it (measured for Gavel, Recommendation on a V100 after a P100);
-seconds for minutes, milliseconds for seconds and steps for samples are factors of 60, 1,000 and a batch size."""
+"""Tolerance factor for the ratio of two GPU types' throughputs beyond that of their data sheets.
+
+Programs that were never tuned for the faster type are up to 2.4 times slower on it (measured for Gavel, Recommendation
+on a V100 after a P100). Seconds for minutes, milliseconds for seconds and steps for samples are factors of 60, 1,000
+and a batch size.
+"""
 
 _Throughput = Annotated[float, Field(gt=1e-9, le=1e15)]
 
@@ -174,7 +178,10 @@ class CurveSpec(ApiModel):
     """A curve that follows a power law."""
 
     def to_domain(self, meta: ObjectMeta, path: str) -> SpeedCurve:
-        """The curve; InvalidObject naming ``path`` when it has no form, or when throughput falls as GPUs are added."""
+        """The curve.
+
+        Raises InvalidObject, which names ``path``, without a form or if throughput falls with more GPUs.
+        """
         if self.throughput is not None:
             return SpeedCurve(self.gpu_type, _table(meta, f"{path}.throughput", self.throughput))
         if self.amdahl is not None:
@@ -200,7 +207,7 @@ def _table(meta: ObjectMeta, path: str, points: tuple[ThroughputPoint, ...]) -> 
 
 
 def _comparable(meta: ObjectMeta, curves: tuple[SpeedCurve, ...]) -> None:
-    """InvalidObject for a throughput that is too far from the reference's for numbers to be kept apart."""
+    """Raise InvalidObject if a throughput differs too much from the reference's for the curves to share a unit."""
     values = [
         [value for _, value in curve.form.points] if isinstance(curve.form, ThroughputTable) else [curve.form.value]
         for curve in curves
@@ -220,7 +227,7 @@ def _comparable(meta: ObjectMeta, curves: tuple[SpeedCurve, ...]) -> None:
 
 
 def _units_differ(curve: SpeedCurve, other: SpeedCurve) -> str:
-    """Why two curves cannot be in one unit: no two GPUs differ so much by their data sheets; empty if they may be."""
+    """Why two curves cannot have the same unit: their data sheets exclude the difference. Empty if they can."""
     gpus = max(reference_width(curve.form), reference_width(other.form))
     here, there = throughput(curve.form, gpus), throughput(other.form, gpus)
     speeds = relative_speeds((curve.gpu_type, other.gpu_type))
@@ -247,7 +254,7 @@ _FIRST_VALUE: Final = (
 
 
 def _near(value: str) -> str:
-    """CEL: whether a value is comparable with ``first``."""
+    """A CEL expression: whether a value is comparable with ``first``."""
     return f"{value} <= first * {_MOST_APART:.1f} && first <= {value} * {_MOST_APART:.1f}"
 
 
@@ -332,9 +339,9 @@ class SpeedupProfileSpec(PartOf[Profile]):
     from model.parameters, and 30 without it."""
 
     def to_domain(self, meta: ObjectMeta, record: SpeedupProfileRecord, unreadable: str = "") -> Profile:
-        """The profile with what was learned of its class; InvalidObject when a declared curve cannot be used.
+        """The profile with the learned facts about its class. Raises InvalidObject if a declared curve cannot be used.
 
-        ``unreadable``: what is wrong with the learned part of its status, empty if nothing.
+        ``unreadable``: the fault in the learned part of its status, empty if there is none.
         """
         curves = tuple(curve.to_domain(meta, f"spec.curves[{index}]") for index, curve in enumerate(self.curves))
         _comparable(meta, curves)
@@ -384,7 +391,7 @@ class SpeedupProfileRecord(ApiModel):
     """The statistics from which learning goes on after a restart. If this is deleted, all is learned anew."""
 
     def statistics(self) -> ClassStatistics | None:
-        """The content of the machine state; ValueError names the field that cannot be read, and why."""
+        """The content of the machine state. Raises ValueError, which names the unreadable field and the cause."""
         return PackedStatistics.unpacked(self.machine_state, ClassStatistics)
 
 

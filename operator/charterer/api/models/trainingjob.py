@@ -1,4 +1,4 @@
-"""TrainingJob: the spec, what it asks for as a domain value, and the kind."""
+"""TrainingJob: the spec, its conversion to a domain value, and the kind."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from charterer.domain.job_quote import JobQuote
 from charterer.domain.node_demands import NO_DEMANDS
 from charterer.domain.target import TargetRef
 
-# What the spec of an interactive TrainingJob says beside any other job's.
+# The additional fields in the spec of an interactive TrainingJob.
 
 
 class InteractiveSpec(PartOf[Interactive]):
@@ -77,11 +77,11 @@ class InteractiveSpec(PartOf[Interactive]):
     wait for the next ones, as measured."""
 
     def to_domain(self, record: InteractiveStatus | None) -> Interactive:
-        """The spec of an interactive job, with its record."""
+        """The interactive part of a job, from its spec and record."""
         return joined(Interactive, self, InteractiveStatus() if record is None else record)
 
 
-# The object that a TrainingJob stands for.
+# The adopted object that a TrainingJob represents.
 
 
 _Word = Annotated[str, Field(min_length=1, max_length=253)]
@@ -104,7 +104,7 @@ class TargetRefSpec(Mirror[TargetRef]):
     """True if it waits in a queue and has the annotation charterer.dev/gpus, so that its width is Charterer's."""
 
 
-# What the owner was told of cost and end before the job was submitted.
+# The quote of cost and end that the owner got before the job was submitted.
 
 
 class QuoteSpec(Mirror[JobQuote]):
@@ -130,7 +130,7 @@ class QuoteSpec(Mirror[JobQuote]):
 
 
 class ToldBottleneck(NamedTuple):
-    """What a condition says of a bottleneck; ``kind``: the condition's type."""
+    """The reason and message of a bottleneck's condition; ``kind``: the condition's type."""
 
     kind: str
     reason: str
@@ -141,10 +141,10 @@ class ToldBottleneck(NamedTuple):
 class DecodedJob:
     """A TrainingJob and the names in it that only a join can resolve.
 
-    In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False
-    until they are joined. ``template_verdict``: why the template of this generation was refused, as the conditions say;
-    empty where it was accepted, None where nobody has tried it yet. ``variables``: what is misleading in the trainer's
-    environment. ``held_up``: what holds its run up, as the conditions say.
+    In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False until
+    they are joined. ``template_verdict`` is from the conditions: why the template of this generation was refused, empty
+    if it was accepted, None if it is unknown. ``variables``: misleading variables in the trainer's environment.
+    ``held_up``: the bottlenecks of its run in the conditions.
     """
 
     job: Job
@@ -156,7 +156,7 @@ class DecodedJob:
 
 
 _RESOURCES: Final = list(GPU_RESOURCES)
-"""As CEL writes them, too."""
+"""The GPU resources as a list, which CEL writes in the same way."""
 
 
 class TrainingJobSpec(PartOf[Job]):
@@ -291,7 +291,7 @@ class TrainingJobSpec(PartOf[Job]):
     template."""
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
-        """The job. What is wrong with its template makes ``Job.invalid``, so that its runs stay in sight."""
+        """The job. A fault of its template becomes ``Job.invalid``, so that its runs stay known."""
         pod_gpus, problem = trainer_gpus(self.template), self._problem()
         least, refusal = max(pod_gpus, 1), problem
         if record.invalid is not None and record.invalid.generation == meta.generation:
@@ -329,17 +329,17 @@ class TrainingJobSpec(PartOf[Job]):
         return DecodedJob(job, self.priority_class_name or "", self.profile_name or "", variables=variables)
 
     def _variables(self) -> str:
-        """Charterer sets none in an adopted object's pods."""
+        """Faults of the variables. Charterer sets no variables in an adopted object's pods."""
         in_place = None if self.target_ref is not None else self.resize_policy is ResizePolicy.IN_PLACE
         return wrong_variables(self.template, [each.name for item in self.variants for each in item.env], in_place)
 
     @property
     def _resource(self) -> str:
-        """The extended resource of its GPUs."""
+        """The extended resource of the job's GPUs."""
         return self.resource or gpu_resource(self.template)
 
     def _problem(self) -> str:
-        """Why the job cannot be run as it is written, empty if it can."""
+        """Why the job cannot run as it is written; empty if it can."""
         problem = template_problem(self.template)
         pod_gpus = trainer_gpus(self.template)
         where = f"{self._resource} in the limits of spec.template.spec.containers[0]"

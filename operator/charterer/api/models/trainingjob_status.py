@@ -49,13 +49,13 @@ from charterer.domain.option import MOST_PODS, Option
 from charterer.domain.pool import CapacityType
 from charterer.domain.reports import Progress
 
-# TrainingJob.status.options: the ways to run a job, compared.
+# TrainingJob.status.options: the compared ways to run a job.
 
 
 OPTIONS_SHOWN: Final = 8
-"""Number of options that a status has: as many as a person compares."""
+"""Number of options in a status: as many as a person compares."""
 MOST_SECONDS: Final = 10**12
-"""The longest time that is written."""
+"""The longest written time in seconds."""
 
 
 class ComparedOption(ApiModel):
@@ -89,11 +89,11 @@ class ComparedOption(ApiModel):
     """Why the job has the chosen option, or what rules an option out."""
 
 
-# The GPUs that are intended for a job, the pods that train together on them, and how long it had others.
+# The GPUs that are intended for a job, the pods that train together on them, and the time on former widths.
 
 
 REASON_BYTES: Final = 1_024
-"""Most bytes of why a run was given its GPUs, and of what is known about its end."""
+"""Maximum bytes of the reason for a run's GPUs, and of the description of its end."""
 
 _Brief = Annotated[str, Field(max_length=MESSAGE_LIMIT), BeforeValidator(shortened_to(REASON_BYTES))]
 RunNumber = Annotated[int, Field(ge=0, le=999_999_999)]
@@ -206,17 +206,17 @@ class StretchStatus(Mirror[Stretch]):
 
 
 MOVES_KEPT: Final = 1_000
-"""Number of resizes that a status keeps: the largest maxPerJobPerDay."""
+"""Number of resizes in a status: the largest maxPerJobPerDay."""
 MOST_STRETCHES: Final = 100
-"""Number of widths of which a status says how long runs had them; the time at the oldest is dropped first."""
+"""Number of widths in a status with the time that runs had them. The oldest are dropped first."""
 RUNS_KEPT: Final = 50
-"""Number of ended runs that a status keeps at most; the oldest are dropped first."""
+"""Maximum number of ended runs in a status. The oldest are dropped first."""
 RUNS_BYTES: Final = 128 * 1024
-"""Most bytes of the ended runs in a status; of fewer runs more places and longer messages are kept."""
+"""Maximum bytes of the ended runs in a status. With fewer runs, more places and longer messages fit."""
 INVALID_TEMPLATE: Final = "InvalidTemplate"
-"""The reason of the condition Admitted of a job whose template was refused."""
+"""The reason of the condition Admitted if the job's template was refused."""
 MISLEADING_VARIABLES: Final = "MisleadingVariables"
-"""The reason of the condition Admitted of a job whose template sets variables that somebody else sets."""
+"""The reason of the condition Admitted if the job's template sets variables that others set."""
 
 
 _Count = Annotated[int, Field(ge=0, le=999_999_999)]
@@ -250,7 +250,7 @@ class RunStatus(Mirror[RunRecord]):
 
 
 def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
-    """The latest runs, oldest first, within ``RUNS_BYTES``; the latest have their places, within half of that."""
+    """The latest runs, oldest first, within ``RUNS_BYTES``. The latest ones have their places, within half of that."""
     kept: list[RunStatus] = []
     left = RUNS_BYTES
     for record in reversed(records[-RUNS_KEPT:]):
@@ -340,13 +340,13 @@ class InteractiveStatus(PartOf[Interactive | Usage]):
 
     @classmethod
     def from_domain(cls, told: Interactive, usage: Usage | None) -> Self:
-        """As it is recorded."""
+        """The model of the interactive part."""
         if usage is None:
             return cls.copy_of(told)
         return cls.copy_of(told, usage, busy_seconds=usage.busy_seconds, idle_seconds=usage.idle_seconds)
 
     def usage(self) -> Usage | None:
-        """How its GPUs were used; None where its worker has said nothing."""
+        """How the GPUs were used; None if the worker has reported nothing."""
         if self.busy_seconds is None:
             return None
         idle_seconds = self.idle_seconds or 0.0
@@ -399,7 +399,7 @@ class TrainingJobRecord(PartOf[Job]):
 
     @classmethod
     def from_domain(cls, job: Job) -> Self:
-        """The job's record. Only the latest runs are listed; the cost of older ones is kept as a sum."""
+        """The record of the job. Only the latest runs are listed; the cost of older runs is kept as a sum."""
         runs = _kept_runs(job.records)
         dropped = job.records[: len(job.records) - len(runs)]
         earlier = job.earlier_cost + total(record.cost or ZERO for record in dropped)
@@ -415,7 +415,7 @@ class TrainingJobRecord(PartOf[Job]):
         )
 
     def last_report(self) -> Progress | None:
-        """The last progress report, with how an interactive job used its GPUs."""
+        """The last progress report, with the GPU usage of an interactive job."""
         usage = None if self.interactive is None else self.interactive.usage()
         return None if self.progress is None else joined(Progress, self.progress, usage=usage)
 

@@ -1,4 +1,4 @@
-"""How many GPUs, or which parts of one, a job may have, and how pools cut their GPUs."""
+"""The numbers or parts of GPUs that a job may have, and the partition of GPUs in pools."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from charterer.domain.pool import MigStrategy, Partition, SharingMechanism
 
 RESOURCE_ONCE: Final = "the resource of a pool's GPUs cannot change: create another GPUPool for the other GPUs"
 GpuResource = Annotated[str, Field(max_length=253, json_schema_extra={"enum": list(GPU_RESOURCES)})]
-"""The extended resource of whole GPUs, as the device plugin of their maker names it."""
+"""The extended resource of whole GPUs, as the vendor's device plugin names it."""
 CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
 
 
@@ -70,7 +70,7 @@ class PoolSharing(ApiModel):
     without it, as on GKE."""
 
     def to_domain(self) -> Partition:
-        """The same for the planner."""
+        """The partition for the planner."""
         strategy = MigStrategy.SINGLE if self.resource is SharedGpuResource.PLAIN else MigStrategy.MIXED
         return Partition(self.mechanism.profile(self.jobs_per_gpu), strategy)
 
@@ -90,7 +90,7 @@ class SharedGpuSpec(ApiModel):
         return int(self.memory[:-2]) * (1024 if self.memory.endswith("Gi") else 1)
 
 
-# How many GPUs a job may have, and in which variants it may train, as they are written.
+# The numbers of GPUs and the variants in a job's spec.
 
 
 _Gpus = Annotated[int, Field(ge=1, le=MOST_GPUS)]
@@ -145,7 +145,7 @@ class GpuRange(ApiModel):
     gets one such GPU at most. Absent: it shares none."""
 
     def to_domain(self) -> Widths:
-        """The numbers, and what the job takes instead of a GPU."""
+        """The numbers of GPUs, and the parts of a GPU that the job may use instead."""
         preferred = self.min if self.preferred is None else self.preferred
         shared = () if self.shared is None else (self.shared.mib, self.shared.least_speed)
         return Widths(self.min, preferred, self.max, self.slices, *shared)

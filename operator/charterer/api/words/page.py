@@ -31,7 +31,7 @@ from charterer.domain.reasons.fact import Both, Fact, OnlyObserved, RunsOn, Want
 from charterer.domain.target import TargetRef
 from charterer.domain.time import Calendar, Grant, Period, parse_instant
 
-# One example of each sentence that tells a reason, by the word of the reason.
+# One example of each sentence that gives a reason, by the code of the reason.
 
 
 _POOL, _NODE, _OTHER = PoolId("a100"), RentalId("a100-1"), RentalId("a100-2")
@@ -242,10 +242,10 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ),
     ReasonCode.PLANNING_FAILED: (waits.NoPlan("(the problem that is told of the object)"),),
 }
-"""In the order in which they are to be read."""
+"""The tables in reading order."""
 
 
-# docs/reasons.md: every sentence that tells a reason, with example facts.
+# docs/reasons.md: every sentence that gives a reason, with example facts.
 
 
 _REASONS_INTRODUCTION: Final = """# Reasons
@@ -288,7 +288,7 @@ Below is every word that Charterer writes, with its meaning and what to do. A da
 
 
 class WordTable(NamedTuple):
-    """The words of one place where a user meets them."""
+    """The words that a user meets in one place."""
 
     title: str
     explanation: str

@@ -13,13 +13,13 @@ from charterer.domain.job import RunOutcome
 from charterer.domain.rental import RentalPhase
 from charterer.domain.steps import RunWarning
 
-# The meaning of a word, and what a person can do about it.
+# The meaning of a word and the remedy.
 
 
 class Meaning(NamedTuple):
-    """``means``: one sentence. ``remedy``: what to do; empty where there is nothing to do.
+    """``means``: one sentence. ``remedy``: what a person should do; empty if there is nothing to do.
 
-    ``needs_person``: what it is said of does not go on by itself, or not as it should.
+    ``needs_person``: the object does not continue by itself, or not as it should.
     """
 
     means: str
