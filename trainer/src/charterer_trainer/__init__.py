@@ -1,6 +1,6 @@
-"""The library for training scripts under Charterer; standard library only, and harmless outside Kubernetes.
+"""The library for training scripts under Charterer. It uses only the standard library and is harmless elsewhere.
 
-Nothing here may raise into training because the operator is away, slow or wrong. ``charterer_trainer.pytorch``,
+No function raises into training because the operator is absent, slow or wrong. ``charterer_trainer.pytorch``,
 ``charterer_trainer.huggingface`` and ``charterer_trainer.lightning`` need their frameworks and are imported by name.
 """
 

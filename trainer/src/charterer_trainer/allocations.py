@@ -1,4 +1,4 @@
-"""The allocation: which run this is and how many GPUs it has, from wherever it is known most freshly."""
+"""The allocation of a run: its number and its GPUs, read from several sources."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Allocation:
 
     @classmethod
     def of(cls, content: object) -> Allocation | None:
-        """From the object ``{"run", "gpus", "pods", "gpusPerPod"}``; None when it is not one."""
+        """Parse the object ``{"run", "gpus", "pods", "gpusPerPod"}``; None if it is malformed."""
         if not isinstance(content, dict):
             return None
         run, gpus, pods, per_pod = (whole(content.get(name)) for name in ("run", "gpus", "pods", "gpusPerPod"))
@@ -29,7 +29,7 @@ class Allocation:
 
 
 def from_file(environment: Environment) -> Allocation | None:
-    """From the downward API's file, which lags behind a resize by a minute or more; None when there is none."""
+    """The allocation in the downward API's file, which lags behind a resize by a minute or more; None without it."""
     try:
         return Allocation.of(json.loads(environment.allocation_file.read_text()))
     except (OSError, ValueError):
@@ -37,7 +37,7 @@ def from_file(environment: Environment) -> Allocation | None:
 
 
 def from_environment(environment: Environment) -> Allocation | None:
-    """As the run was started; None outside Charterer."""
+    """The allocation with which the run was started; None outside Charterer."""
     run, pods, per_pod = environment.run, environment.pods, environment.gpus_per_pod
     if run is None or pods is None or per_pod is None:
         return None

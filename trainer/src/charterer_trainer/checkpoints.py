@@ -1,4 +1,4 @@
-"""Checkpoints that are there completely or not at all: written beside their name, summed, then renamed."""
+"""Atomic checkpoints: written beside their name, checksummed, then renamed. They exist completely or not at all."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger("charterer_trainer")
 StrPath = Union[str, "os.PathLike[str]"]
 
 DEFAULT_INTERVAL_SECONDS = 1800.0
-"""Seconds between two checkpoints where Charterer says nothing: half an hour of work is at stake."""
+"""Seconds between two checkpoints if Charterer advises none: at most half an hour of work is lost."""
 _PARTIAL = ".partial"
 _REPLACED = ".replaced"
 _NUMBERS = re.compile(r"\d+")
@@ -41,7 +41,7 @@ def _newest_first(directory: Path, pattern: str) -> list[Path]:
     try:
         for path in directory.glob(pattern):
             if not _is_partial(path.name):
-                with contextlib.suppress(FileNotFoundError):  # removed by somebody else meanwhile
+                with contextlib.suppress(FileNotFoundError):  # another process removed it meanwhile
                     found.append((_age_order(path), path))
     except (FileNotFoundError, NotADirectoryError):
         return []
@@ -49,15 +49,15 @@ def _newest_first(directory: Path, pattern: str) -> list[Path]:
 
 
 def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = False) -> Path | None:
-    """The newest good checkpoint (file or folder) directly in ``directory``; None when there is none.
+    """The newest good checkpoint (file or folder) directly in ``directory``; None if there is none.
 
-    Newest is the highest last number in the name (``step-1200.pt``), because clocks of machines differ; among equals
-    or names without numbers, the last modified. Names that begin with ``.`` or end in ``.partial`` or ``.tmp`` are
-    not complete. ``pattern`` is a glob for folders that hold other things too.
+    The newest has the highest last number in its name (``step-1200.pt``), because clocks of machines differ. Among
+    equal numbers, or names without a number, the last modified is the newest. Names that begin with ``.`` or end in
+    ``.partial`` or ``.tmp`` are incomplete. ``pattern`` is a glob for folders that have other contents too.
 
-    A checkpoint of ``save_atomically`` is read and compared with its sum. One that differs, or cannot be read, is left
-    out with a warning in the log, and the one before it is the answer. Files without a sum are believed, unless
-    ``summed``: then they are left out, as what a killed save of another library left behind.
+    A checkpoint of ``save_atomically`` is read and compared with its checksum. A checkpoint that differs, or cannot be
+    read, is skipped with a warning in the log, and the one before it is tried. A file without a checksum counts as
+    good. With ``summed`` it is skipped, because it may be left over from a killed save of another library.
     """
     for path in _newest_first(Path(directory), pattern):
         try:
@@ -76,10 +76,10 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = 
 
 
 def seal_checkpoint(path: StrPath) -> None:
-    """Record the sum of a checkpoint (file or folder) that another library wrote to its place and has completed.
+    """Record the checksum of a checkpoint (file or folder) that another library wrote in place and has completed.
 
-    Its contents are on the disk afterwards. ``latest_checkpoint(…, summed=True)`` finds it, and never one that was not
-    sealed. Call it on one rank, when all of them have written.
+    Its contents are synced to disk first. Then ``latest_checkpoint(…, summed=True)`` can return it; it never returns an
+    unsealed checkpoint. Call this on one rank, after all ranks have written.
     """
     target = Path(path)
     _sync_tree(target)
@@ -90,10 +90,11 @@ def seal_checkpoint(path: StrPath) -> None:
 
 
 def remove_old_checkpoints(directory: StrPath, keep: int, pattern: str = "*") -> None:
-    """Remove what ``save_atomically`` saved directly in ``directory``, but for the newest ``keep`` good ones.
+    """Remove checkpoints of ``save_atomically`` directly in ``directory``, except the newest ``keep`` good ones.
 
-    Call it on one rank, after a save. Files that have no sum are neither counted nor removed. Nothing is removed before
-    ``keep`` others have been found good, so the last good checkpoint always stays. ValueError if ``keep`` is below 1.
+    Call this on one rank, after a save. Files without a checksum are neither counted nor removed. A checkpoint is
+    removed only after ``keep`` newer ones were found good, so the last good one always stays. Raises ValueError if
+    ``keep`` is below 1.
     """
     if keep < 1:
         raise ValueError(f"keep is {keep}, and at least the newest checkpoint must stay")
@@ -115,7 +116,7 @@ def _is_readable_and_good(path: Path) -> bool:
 
 
 def _remove(path: Path) -> None:
-    """What is half removed must not look like a checkpoint."""
+    """Rename the checkpoint before deleting it: a half-deleted one must not look like a checkpoint."""
     gone = path.with_name(f".{path.name}{_PARTIAL}")
     _discard(gone)
     os.replace(path, gone)
@@ -137,7 +138,7 @@ def _identity(path: Path) -> tuple[int, int, int]:
 
 
 class SaveClock:
-    """What this process saved, when it saved last, and how long saving took: ``seconds`` the last time, and in all."""
+    """The saves of this process. ``seconds`` is the duration of the last save, ``total_seconds`` of all."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -147,16 +148,16 @@ class SaveClock:
         self.total_seconds = 0.0
 
     def wrote(self, path: Path) -> None:
-        """This process saved ``path``."""
+        """Record that this process saved ``path``."""
         self._own[path.absolute()] = _identity(path)
 
     def is_own(self, path: Path) -> bool:
-        """Whether this process saved ``path``, and nobody has touched it since."""
+        """Whether this process saved ``path``, and it is unmodified since."""
         return self._own.get(path.absolute()) == _identity(path)
 
     @contextmanager
     def save(self) -> Iterator[None]:
-        """Time a save. One that fails took its time, but does not count as a save."""
+        """Time a save. The time of a failed save is added, but it does not count as a save."""
         begin = self._clock()
         try:
             yield
@@ -166,12 +167,12 @@ class SaveClock:
         self.saved(took)
 
     def saved(self, seconds: float) -> None:
-        """A save that took that long has ended now."""
+        """Record that a save of this many seconds has ended now."""
         self._since = self._clock()
         self.seconds = seconds
 
     def due(self, every: float | None) -> bool:
-        """Whether the last save, or the start, was that many seconds ago; None: the default."""
+        """Whether the last save, or the start, was at least ``every`` seconds ago; None: the default interval."""
         return self._clock() - self._since >= (DEFAULT_INTERVAL_SECONDS if every is None else every)
 
 
@@ -181,11 +182,11 @@ saves = SaveClock()
 
 @contextmanager
 def save_atomically(path: StrPath) -> Iterator[Path]:
-    """Yields a path to write to (a file, or a folder that you create); at the end it becomes ``path`` at once.
+    """Yield a path to write to (a file, or a folder that you create). At the end it is renamed to ``path`` atomically.
 
-    The contents are on the disk before the name is, and their sum is recorded, by which ``latest_checkpoint`` knows a
-    checkpoint that was damaged later. When the block raises, or the disk is full, what it wrote is removed and an older
-    ``path`` stays. Every process that saves needs a ``path`` of its own. OSError when nothing was written.
+    The contents are synced to disk before the rename. Their checksum is recorded, so that ``latest_checkpoint`` detects
+    later damage. If the block raises or the disk is full, the written data are removed and an older ``path`` stays.
+    Every process that saves needs its own ``path``. Raises OSError if nothing was written.
     """
     with saves.save(), _atomically(Path(path)) as partial:
         yield partial
@@ -202,9 +203,9 @@ def _atomically(target: Path) -> Iterator[Path]:
             raise FileNotFoundError(f"nothing was written to {partial}; write the checkpoint to the path you are given")
         _sync_tree(partial)
         if target.exists() and not checksums.has_sum(target):
-            checksums.record(target, checksums.sum_of(target))  # or the new sum would condemn it, if this ends here
+            checksums.record(target, checksums.sum_of(target))  # otherwise the old one fails after a crash
         note = checksums.record(target, checksums.sum_of(partial))
-        _sync(target.parent)  # a checkpoint that has its name has its sum
+        _sync(target.parent)  # a checkpoint with its final name has its checksum
         if partial.is_dir() and target.exists():
             _replace_folder(target, partial, workspace / _REPLACED)
         else:
@@ -217,7 +218,7 @@ def _atomically(target: Path) -> Iterator[Path]:
 
 
 def _replace_folder(target: Path, new: Path, old: Path) -> None:
-    """A folder cannot be renamed onto one with contents, so the old one is moved to ``old`` first."""
+    """Move the old folder to ``old`` first, because a folder cannot be renamed onto one with contents."""
     try:
         os.replace(target, old)
         os.replace(new, target)
@@ -228,10 +229,10 @@ def _replace_folder(target: Path, new: Path, old: Path) -> None:
 
 
 def remove_partials(directory: StrPath) -> None:
-    """Remove what saves that were killed left behind, and the sums of checkpoints that are gone.
+    """Remove the leftovers of killed saves, and the checksums of checkpoints that no longer exist.
 
-    Call it at the start, on one rank, before anybody saves.
-    A save of a folder that was killed while it replaced an older one was complete: its folder gets its name.
+    Call this at the start, on one rank, before any save. A save of a folder that was killed while it replaced an older
+    one was complete, so its folder is renamed to its final name.
     """
     for workspace in Path(directory).glob(f".*{_PARTIAL}"):
         if (workspace / _REPLACED).exists():
@@ -254,7 +255,7 @@ def _sync(path: Path) -> None:
 
 
 def _sync_tree(path: Path) -> None:
-    if path.is_symlink():  # its target may be missing, or be a folder that holds it; the link is in its folder
+    if path.is_symlink():  # the target may be missing or contain the link; the sync of the link's folder covers it
         return
     if path.is_dir():
         for entry in path.iterdir():

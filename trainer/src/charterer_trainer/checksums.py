@@ -1,7 +1,7 @@
-"""Whether a checkpoint is what was written: a CRC-32 and the size in bytes, in the name of an empty file beside it.
+"""Checksums of checkpoints: a CRC-32 and the size in bytes, in the name of an empty file beside the checkpoint.
 
-They find accidents (a file cut short, a bit that flipped; 1 in 4 billion is missed) and no forgery. An empty file needs
-no room on a disk that is full, and its name appears at once or not at all.
+They detect accidents (a truncated file, a flipped bit; 1 in 4 billion is missed) but no forgery. An empty file needs no
+space on a full disk, and its name appears atomically.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from pathlib import Path
 
 _SUFFIX = ".crc32"
 _READERS = 8
-"""Files that are read at a time: zlib and the disk work without Python's lock."""
+"""Number of files that are read at a time: zlib and disk reads release Python's lock."""
 _CHUNK = 1 << 22
-"""Bytes read at a time: they stay in a processor's cache until they are summed."""
+"""Bytes that are read at a time. They stay in the processor's cache until they are summed."""
 
 
 def sum_of(path: Path) -> str:
-    """Such as ``1f2e3d4c-1073741824``, of a file or of a folder's names and contents. OSError if one cannot be read."""
+    """A checksum such as ``1f2e3d4c-1073741824``, of a file, or of a folder's names and contents. Raises OSError."""
     entries = list(_entries(path, ""))
     files = [entry for entry, _, kind in entries if kind == "file"]
     with ThreadPoolExecutor(max(1, min(_READERS, len(files)))) as readers:
@@ -39,7 +39,7 @@ def sum_of(path: Path) -> str:
 
 
 def _entries(path: Path, name: str) -> Iterator[tuple[Path, str, str]]:
-    """What ``path`` consists of, in an order that does not change: where it is, its name in the whole, its kind."""
+    """The entries of ``path`` in a fixed order: path, name relative to the whole, and kind."""
     if path.is_symlink():
         yield path, name, "link"
     elif path.is_dir():
@@ -51,7 +51,7 @@ def _entries(path: Path, name: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def _file(path: Path) -> tuple[int, int]:
-    """CRC-32 and bytes of a file."""
+    """CRC-32 and size in bytes of a file."""
     buffer = bytearray(_CHUNK)
     view = memoryview(buffer)
     crc, size = 0, 0
@@ -71,7 +71,7 @@ def _size(path: Path) -> int:
 
 
 def _recorded(path: Path) -> Iterator[tuple[Path, str]]:
-    """The files that hold sums of ``path``, with the sums: two where a save was killed while it replaced ``path``."""
+    """The files with checksums of ``path``. There are two if a save was killed while it replaced ``path``."""
     begin = f".{path.name}."
     for entry in os.listdir(path.parent):
         if entry.startswith(begin) and entry.endswith(_SUFFIX):
@@ -81,26 +81,26 @@ def _recorded(path: Path) -> Iterator[tuple[Path, str]]:
 
 
 def record(path: Path, total: str) -> Path:
-    """Say that ``path``, which need not be there yet, is what has this sum. Sums of what it was before stay."""
+    """Record this checksum for ``path``, which need not exist yet. Checksums of its former contents stay."""
     note = path.with_name(f".{path.name}.{total}{_SUFFIX}")
     note.touch()
     return note
 
 
 def forget(path: Path, but: Path | None = None) -> None:
-    """Remove the sums of ``path``, except ``but``."""
+    """Remove the checksums of ``path``, except ``but``."""
     for note, _ in _recorded(path):
         if note != but:
             note.unlink()
 
 
 def has_sum(path: Path) -> bool:
-    """Whether a sum of ``path`` was recorded."""
+    """Whether a checksum of ``path`` was recorded."""
     return any(True for _ in _recorded(path))
 
 
 def is_good(path: Path) -> bool | None:
-    """Whether ``path`` has a sum that was recorded for it; None where none was. OSError if it cannot be read."""
+    """Whether ``path`` matches a recorded checksum; None if there is none. Raises OSError if it cannot be read."""
     sums = {total for _, total in _recorded(path)}
     if not sums:
         return None
@@ -110,7 +110,7 @@ def is_good(path: Path) -> bool | None:
 
 
 def remove_orphans(directory: Path) -> None:
-    """Remove the sums of checkpoints that are no longer there."""
+    """Remove the checksums of checkpoints that no longer exist."""
     for note in directory.glob(f".*{_SUFFIX}"):
         name, _, total = note.name[1 : -len(_SUFFIX)].rpartition(".")
         if total.count("-") == 1 and not os.path.lexists(directory / name):

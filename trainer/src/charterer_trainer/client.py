@@ -1,4 +1,4 @@
-"""One call to the progress endpoint: HTTPS, verified with Charterer's own authority, with short time-outs."""
+"""The call to the progress endpoint: HTTPS, verified with Charterer's own CA, with short time-outs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_ANSWER_BYTES = 1_048_576
 
 
 class Unanswered(Exception):
-    """The call did not succeed; ``retry_after`` is what the server asked for, in seconds, if it did."""
+    """The call did not succeed. ``retry_after``: seconds that the server requested, if it did."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -27,11 +27,11 @@ class Unanswered(Exception):
 
 @dataclass(frozen=True)
 class Answer:
-    """The operator's answer: the current allocation, whether a stop is coming, when it wants to hear again.
+    """The operator's answer: the current allocation, whether a stop is coming, and seconds until the next report.
 
-    ``batch``: samples per step that the whole job should use from now on; ``checkpoint_every``: seconds of training
-    between two checkpoints; ``members``: who should form the group of a job that is resized in place. None where it
-    has no opinion.
+    ``batch``: samples per step that the whole job should use from now on. ``checkpoint_every``: seconds of training
+    between two checkpoints. ``members``: the pods that should form the group of a job that is resized in place. Each is
+    None if the operator does not advise it.
     """
 
     allocation: Allocation | None
@@ -51,7 +51,10 @@ class Client:
         self._tls: ssl.SSLContext | None = None
 
     def post(self, report: Mapping[str, object], held: float = 0.0) -> Answer:
-        """The operator's answer; Unanswered whatever went wrong. It may hold the answer back for ``held`` seconds."""
+        """Post a report and return the operator's answer. The operator may delay it by ``held`` seconds.
+
+        Raises Unanswered.
+        """
         try:
             return self._post(report, self._timeout + held)
         except (OSError, http.client.HTTPException, ValueError) as error:

@@ -1,4 +1,4 @@
-"""The run's ranks together: they find each other, and agree."""
+"""Initialisation and agreement of the run's ranks."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from charterer_trainer.session import allocation
 
 
 def init_jax() -> bool:
-    """Initialise ``jax.distributed`` over the run's pods, one process each; call it before anything else of JAX.
+    """Initialise ``jax.distributed`` over the run's pods, one process each. Call it before any other JAX function.
 
-    Returns False, and does not even import JAX, where the run has one pod or Charterer is not there. ``torchrun`` needs
-    nothing like it: it reads its ``PET_*`` variables. A job that is resized in place has no number of pods in its
-    environment; the newest allocation says it.
+    Returns False without importing JAX if the run has one pod, or outside Charterer. ``torchrun`` needs no such call,
+    because it reads its ``PET_*`` variables. A job that is resized in place has no number of pods in its environment;
+    then the newest allocation has it.
 
-    JAX's own preemption service is switched off: it takes SIGTERM over, and ``should_stop()`` would never hear of it.
+    JAX's own preemption service is disabled. It would handle SIGTERM itself, and ``should_stop()`` would never see it.
     """
     environment = Environment.read(os.environ)
     pods = environment.pods
@@ -28,7 +28,7 @@ def init_jax() -> bool:
     if not environment.coordinator or pods < 2:
         return False
     jax = importlib.import_module("jax")
-    if hasattr(jax.config, "jax_enable_preemption_service"):  # younger than the oldest JAX in use
+    if hasattr(jax.config, "jax_enable_preemption_service"):  # the oldest JAX in use does not have it
         jax.config.update("jax_enable_preemption_service", False)
     jax.distributed.initialize(
         coordinator_address=environment.coordinator,
@@ -39,9 +39,9 @@ def init_jax() -> bool:
 
 
 def any_rank(flag: bool) -> bool:
-    """Whether the flag of any rank is true: a collective, by ``torch.distributed`` or JAX, whichever is in use.
+    """Whether the flag of any rank is true: a collective by ``torch.distributed`` or JAX, whichever is initialised.
 
-    Every rank has to call it equally often. With neither in use there is one rank, and its flag is the answer.
+    Every rank must call it equally often. If neither is initialised there is one rank, and its flag is the answer.
     """
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():

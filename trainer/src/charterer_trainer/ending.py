@@ -1,4 +1,4 @@
-"""The end of a process that was stopped: at once, without what Python's own shut-down takes (seconds, with torch)."""
+"""The end of a stopped process: immediate, without Python's own shut-down, which takes seconds with torch."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from typing import NoReturn
 EXIT_SECONDS = 5.0
 """Seconds that handlers of ``atexit`` get after a stop."""
 _WRITING_SECONDS = 1.0
-"""Seconds more in which what open files still hold is written."""
+"""Additional seconds for writing the buffers of open files."""
 
 
 def end_now(code: int, seconds: float) -> NoReturn:
-    """End the process with ``code``, at the latest a second after ``seconds``, whatever hangs.
+    """End the process with ``code`` within ``seconds`` plus one second, even if something hangs.
 
-    The handlers of ``atexit`` run before, newest first as ever, and then what files were not closed is written. Threads
-    are not waited for, and no frame, module or C++ object is cleared. With ``seconds`` 0 no handler runs.
+    First the handlers of ``atexit`` run in their usual order, then the buffers of open files are written. Threads are
+    not joined, and no frame, module or C++ object is cleared. With ``seconds`` 0 no handler runs.
     """
     limit = threading.Timer(seconds + _WRITING_SECONDS, os._exit, (code,))
     limit.daemon = True
@@ -31,14 +31,17 @@ def end_now(code: int, seconds: float) -> NoReturn:
         if seconds > 0:
             atexit._run_exitfuncs()
         _write_open_files()
-    except BaseException:  # a handler's own error changes the code of no process
+    except BaseException:  # an error of a handler must not change the exit code
         traceback.print_exc(file=sys.stderr)
     finally:
         os._exit(code)
 
 
 def _write_open_files() -> None:
-    """What Python writes when it clears a file that was not closed. Text goes first, for it lies on a buffer."""
+    """Flush unclosed files, as Python does when it clears them.
+
+    Text files go first, because they write into buffers.
+    """
     files = [
         each for each in gc.get_objects() if type(each) in (io.TextIOWrapper, io.BufferedWriter, io.BufferedRandom)
     ]

@@ -1,4 +1,4 @@
-"""The variables that Charterer sets for a training pod, read once and leniently."""
+"""The variables that Charterer sets for a training pod. They are read once, and malformed ones are ignored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def whole(text: object) -> int | None:
-    """The non-negative whole number that ``text`` is or spells; None when it is something else."""
+    """``text`` as a non-negative whole number; None if it is something else."""
     if isinstance(text, bool) or not isinstance(text, (int, str)):
         return None
     try:
@@ -20,10 +20,10 @@ def whole(text: object) -> int | None:
 
 @dataclass(frozen=True)
 class Environment:
-    """``progress_url`` is empty outside Charterer. ``index`` is the pod's rank, ``local_rank`` the process's in its
-    pod.
+    """The environment of a training process. ``progress_url`` is empty outside Charterer.
 
-    ``pods`` and ``gpus_per_pod`` are those the run was started with; an in-place resize does not reach them.
+    ``index`` is the pod's rank, ``local_rank`` the process's rank in its pod. ``pods`` and ``gpus_per_pod`` are from
+    the start of the run; an in-place resize does not change them.
     """
 
     progress_url: str
@@ -38,12 +38,12 @@ class Environment:
 
     @property
     def allocation_file(self) -> Path:
-        """Where the downward API shows the allocation annotation: beside the token."""
+        """The downward API's file with the allocation annotation, beside the token."""
         return self.token_file.with_name("allocation")
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Environment:
-        """From variables as ``os.environ`` has them; anything missing or odd is left out."""
+        """Read variables from a mapping such as ``os.environ``. Missing or malformed ones get their defaults."""
         index = whole(environ.get("PET_NODE_RANK"))
         if index is None:
             index = whole(environ.get("JOB_COMPLETION_INDEX"))

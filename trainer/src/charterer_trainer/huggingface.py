@@ -1,4 +1,4 @@
-"""Hugging Face's Trainer under Charterer: one callback, and the arguments that keep the batch at every width.
+"""Hugging Face's Trainer under Charterer: a callback, and the arguments that keep the batch size at every width.
 
 The import needs transformers.
 """
@@ -24,10 +24,10 @@ _PATTERN = "checkpoint-*"
 
 
 def batch_arguments(batch: int, most: int) -> dict[str, int]:
-    """The two of TrainingArguments by which a step has ``batch`` samples on as many ranks as there are now.
+    """The two TrainingArguments with which a step has ``batch`` samples on the present number of ranks.
 
-    ``most``: samples that fit into one pass of a GPU. ValueError if the batch does not divide by the ranks: every pass
-    has the same number of samples here.
+    ``most``: samples that fit into one pass of a GPU. Raises ValueError if the batch is not divisible by the ranks,
+    because every pass of the Trainer has the same number of samples.
     """
     world = whole(os.environ.get("WORLD_SIZE")) or 1
     share = batch // world
@@ -40,18 +40,19 @@ def batch_arguments(batch: int, most: int) -> dict[str, int]:
 def newest(directory: str | os.PathLike[str]) -> str | None:
     """The newest good checkpoint in the Trainer's ``output_dir``, for ``resume_from_checkpoint``; None without one.
 
-    Only those count that the callback has sealed: what a killed save left behind is none.
+    Only checkpoints that the callback has sealed count, because others may be left over from a killed save.
     """
     found = latest_checkpoint(directory, _PATTERN, summed=True)
     return None if found is None else str(found)
 
 
 class Callback(_TrainerCallback):  # type: ignore[misc]
-    """Reports progress, saves when Charterer says, seals each checkpoint, and ends the process after a stop.
+    """Reports progress, saves if Charterer advises it, seals each checkpoint, and ends the process after a stop.
 
-    ``trainer.add_callback(Callback(trainer))``. ``own_batch``: the class's own batch size; with it, gradient noise is
-    measured between ranks. ``keep``: newest good checkpoints that stay; leave ``save_total_limit`` out then, which
-    does not know damaged ones. After a stop the process leaves ``train()`` by SystemExit(143).
+    Usage: ``trainer.add_callback(Callback(trainer))``. ``own_batch`` is the class's own batch size; with it, gradient
+    noise between ranks is measured. ``keep`` is the number of newest good checkpoints that stay; do not set
+    ``save_total_limit`` then, because it also counts damaged ones. After a stop the process leaves ``train()`` by
+    SystemExit(143).
     """
 
     def __init__(self, trainer: Any, *, own_batch: int | None = None, keep: int | None = None) -> None:
@@ -63,18 +64,18 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
         self._stopped = False
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """Measures the model that DistributedDataParallel wraps, if one does."""
+        """Measure the model if DistributedDataParallel wraps it."""
         model = self._trainer.model_wrapped
         if type(model).__name__ == "DistributedDataParallel":
             measure_ddp(model, _batch(args), self._noise)
 
     def on_step_begin(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The passes' inputs were waited for since the last step."""
+        """Count the time since the last step as waiting for input."""
         if self._ended is not None:
             spent("load", time.perf_counter() - self._ended)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """All ranks decide alike on a stop and on a save."""
+        """Decide about a stop and a save, in agreement of all ranks."""
         report(step=state.global_step, total_steps=state.max_steps, batch=_batch(args))
         self._stopped = should_stop(agree=any_rank)
         if self._stopped:
@@ -86,7 +87,7 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
         self._ended = None if busy else self._begun
 
     def on_save(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """The checkpoint counts when all ranks have written their parts."""
+        """Seal the checkpoint after all ranks have written their parts."""
         any_rank(False)
         folder = Path(args.output_dir, f"checkpoint-{state.global_step}")
         if state.is_world_process_zero:
@@ -98,7 +99,7 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
         saves.saved(took)
 
     def on_train_end(self, args: Any, state: Any, control: Any, **more: Any) -> None:
-        """What the script does after its training is not for a run that was stopped."""
+        """End a stopped run here, so that code of the script after its training does not run."""
         if self._stopped:
             raise SystemExit(STOPPED)
 

@@ -1,4 +1,4 @@
-"""Whether the GPUs of this pod compute anything, as NVIDIA's nvidia-smi says."""
+"""Whether the GPUs of this pod compute anything, according to NVIDIA's nvidia-smi."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ _SECONDS = 10.0
 
 
 def gpu_idle() -> bool | None:
-    """Whether no GPU of this pod has had a kernel run on it lately (utilization.gpu is 0 on each).
+    """Whether no kernel has run on any GPU of this pod recently (utilization.gpu is 0 on each).
 
-    NVIDIA: the percent of time over the past sample period, a sixth to one second, in which a kernel executed. None
-    where nobody says it: without nvidia-smi, or where it has no figure, as for a MIG slice.
+    NVIDIA defines it as the percentage of the past sample period, a sixth to one second, in which a kernel executed.
+    None if it is unknown: nvidia-smi is absent or has no figure, as for a MIG slice.
     """
     try:
         done = subprocess.run(_QUERY, capture_output=True, text=True, timeout=_SECONDS, check=True)

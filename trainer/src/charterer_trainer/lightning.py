@@ -1,4 +1,4 @@
-"""Lightning under Charterer: one callback. The import needs lightning, or pytorch_lightning."""
+"""Lightning under Charterer: a callback. The import needs lightning or pytorch_lightning."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _PATTERN = "step-*.ckpt"
 
 
 class Callback(_Callback):  # type: ignore[misc]
-    """Reports progress, saves into ``folder`` when Charterer says and at a stop, and ends the process after a stop.
+    """Reports progress, saves into ``folder`` if Charterer advises it and at a stop, and ends the process after a stop.
 
-    ``batch``: samples of all ranks in a step; ``own_batch``: the class's own batch size, with which gradient noise is
-    measured between the ranks of DDP; ``keep``: newest good checkpoints that stay. For strategies in which the first
-    rank writes the checkpoint (a single device, DDP). Begin with ``trainer.fit(…, ckpt_path=callback.newest())``.
+    ``batch``: samples of all ranks in a step. ``own_batch``: the class's own batch size; with it, gradient noise
+    between the ranks of DDP is measured. ``keep``: number of newest good checkpoints that stay. The callback is for
+    strategies in which the first rank writes the checkpoint (a single device, DDP). Begin with ``trainer.fit(…,
+    ckpt_path=callback.newest())``.
 
-    Lightning's handler of SIGTERM is replaced by the one of ``run()``: it broadcasts within the handler, wherever a
-    rank is, and ranks of other pods may be elsewhere. After a stop the process leaves ``fit()`` by SystemExit(143).
+    Lightning's SIGTERM handler is replaced by that of ``run()``. Lightning's broadcasts within the handler, wherever
+    its rank is, while ranks of other pods may be elsewhere. After a stop the process leaves ``fit()`` by
+    SystemExit(143).
     """
 
     def __init__(
@@ -54,10 +56,10 @@ class Callback(_Callback):  # type: ignore[misc]
         return None if found is None else str(found)
 
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
-        """The loader begins at the step of the checkpoint, so its batches are counted from there.
+        """Count batches from the checkpoint's step, because the loader begins there.
 
-        Lightning would go on counting within the epoch, in batches of the width before, and so end it too early, and
-        divide it into steps at other places. A loader that has a state of its own is restored to it by Lightning.
+        Lightning would continue its count within the epoch, in batches of the former width. So it would end the epoch
+        too early and place its steps differently. If a loader has a state of its own, Lightning restores it.
         """
         loop = checkpoint["loops"]["fit_loop"]
         if not loop["state_dict"]:
@@ -66,15 +68,15 @@ class Callback(_Callback):  # type: ignore[misc]
             counts.update({name: count - before for name, count in counts.items()})
 
     def on_fit_start(self, trainer: Any, pl_module: Any) -> None:
-        """The handler that is there before Lightning's."""
+        """Remember the handler from before Lightning's."""
         self._handler = signal.getsignal(signal.SIGTERM)
 
     def on_sanity_check_start(self, trainer: Any, pl_module: Any) -> None:
-        """Lightning's is there by now."""
+        """Restore the handler, because Lightning has installed its own by now."""
         self._restore_handler()
 
     def on_train_start(self, trainer: Any, pl_module: Any) -> None:
-        """Measures the model that DistributedDataParallel wraps, unless it has a communication hook."""
+        """Measure the model if DistributedDataParallel wraps it, unless it has a communication hook."""
         self._restore_handler()
         self._step = trainer.global_step
         model = trainer.strategy.model
@@ -83,23 +85,23 @@ class Callback(_Callback):  # type: ignore[misc]
             measure_ddp(model, self._batch, self._noise)
 
     def on_train_batch_start(self, trainer: Any, pl_module: Any, batch: Any, batch_idx: int) -> None:
-        """The batch was waited for since the last one ended."""
+        """Count the time since the last batch's end as waiting for input."""
         if self._ended is not None:
             spent("load", time.perf_counter() - self._ended)
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int) -> None:
-        """All ranks decide alike on a stop and on a save, after each step."""
+        """Decide about a stop and a save after each step, in agreement of all ranks."""
         if trainer.global_step != self._step:
             self._step = trainer.global_step
             self._stepped(trainer)
         self._ended = time.perf_counter()
 
     def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
-        """Validation is no waiting for input."""
+        """Do not count validation as waiting for input."""
         self._ended = None
 
     def teardown(self, trainer: Any, pl_module: Any, stage: str) -> None:
-        """What the script does after its training is not for a run that was stopped."""
+        """End a stopped run here, so that code of the script after its training does not run."""
         if self._stopped and stage == "fit":
             raise SystemExit(STOPPED)
 
@@ -117,7 +119,7 @@ class Callback(_Callback):  # type: ignore[misc]
         first = trainer.is_global_zero
         begin = time.perf_counter()
         with save_atomically(target) if first else nullcontext(target) as path:
-            trainer.save_checkpoint(path)  # by all ranks; the first one writes
+            trainer.save_checkpoint(path)  # all ranks call it; the first one writes
         if first:
             remove_old_checkpoints(self._folder, self._keep, _PATTERN)
         else:

@@ -1,4 +1,4 @@
-"""What is measured in a step, for the session of this process."""
+"""Functions that record measurements of a step in this process's session."""
 
 from __future__ import annotations
 

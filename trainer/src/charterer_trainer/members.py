@@ -1,4 +1,4 @@
-"""The members of a group that is resized in place: what the operator announces, and a thread that waits for it."""
+"""The members of a group that is resized in place, and a thread that waits for the operator to announce changes."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _LONGEST_PAUSE_SECONDS = 10.0
 class Members:
     """The pods that form the group of ``generation``: ascending Job indexes, and the address of each.
 
-    An address is a DNS name or an IP address, with ``:port`` where the process does not listen on the usual one.
-    ``key``: by which the run's pods know each other; empty where nobody told one.
+    An address is a DNS name or an IP address, with ``:port`` if the process does not listen on the default port.
+    ``key`` is a secret by which the run's pods recognise each other; empty if the operator sent none.
     """
 
     generation: int
@@ -31,7 +31,7 @@ class Members:
 
     @classmethod
     def of(cls, content: object) -> Members | None:
-        """From the object ``{"generation", "indexes", "addresses"}``; None when it is not one."""
+        """Parse the object ``{"generation", "indexes", "addresses"}``; None if it is malformed."""
         if not isinstance(content, dict):
             return None
         generation, indexes, addresses = (content.get(name) for name in ("generation", "indexes", "addresses"))
@@ -47,7 +47,7 @@ class Members:
         return cls(number, *members, key if isinstance(key, str) else "")
 
     def content(self) -> dict[str, object]:
-        """The object that ``of`` reads, without the key."""
+        """The object that ``of`` parses, without the key."""
         return {"generation": self.generation, "indexes": list(self.indexes), "addresses": list(self.addresses)}
 
     @property
@@ -56,19 +56,19 @@ class Members:
         return self.indexes[0]
 
     def address(self, index: int) -> str:
-        """The address of the member with that index; ValueError when it is none."""
+        """The address of the member with this index. Raises ValueError if it is no member."""
         return self.addresses[self.indexes.index(index)]
 
 
 class MembersWatch:
     """The newest members that the operator has announced.
 
-    While it is asked to (``follow``), a thread keeps a call open that the operator answers as soon as there are others
-    than those known here. Otherwise it learns them from the answers to ordinary reports (``heard``).
+    While following (``follow``), a thread keeps a call open, which the operator answers as soon as the members change.
+    Otherwise the answers to ordinary reports bring the members (``heard``).
     """
 
     def __init__(self, ask: Callable[[Mapping[str, object]], Members | None]) -> None:
-        """``ask`` posts the fields and returns the members of the answer; whatever it raises is a failed call."""
+        """``ask`` posts the fields and returns the members of the answer. Any exception counts as a failed call."""
         self._ask = ask
         self._changed = threading.Condition()
         self._following = False
@@ -77,19 +77,19 @@ class MembersWatch:
 
     @property
     def newest(self) -> Members | None:
-        """None until the operator has said any."""
+        """The newest members; None until the operator has announced any."""
         with self._changed:
             return self._newest
 
     def heard(self, members: Members | None) -> None:
-        """An answer has come. Answers may overtake each other, so an older generation says nothing."""
+        """Take the members of an answer. Answers may overtake each other, so an older generation is ignored."""
         with self._changed:
             if members is not None and (self._newest is None or members.generation > self._newest.generation):
                 self._newest = members
                 self._changed.notify_all()
 
     def follow(self, following: bool) -> None:
-        """Keep a call open from now on, or no more after the one that is open."""
+        """Keep a call open from now on, or open no further call."""
         with self._changed:
             self._following = following
             self._changed.notify_all()
@@ -98,7 +98,7 @@ class MembersWatch:
                 self._thread.start()
 
     def wait(self, beyond: int, seconds: float) -> Members | None:
-        """The newest members once their generation is above ``beyond``; None after that many seconds without any."""
+        """The newest members once their generation is above ``beyond``; None if ``seconds`` pass without any."""
         with self._changed:
             self._changed.wait_for(lambda: self._newest is not None and self._newest.generation > beyond, seconds)
             return self._newest if self._newest is not None and self._newest.generation > beyond else None
@@ -113,7 +113,7 @@ class MembersWatch:
             pause = self._ask_once(known, pause)
 
     def _ask_once(self, known: int, last_pause: float) -> float:
-        """Seconds until the next call: none after news, or after a call that the operator has held back."""
+        """Call once. Returns seconds until the next call: 0 after new members, or if the operator held the call."""
         begin = time.monotonic()
         try:
             members = self._ask({"waitGeneration": known})

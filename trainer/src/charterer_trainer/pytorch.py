@@ -1,6 +1,6 @@
-"""Measured in PyTorch without a change of the loop: gradient noise, and the seconds that ranks wait for each other.
+"""Measurements in PyTorch without a change of the loop: gradient noise, and seconds that ranks wait for each other.
 
-The import needs no torch; the calls do.
+The import does not need torch; the calls do.
 """
 
 from __future__ import annotations
@@ -16,39 +16,39 @@ from charterer_trainer.measuring import spent
 
 
 def squared_norm(tensors: Iterable[Any]) -> Any:
-    """The sum of the squares of all elements, as a tensor of one float32 on their device, without a copy of them."""
+    """The sum of the squares of all elements, as a float32 scalar tensor on their device, without copying them."""
     torch = importlib.import_module("torch")
     norms = [torch.linalg.vector_norm(tensor.detach(), dtype=torch.float32) for tensor in tensors]
     return torch.stack(norms).square().sum()
 
 
 class _Stopwatch:
-    """Passes on the seconds between two instants (``_instant``) once they are known: on a GPU, when it is there."""
+    """Passes on the seconds between two instants (``_instant``) once both are over, which a GPU reaches later."""
 
     def __init__(self, passed_on: Callable[[float], None]) -> None:
         self._passed_on = passed_on
         self._unread: list[tuple[Any, Any]] = []
 
     def add(self, begin: Any, end: Any) -> None:
-        """From one instant to another of the same device."""
+        """Add an interval between two instants of the same device."""
         if isinstance(end, float):
             self._passed_on(end - begin)
         else:
             self._unread.append((begin, end))
 
     def read(self) -> None:
-        """What is over by now; it waits for nothing."""
+        """Pass on the intervals that are over by now, without waiting."""
         while self._unread and self._unread[0][1].query():
             begin, end = self._unread.pop(0)
             self._passed_on(begin.elapsed_time(end) / 1000.0)
 
 
 class PassNoise:
-    """Gradient noise of one process that adds up the gradients of several passes in a step.
+    """Gradient noise of one process that accumulates the gradients of several passes in a step.
 
-    ``passed`` is called after each ``backward``, with the step, the number of samples of the pass, and whether it was
-    the last. The gradient of the first pass is compared with that of all. The loss of each is weighted so that the mean
-    over the step's ``batch`` comes out (``Batches.weight``, or 1/passes). With a single pass nothing is measured.
+    Call ``passed`` after each ``backward`` with the step, the number of samples of the pass, and whether it was the
+    last. The gradient of the first pass is compared with the sum of all. The loss of each pass must have a weight that
+    yields the mean over the step's ``batch`` (``Batches.weight``, or 1/passes). With a single pass nothing is measured.
     """
 
     def __init__(self, parameters: Iterable[Any], noise: GradientNoise, batch: int) -> None:
@@ -60,7 +60,7 @@ class PassNoise:
         self._first: tuple[Any, int] | None = None
 
     def passed(self, step: int, samples: int, last: bool) -> None:
-        """See the class. The gradients must have been zero before the first pass."""
+        """See the class. The gradients must be zero before the first pass."""
         if not self._interval.due(step):
             return
         if self._first is None:
@@ -84,7 +84,7 @@ Hook = Callable[[Any, Any], Any]
 
 
 class _Shared(NamedTuple):
-    """What a step has measured, on its way: ``gathered`` of all ranks by ``work``, ``mean`` of its ``buckets``."""
+    """Pending measurements of a step: ``gathered`` from all ranks by ``work``, and ``mean`` of its ``buckets``."""
 
     work: Any
     gathered: list[Any]
@@ -95,7 +95,10 @@ class _Shared(NamedTuple):
 
 
 class DdpMeasurement:
-    """What ``measure_ddp`` installed. ``batch``: samples of all ranks in a step; change it where the step's changes."""
+    """The measurement that ``measure_ddp`` installed.
+
+    ``batch``: samples of all ranks in a step; update it if it changes.
+    """
 
     def __init__(self, batch: int, noise: GradientNoise | None, world: int, group: Any, hook: Hook, state: Any) -> None:
         self.batch = batch
@@ -114,7 +117,7 @@ class DdpMeasurement:
         self._cost = _Stopwatch(self._took)
 
     def reduce(self, bucket: Any) -> Any:
-        """DistributedDataParallel calls this for each bucket of gradients, with this rank's own in it."""
+        """The communication hook: DistributedDataParallel calls it for each bucket of this rank's own gradients."""
         if bucket.index() == 0:
             self._read()
         measured = self._interval is not None and self._interval.due(self._step)
@@ -122,7 +125,7 @@ class DdpMeasurement:
             self._local.append(self._squared_norm(bucket.buffer()))
         begin = _instant(bucket.buffer()) if bucket.is_last() else None
         future = self._hook(self._state, bucket)
-        if bucket.is_last():  # from this rank's last gradient to the mean of all
+        if bucket.is_last():  # from this rank's last gradient to the mean of all ranks
             future = future.then(lambda done: self._arrived(done, begin))
         if measured:
             mean = self._mean
@@ -153,13 +156,13 @@ class DdpMeasurement:
 
     def _took(self, seconds: float) -> None:
         if self._interval is not None:
-            with self._lock:  # buckets are reduced in other threads
+            with self._lock:  # other threads reduce buckets
                 self._interval.took(seconds)
 
     def _share(self, bucket: Any) -> None:
-        """Each rank's own squared norm, and how long it would wait for the next: two numbers to gather at the end.
+        """Gather two numbers from each rank: its squared norm, and its wanted steps to the next measurement.
 
-        What this step's measuring costs is known when its buckets are reduced; so the last one's cost counts.
+        The cost of this step's measurement is known only after its buckets are reduced, so the previous one's is used.
         """
         assert self._interval is not None
         torch = importlib.import_module("torch")
@@ -172,7 +175,7 @@ class DdpMeasurement:
         self._local, self._mean = [], []
 
     def _read(self) -> None:
-        """Last step's numbers, which are there by now: reading them waits for nothing."""
+        """Read the numbers of the last measured step. They are available by now, so this does not wait."""
         self._waited.read()
         self._cost.read()
         if self._unread is not None and self._noise is not None and self._interval is not None:
@@ -190,11 +193,11 @@ class DdpMeasurement:
 def measure_ddp(
     model: Any, batch: int, noise: GradientNoise | None = None, *, hook: Hook | None = None, state: Any = None
 ) -> DdpMeasurement:
-    """Measure a DistributedDataParallel model: seconds of waiting for other ranks, and gradient noise if asked.
+    """Measure a DistributedDataParallel model: seconds of waiting for other ranks, and gradient noise with ``noise``.
 
-    ``batch``: samples of all ranks in a step, in shares of equal size. A model has one communication hook, and this is
-    it: give your own as ``hook`` with its ``state``. Each rank has to call it. The noise is that between ranks, so
-    with one rank none is measured (use PassNoise).
+    ``batch``: samples of all ranks in a step, in equal shares. A model has only one communication hook, which this
+    function sets; pass your own as ``hook`` with its ``state``. Each rank must call this. The noise is measured between
+    ranks, so with one rank there is none (use PassNoise).
     """
     hooks = importlib.import_module("torch.distributed.algorithms.ddp_comm_hooks.default_hooks")
     group = model.process_group
@@ -211,7 +214,7 @@ def _value(done: Any) -> Any:
 
 
 def _instant(tensor: Any) -> Any:
-    """Now, in seconds; or an instant of the GPU's stream that works on ``tensor``."""
+    """The time now in seconds, or for a GPU an event in its stream that works on ``tensor``."""
     if not tensor.is_cuda:
         return time.perf_counter()
     event = importlib.import_module("torch").cuda.Event(enable_timing=True)

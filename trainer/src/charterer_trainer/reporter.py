@@ -1,4 +1,4 @@
-"""A background thread that posts the newest report and listens to the answer; training never waits for it."""
+"""A background thread that posts the newest report and reads the answer. Training never waits for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ log = logging.getLogger("charterer_trainer")
 _SHORTEST_SECONDS = 1.0
 _LONGEST_SECONDS = 60.0
 _HELD_SECONDS = 20.0
-"""How long the operator holds an answer back at most, where it is asked to wait for other members."""
+"""Seconds for which the operator may hold an answer that waits for other members."""
 
 
 def _saved() -> dict[str, object]:
@@ -27,12 +27,12 @@ def _saved() -> dict[str, object]:
 
 
 class Reporter:
-    """Posts at once when started, then as often as the operator asks, less often while it does not answer.
+    """Posts once at the start, then as often as the operator requests, but less often while it does not answer.
 
-    Only the newest report and the means over the steps before it are kept, so memory and calls stay bounded however
-    often ``report`` is called. ``stopping`` is set once an answer said so, ``tried`` once the first post has ended,
-    well or not. ``allocation``, ``batch`` and ``checkpoint_every`` are as last answered; ``members`` follows who forms
-    the group. A process forked from this one (a data loader) has no thread and reports nothing.
+    Memory and calls stay bounded however often ``report`` is called, because only the newest report and the means over
+    earlier steps are kept. ``stopping`` is set after an answer announces a stop, ``tried`` after the first post,
+    successful or not. ``allocation``, ``batch`` and ``checkpoint_every`` are from the last answer; ``members`` follows
+    the group's members. A process forked from this one (a data loader) has no thread and reports nothing.
     """
 
     def __init__(self, client: Client, base: Mapping[str, object]) -> None:
@@ -58,7 +58,7 @@ class Reporter:
         self._thread.start()
 
     def report(self, numbers: Mapping[str, object]) -> None:
-        """Keep these numbers for the next post; earlier ones that were not posted yet are dropped."""
+        """Keep these numbers for the next post. Earlier ones that were not posted yet are dropped."""
         if os.getpid() == self._pid:
             with self._lock:
                 self._clock.step(numbers.get("step"), numbers.get("batch"))
@@ -66,21 +66,21 @@ class Reporter:
                 self._newest = dict(numbers)
 
     def spent(self, part: str, seconds: float) -> None:
-        """Steps have spent that many seconds more in ``part``."""
+        """Add seconds that steps have spent in ``part``."""
         if os.getpid() == self._pid:
             with self._lock:
                 self._clock.spent(part, seconds)
 
     def gradient(self, numbers: Mapping[str, object]) -> None:
-        """A step's ``gradSqr`` and ``gradVar``."""
+        """Add ``gradSqr`` and ``gradVar`` of a step."""
         if os.getpid() == self._pid:
             with self._lock:
                 self._gradients.step(numbers)
 
     def formed(self, generation: int | None, resize_seconds: float | None) -> None:
-        """This process trains in the group of that generation (None: in none), and stood still for that long.
+        """Report at once that this process trains in the group of ``generation`` (None: in none).
 
-        Posted at once.
+        ``resize_seconds``: standstill of the training before it; None if there was none.
         """
         with self._lock:
             self._base.pop("generation", None)
@@ -91,7 +91,7 @@ class Reporter:
         self._wake.set()
 
     def busy(self, busy: bool) -> None:
-        """Every report says so from now on; a change is posted at once."""
+        """Set ``busy`` in every report from now on. A change is posted at once."""
         with self._lock:
             changed = self._base.get("busy") is not busy
             self._base["busy"] = busy
@@ -99,7 +99,7 @@ class Reporter:
             self._wake.set()
 
     def close(self, seconds: float) -> None:
-        """Post what was not posted yet and end the thread, waiting for at most that long."""
+        """Post the pending report and end the thread, waiting for at most ``seconds``."""
         if os.getpid() != self._pid:
             return
         self._closing = True
@@ -116,7 +116,7 @@ class Reporter:
             self._post_newest()
 
     def _post_newest(self) -> float:
-        """Post once; seconds until the next time."""
+        """Post once. Returns the seconds until the next post."""
         with self._lock:
             numbers, self._newest = self._newest, None
             if numbers is not None:
@@ -161,5 +161,5 @@ class Reporter:
             log.warning("progress cannot be reported to Charterer (training goes on): %s", why)
             self._complained = True
         pause = min(_LONGEST_SECONDS, _SHORTEST_SECONDS * 2.0 ** min(self._failures - 1, 10))
-        spread = pause * (0.5 + random.random() / 2)  # many pods must not come back in step
+        spread = pause * (0.5 + random.random() / 2)  # jitter, so that many pods do not retry at the same time
         return max(spread, min(retry_after or 0.0, _LONGEST_SECONDS))

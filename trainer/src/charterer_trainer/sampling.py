@@ -1,4 +1,4 @@
-"""Which samples a step trains on: a function of the step alone, so a run of any width goes on where another stopped."""
+"""The samples of a step, as a function of the step alone, so that a run of any width can continue a former one."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 
 
 def shuffled(count: int, seed: int, epoch: int) -> Sequence[int]:
-    """0 to ``count`` − 1 in the order of an epoch, the same in every version of Python (Fisher and Yates).
+    """The permutation of 0 to ``count`` − 1 for an epoch, the same in every version of Python (Fisher and Yates).
 
-    One to two seconds for a million samples, once an epoch, and eight bytes each.
+    It takes one to two seconds for a million samples, once an epoch, and eight bytes for each.
     """
     draw = random.Random(f"{seed}/{epoch}").random
     order = array("q", range(count))
@@ -21,14 +21,14 @@ def shuffled(count: int, seed: int, epoch: int) -> Sequence[int]:
 
 
 class Batches:
-    """Steps of ``batch`` samples, of all ranks together, from endless epochs of ``samples`` samples.
+    """Steps of ``batch`` samples of all ranks together, from endless epochs of ``samples`` samples.
 
-    Each epoch has each sample once, in an order of its own that ``seed`` makes; a batch may end one epoch and begin the
-    next. ``rank`` of ``world`` trains on its share of each batch, in passes of at most ``most`` samples, whose
-    gradients it adds up. ``order(epoch)`` gives other permutations, as from numpy for many millions of samples.
+    Each epoch has each sample once, in its own order from ``seed``. A batch may end one epoch and begin the next.
+    ``rank`` of ``world`` trains on its share of each batch, in passes of at most ``most`` samples whose gradients it
+    accumulates. ``order(epoch)`` replaces the permutations, such as by numpy's for many millions of samples.
     ``origin``: the step at which this batch size began, and the number of samples before it.
 
-    ValueError if there is no sample, or if a rank or a pass would get none.
+    Raises ValueError if there is no sample, or if a rank or a pass would get none.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Batches:
         self._permutation: Sequence[int] = ()
 
     def position(self, step: int) -> int:
-        """The number of samples that training has seen before this step; it goes into a checkpoint as ``origin``."""
+        """The number of samples before this step. It goes into a checkpoint as ``origin``."""
         return self._origin[1] + (step - self._origin[0]) * self.batch
 
     def epochs(self, step: int) -> float:
@@ -86,10 +86,10 @@ class Batches:
         return [share[first :: self.passes] for first in range(self.passes)]
 
     def weight(self, samples: Sequence[object]) -> float:
-        """The factor for the mean loss over these samples of a part, so that the batch's gradient comes out.
+        """The factor for the mean loss over these samples of a part that yields the batch's gradient.
 
-        That is the mean over ranks (as DistributedDataParallel takes it) of the sum over passes. It is 1/``passes``
-        where the batch divides.
+        The batch's gradient is the mean over ranks (as in DistributedDataParallel) of the sum over passes. The factor
+        is 1/``passes`` if the batch divides evenly.
         """
         return len(samples) * self.world / self.batch
 

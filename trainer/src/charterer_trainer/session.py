@@ -1,4 +1,4 @@
-"""A training run from its first line to its exit code: SIGTERM, requests to stop, and 143 when it was stopped."""
+"""A training run from start to exit code: SIGTERM, stop requests, and exit code 143 after a stop."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ log = logging.getLogger("charterer_trainer")
 _T = TypeVar("_T")
 
 STOPPED = 143
-"""The exit code of a stopped trainer (128 + SIGTERM). Kubernetes takes 0 for "this rank is finished"."""
+"""The exit code of a stopped trainer (128 + SIGTERM). Kubernetes takes 0 as completion of this rank."""
 
 _FIRST_ANSWER_SECONDS = 5.0
 _LAST_POST_SECONDS = 3.0
@@ -39,15 +39,18 @@ _RANGES: dict[str, tuple[float, float]] = {
     "fraction": (0, float("inf")),
     "batch": (1, 10**9),
     "stepSeconds": (1e-6, 86_400.0),
-    "gradSqr": (-1e30, 1e30),  # an unbiased estimate is negative in many a step
+    "gradSqr": (-1e30, 1e30),  # an unbiased estimate is often negative
     "gradVar": (0, 1e30),
 }
-"""What the operator accepts in a field; in those that are not named, 0 to ``_LARGEST``. It refuses a whole report for
-one number outside, and its answer is how a trainer hears of a stop. A fraction above 1 is sent as 1."""
+"""The range of each field that the operator accepts. Unnamed fields have the range 0 to ``_LARGEST``.
+
+The operator refuses a whole report for one number out of range. Then the trainer would miss the answer, which announces
+stops. A fraction above 1 is sent as 1.
+"""
 
 
 def _number(name: str, kind: type[int] | type[float], value: Any) -> int | float | None:
-    """``value`` as a number that the operator accepts in that field; None when it is none."""
+    """``value`` as a number that the operator accepts in this field; None if it is not acceptable."""
     try:
         number = kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -57,7 +60,7 @@ def _number(name: str, kind: type[int] | type[float], value: Any) -> int | float
 
 
 class Session:
-    """This process's state of its run. One is made by ``run()``, or quietly by the first call of a function here."""
+    """The state of this process's run. ``run()`` makes it, or the first call of another function of this module."""
 
     def __init__(self, environment: Environment) -> None:
         self._environment = environment
@@ -74,19 +77,19 @@ class Session:
 
     @property
     def stopped(self) -> bool:
-        """Whether the run must end with 143: SIGTERM came, the operator asked for a stop, or a rank agreed to one."""
+        """Whether the run must end with 143: after SIGTERM, the operator's request, or agreement of the ranks."""
         return self._terminated or self._stop_requested or self._agreed is not None
 
     def terminate(self) -> None:
-        """SIGTERM came. Called by a signal's handler, so it takes no lock."""
+        """Record SIGTERM. A signal handler calls it, so it takes no lock."""
         self._terminated = True
 
     def should_stop(self, agree: Callable[[bool], bool] | None = None) -> bool:
-        """True from SIGTERM on, or from the operator's announcement of a stop: save a checkpoint and leave.
+        """True after SIGTERM or the operator's announcement of a stop: save a checkpoint and leave.
 
-        ``agree``: a collective over all ranks, called with this rank's answer, that says whether any rank's is true,
-        such as ``any_rank``. Every rank must call this equally often. What it says is this rank's answer from then on,
-        so each of them leaves at the same step and ends with 143, also those that no signal reached.
+        ``agree`` is a collective over all ranks, such as ``any_rank``, that takes this rank's answer and returns
+        whether any rank's is true. Every rank must call this equally often. Its result is this rank's answer from then
+        on. So all ranks leave at the same step and end with 143, even those that no signal reached.
         """
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
@@ -95,7 +98,7 @@ class Session:
         return self.stopped
 
     def wait_for_ranks(self) -> None:
-        """Until all ranks that agreed to stop are here: where JAX's first process ends, it takes the others with it."""
+        """Wait for all ranks that agreed to stop, because the end of JAX's first process ends the others."""
         if self._agreed is not None:
             try:
                 self._agreed(True)
@@ -114,16 +117,21 @@ class Session:
         grad_sqr: float | None = None,
         grad_var: float | None = None,
     ) -> None:
-        """Say how far training is: keeps the numbers for the background thread and returns at once.
+        """Report progress. The background thread posts the numbers; the call returns at once.
 
-        ``fraction`` of the whole job in [0, 1], or ``step`` of ``total_steps``; ``throughput`` of the whole job in the
-        unit of its SpeedupProfile. With ``batch``, the samples that all GPUs together see in a step, Charterer learns
-        how fast the job's class is: from ``step_seconds`` (the mean of the last steps), else from when the steps are
-        reported, else from ``throughput`` (then samples a second). ``grad_sqr`` and ``grad_var``, the squared norm of
-        the gradient and the variance of its estimate at the class's own batch size, tell how large a batch may be; give
-        both, with their signs: their means since the last post are sent. Numbers may be numpy or torch scalars; what is
-        no number, or out of range (a gradient that explodes), is left out. The newest call
-        counts: numbers that an earlier one gave, and this one does not, are not sent.
+        ``fraction`` of the whole job is in [0, 1]; ``step`` of ``total_steps`` may replace it. ``throughput`` of the
+        whole job is in the unit of its SpeedupProfile.
+
+        With ``batch``, the samples of all GPUs in a step, Charterer learns the speed of the job's class. It uses
+        ``step_seconds`` (the mean of the last steps), else the times of the reports, else ``throughput`` (in samples a
+        second).
+
+        ``grad_sqr`` and ``grad_var`` show how large a batch may be. They are the squared norm of the gradient, and the
+        variance of its estimate at the class's own batch size. Give both with their signs; their means since the last
+        post are sent.
+
+        Numbers may be numpy or torch scalars. A value that is no number, or out of range (an exploding gradient), is
+        ignored. The newest call counts: numbers that only an earlier call gave are not sent.
         """
         if self._reporter is None:
             return
@@ -149,8 +157,8 @@ class Session:
     def allocation(self) -> Allocation | None:
         """The run's allocation: from the operator's last answer, else the pod's annotation, else its environment.
 
-        Waits a few seconds at most, only until the first post has ended, because only the operator knows of a resize
-        at once.
+        The call waits a few seconds at most, and only until the first post has ended, because only the operator knows
+        of a resize at once.
         """
         answered = None
         if self._reporter is not None:
@@ -160,21 +168,21 @@ class Session:
 
     @property
     def batch(self) -> int | None:
-        """The batch size (samples per step, of all GPUs together) that the job should use now; None: as it likes.
+        """The batch size (samples per step of all GPUs) that the job should use now; None if Charterer advises none.
 
-        It changes while training goes on. Ranks hear of it at different times: use rank 0's, see docs/progress.md.
+        It changes during training. Ranks learn of changes at different times, so use rank 0's; see docs/progress.md.
         """
         return None if self._reporter is None else self._reporter.batch
 
     def should_checkpoint(self) -> bool:
         """Whether the last ``save_atomically`` of this process, or its start, is long enough ago to save again.
 
-        On nodes that the cloud takes back Charterer says how long is best; otherwise it is half an hour.
+        On nodes that the cloud may take back Charterer advises the interval; otherwise it is half an hour.
         """
         return saves.due(None if self._reporter is None else self._reporter.checkpoint_every)
 
     def spent(self, part: str, seconds: float) -> None:
-        """Steps have spent that many seconds more in ``part``, one of ``steps.PARTS``. ValueError for another part."""
+        """Add seconds that steps have spent in ``part``, one of ``steps.PARTS``. Raises ValueError for another part."""
         if part not in PARTS:
             raise ValueError(f"{part!r} is no part of a step; {', '.join(PARTS)} are")
         if self._reporter is not None:
@@ -184,8 +192,8 @@ class Session:
     def phase(self, part: str) -> Iterator[None]:
         """Time the block as ``part`` of the step: "compute", "sync" (waiting for other ranks) or "load" (for input).
 
-        Blocks must not lie in each other. What is measured for "sync" and "load" is not computing; so "compute" needs
-        no block of its own.
+        Blocks must not be nested. "compute" needs no block of its own, because it is the step's time without "sync" and
+        "load".
         """
         begin = time.perf_counter()
         try:
@@ -194,7 +202,7 @@ class Session:
             self.spent(part, time.perf_counter() - begin)
 
     def loading(self, batches: Iterable[_T]) -> Iterator[_T]:
-        """The same batches; the seconds that each is waited for are the step's "load"."""
+        """The same batches. The seconds of waiting for each count as the step's "load"."""
         iterator = iter(batches)
         while True:
             begin = time.perf_counter()
@@ -206,7 +214,7 @@ class Session:
             yield batch
 
     def gradient(self, sqr: float, var: float) -> None:
-        """A step's estimates, as ``grad_sqr`` and ``grad_var`` of ``report``, which then need not be given there."""
+        """Report a step's ``grad_sqr`` and ``grad_var``, which ``report`` then does not need."""
         if self._reporter is not None:
             numbers = {"gradSqr": _number("gradSqr", float, sqr), "gradVar": _number("gradVar", float, var)}
             if None not in numbers.values():
@@ -214,31 +222,33 @@ class Session:
 
     @property
     def members(self) -> MembersWatch | None:
-        """Who should form the group of a job that is resized in place; None where nobody says it."""
+        """The members of a job that is resized in place; None in a process that does not report."""
         return None if self._reporter is None else self._reporter.members
 
     def formed(self, generation: int | None, resize_seconds: float | None = None) -> None:
-        """This process trains in the group of that generation (None: in none), after that long a standstill."""
+        """Report the group in which this process trains (None: in none), and the seconds of standstill before it."""
         if self._reporter is not None:
             self._reporter.formed(generation, resize_seconds)
 
     def busy(self, busy: bool) -> None:
-        """For an interactive job (spec.interactive): whether somebody uses the GPU now. It is given back when it has
-        been idle for long; a job that never says this keeps its GPU."""
+        """Report whether an interactive job (spec.interactive) uses its GPU now.
+
+        A GPU that is idle for long is given back. A job that never calls this keeps its GPU.
+        """
         if self._reporter is not None:
             self._reporter.busy(busy)
 
     def at_end(self, call: Callable[[], None]) -> None:
-        """Call that once training has ended as it should: neither by an exception nor by a stop."""
+        """Register a call for the normal end of training, without an exception or a stop."""
         self._at_end.append(call)
 
     def ended(self) -> None:
-        """Training has ended as it should."""
+        """Record the normal end of training."""
         for call in self._at_end:
             call()
 
     def close(self) -> None:
-        """Post the last numbers, briefly."""
+        """Post the last numbers within a few seconds."""
         if self._reporter is not None:
             self._reporter.close(_LAST_POST_SECONDS)
             self._reporter = None
@@ -249,7 +259,7 @@ _current: Session | None = None
 
 
 def current() -> Session:
-    """This process's session, which is made if there is none."""
+    """This process's session, made if there is none."""
     global _current
     with _lock:
         if _current is None:
@@ -292,12 +302,12 @@ def busy(busy: bool) -> None:
 
 
 def should_stop(agree: Callable[[bool], bool] | None = None) -> bool:
-    """See Session.should_stop. With several ranks, ``should_stop(agree=any_rank)``."""
+    """See Session.should_stop. With several ranks, use ``should_stop(agree=any_rank)``."""
     return current().should_stop(agree)
 
 
 def should_checkpoint() -> bool:
-    """See Session.should_checkpoint. Ranks hear of it at different times: let rank 0 decide for all."""
+    """See Session.should_checkpoint. Ranks may get different answers, so let rank 0 decide for all."""
     return current().should_checkpoint()
 
 
@@ -308,7 +318,10 @@ def allocation() -> Allocation | None:
 
 @contextmanager
 def _sigterm(session: Session) -> Iterator[None]:
-    """SIGTERM sets the session's flag within the block; only the main thread can install that, others go without."""
+    """SIGTERM sets the session's flag within the block.
+
+    Only the main thread can install the handler; others skip it.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -316,7 +329,7 @@ def _sigterm(session: Session) -> Iterator[None]:
     process = os.getpid()
 
     def handle(number: int, frame: FrameType | None) -> None:
-        if os.getpid() != process:  # forked within the block: it has no run to end, and whoever forked it waits for it
+        if os.getpid() != process:  # forked within the block: this process ends, its parent waits for it
             signal.signal(signal.SIGTERM, signal.SIG_DFL if before is None else before)
             os.kill(os.getpid(), signal.SIGTERM)
             return
@@ -333,14 +346,14 @@ def _sigterm(session: Session) -> Iterator[None]:
 
 @contextmanager
 def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
-    """The block is the training run. SIGTERM within it no longer kills: it makes ``should_stop()`` true.
+    """Mark the block as the training run. Within it SIGTERM does not kill: ``should_stop()`` becomes true.
 
-    When the run was stopped, the process **ends with 143 where it leaves the block**, also when the block ended
-    normally or (with the traceback printed, because ranks whose peers stop first fail) with an exception. Nothing
-    after or around the block runs any more. The last numbers are posted, ranks that agreed to stop wait for each
-    other, handlers of ``atexit`` run for at most ``exit_seconds``, open files are written, and Python's shut-down,
-    which takes seconds with a framework, is left out. With ``exit_seconds`` 0 the handlers are left out, too. In
-    another thread than the main one, and in a forked process, SystemExit(143) is raised instead.
+    If the run was stopped, the process **ends with 143 where it leaves the block**. This also holds if the block ended
+    normally, or with an exception, whose traceback is printed (ranks fail if their peers stop first). No code after or
+    around the block runs any more. The last numbers are posted, and ranks that agreed to stop wait for each other.
+    Handlers of ``atexit`` run for at most ``exit_seconds``, or not at all if it is 0. Open files are written. Python's
+    shut-down is skipped, because it takes seconds with a framework. In another thread than the main one, and in a
+    forked process, SystemExit(143) is raised instead.
 
     A run that was not stopped ends as the block does.
     """
@@ -360,7 +373,7 @@ def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
             if session.stopped:
                 if error is None:
                     session.wait_for_ranks()
-                if isinstance(error, Exception):  # the code does not show it
+                if isinstance(error, Exception):  # the exit code does not show it
                     traceback.print_exception(type(error), error, error.__traceback__, file=sys.stderr)
                 if os.getpid() == process and threading.current_thread() is threading.main_thread():
                     end_now(STOPPED, exit_seconds)

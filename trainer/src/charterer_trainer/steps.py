@@ -1,4 +1,4 @@
-"""What is averaged over the steps between two posts: their seconds and where these went, and the gradients' figures."""
+"""Means over the steps between two posts: seconds of a step and of its parts, and gradient figures."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 PARTS = ("compute", "sync", "load")
-"""What a step's seconds are spent on: computing, waiting for the other ranks, waiting for input."""
+"""The parts of a step's seconds: computing, waiting for the other ranks, waiting for input."""
 
 
 class _Moment(NamedTuple):
-    """Training had come to ``step`` at ``at``; ``spent``: seconds in each of PARTS by then, ``saving`` in saves."""
+    """Training reached ``step`` at ``at``.
+
+    ``spent``: seconds in each of PARTS until then; ``saving``: seconds in saves.
+    """
 
     step: int
     at: float
@@ -20,9 +23,9 @@ class _Moment(NamedTuple):
 
 
 class StepClock:
-    """The mean time of the steps between two posts, and of their parts; saves of checkpoints are no part of a step.
+    """The mean time of the steps between two posts and of their parts, without saves of checkpoints.
 
-    Another batch size, or a step that falls back, starts it anew. ``saving``: seconds spent in saves so far.
+    Another batch size, or a step number that falls, restarts the mean. ``saving`` returns the seconds in saves so far.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic, saving: Callable[[], float] = lambda: 0.0) -> None:
@@ -35,12 +38,12 @@ class StepClock:
         self._last: _Moment | None = None
 
     def spent(self, part: str, seconds: float) -> None:
-        """The step that is going on has spent that many seconds more in ``part``."""
+        """Add seconds that the current step has spent in ``part``."""
         self._measured.add(part)
         self._spent[part] += seconds
 
     def step(self, step: object, batch: object) -> None:
-        """Training has come to this step, with this batch size."""
+        """Record that training has reached this step, with this batch size."""
         if not isinstance(step, int):
             self._first = self._last = None
             return
@@ -51,10 +54,10 @@ class StepClock:
         self._last = now
 
     def take(self) -> dict[str, object]:
-        """Means of the steps since the last call, empty where there were none; then starts anew.
+        """The means of the steps since the last call, empty without steps; then start again.
 
-        ``stepSeconds``, and of the parts that were measured ``computeSeconds``, ``syncSeconds`` and ``loadSeconds``. If
-        computing was not, but another part was, it is what the others leave of a step.
+        They are ``stepSeconds``, and ``computeSeconds``, ``syncSeconds`` and ``loadSeconds`` of the measured parts. If
+        other parts were measured but computing was not, it is the rest of a step.
         """
         first, last = self._first, self._last
         self._first = last
@@ -72,7 +75,7 @@ class StepClock:
 
 
 class GradientMean:
-    """The means of ``gradSqr`` and ``gradVar`` between two posts. One step says little, and its sign is noise."""
+    """The means of ``gradSqr`` and ``gradVar`` between two posts. A single step has little information."""
 
     def __init__(self) -> None:
         self._steps = 0
@@ -80,7 +83,7 @@ class GradientMean:
         self._var = 0.0
 
     def step(self, numbers: Mapping[str, object]) -> None:
-        """A step has reported; it may have neither figure."""
+        """Add the figures of a step; it may have neither."""
         sqr, var = numbers.get("gradSqr"), numbers.get("gradVar")
         if isinstance(sqr, float) and isinstance(var, float):
             self._steps += 1
@@ -88,7 +91,7 @@ class GradientMean:
             self._var += (var - self._var) / self._steps
 
     def take(self) -> dict[str, object]:
-        """The means since the last call, empty where no step had figures; then starts anew."""
+        """The means since the last call, empty without figures; then start again."""
         steps, self._steps = self._steps, 0
         means: dict[str, object] = {"gradSqr": self._sqr, "gradVar": self._var} if steps else {}
         self._sqr = self._var = 0.0

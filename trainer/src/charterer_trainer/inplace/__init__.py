@@ -1,1 +1,1 @@
-"""Resizing in place: training processes that go on while the group they form changes its members."""
+"""Resizing in place: training processes that continue while the group that they form changes its members."""

@@ -1,8 +1,8 @@
-"""Where the members of a group meet: a board in each process, on which the others write a word and wait for words.
+"""The rendezvous store of a group: each process has a board, on which members post words with values and wait.
 
-The board of the member with the lowest index is the meeting point of a generation, so no process is needed for ever. A
-request is a line over TCP: the key of the run, which its pods have from the operator, a space, and JSON. So is its
-answer, without a key. Whoever has not the key is not listened to; what he could do with a member's word is bounded.
+The members of a generation meet on the board of the member with the lowest index, so no process is needed permanently.
+A request is a line over TCP: the key of the run, a space, and JSON. The answer is a line of JSON. The run's pods have
+the key from the operator. A request without the key is ignored, and the data of a request with it are bounded.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ PORT_VARIABLE = "CHARTERER_GROUP_PORT"
 DEFAULT_PORT = 29_600
 _MAX_LINE_BYTES = 4_194_304
 _CONNECT_SECONDS = 5.0
-"""Within which a board answers. On a busy machine a process needs some; one that has ended refuses at once."""
+"""Seconds within which a board answers. On a busy machine this takes a while; an ended process refuses at once."""
 _KEPT_GENERATIONS = 4
 _MOST_CONNECTIONS = 4_096
-"""Members' at once: each has a thread, and a member has one open while it waits for the others."""
+"""Maximum simultaneous connections of members. Each has a thread and stays open while a member waits for the others."""
 _MOST_STRANGERS = 1_024
-"""At once, that have not shown the key yet; of more, the oldest is ended. A member shows it within milliseconds."""
+"""Maximum simultaneous connections that have not shown the key yet. Beyond that, the oldest is closed.
+
+A member shows the key within milliseconds.
+"""
 _MOST_BYTES = 64 * 1024 * 1024
-"""That a board keeps in all."""
+"""Maximum bytes of all values on a board."""
 _LONGEST_WAIT_SECONDS = 600.0
 _LONGEST_WORD = 100
 _LARGEST_NUMBER = 999_999_999
@@ -41,7 +44,7 @@ def own_port(environ: Mapping[str, str] = os.environ) -> int:
 
 
 def host_and_port(address: str) -> tuple[str, int]:
-    """The parts of ``host``, ``host:port`` or ``[IPv6 address]:port``; without a port it is that of this process."""
+    """The parts of ``host``, ``host:port`` or ``[IPv6 address]:port``. The default port is this process's own."""
     if address.startswith("["):
         host, _, rest = address[1:].partition("]")
         return host, int(rest[1:]) if rest.startswith(":") else own_port()
@@ -50,7 +53,7 @@ def host_and_port(address: str) -> tuple[str, int]:
 
 
 class Board:
-    """What the members have said: per generation and word, a value of each index, and when it was said last."""
+    """The posted values by generation and word: one for each index, with the time of its last post."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -58,7 +61,10 @@ class Board:
         self._sizes: dict[tuple[int, str], dict[int, int]] = {}
 
     def say(self, generation: int, word: str, index: int, value: object = None) -> None:
-        """That member says it, again or for the first time. ValueError when the board has no room for it."""
+        """Post a word and value for member ``index``, again or for the first time.
+
+        Raises ValueError if the board is full.
+        """
         key, size = (generation, word), len(json.dumps(value))
         with self._changed:
             kept = sum([sum(sizes.values()) for sizes in self._sizes.values()])
@@ -71,33 +77,33 @@ class Board:
             self._changed.notify_all()
 
     def forget(self, generation: int, word: str) -> None:
-        """Nobody has said it."""
+        """Remove all values of a word."""
         with self._changed:
             self._said.pop((generation, word), None)
             self._sizes.pop((generation, word), None)
 
     def hear(self, generation: int, word: str, count: int, seconds: float) -> dict[int, Any]:
-        """The values by index, once ``count`` members have said it or after that many seconds, whatever there is."""
+        """The values by index, after ``count`` members have posted the word or ``seconds`` have passed."""
         key = (generation, word)
         with self._changed:
             self._changed.wait_for(lambda: len(self._said.get(key, ())) >= count, seconds)
             return {index: value for index, (value, _) in self._said.get(key, {}).items()}
 
     def lately(self, generation: int, word: str, seconds: float) -> set[int]:
-        """The members that have said it within the last seconds."""
+        """The members that have posted the word within the last ``seconds``."""
         with self._changed:
             now = time.monotonic()
             return {index for index, (_, at) in self._said.get((generation, word), {}).items() if now - at <= seconds}
 
 
 class BoardServer:
-    """Serves a board to the other processes until this one ends.
+    """Serves a board to the other processes until this process ends.
 
-    ``key``: that which each request must begin with; None while it is not known, and nobody is listened to.
+    ``key`` returns the key with which each request must begin. While it returns None, all requests are ignored.
     """
 
     def __init__(self, board: Board, port: int, key: Callable[[], str | None]) -> None:
-        """OSError when the port is taken."""
+        """Start to listen. Raises OSError if the port is taken."""
         self._board = board
         self._key = key
         self._places = threading.BoundedSemaphore(_MOST_CONNECTIONS)
@@ -110,9 +116,9 @@ class BoardServer:
         threading.Thread(target=self._accept, name="charterer-board", daemon=True).start()
 
     def close(self) -> None:
-        """Serve no more requests."""
+        """Stop serving requests."""
         if self._socket.fileno() >= 0:
-            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in it
+            self._socket.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits in accept
         self._socket.close()
 
     def _accept(self) -> None:
@@ -122,7 +128,7 @@ class BoardServer:
             except OSError:
                 if self._socket.fileno() < 0:
                     return
-                time.sleep(0.05)  # out of files, or the peer was gone before it was accepted
+                time.sleep(0.05)  # no file descriptors left, or the peer was gone before it was accepted
                 continue
             with self._meeting:
                 if len(self._strangers) >= _MOST_STRANGERS:
@@ -144,7 +150,7 @@ class BoardServer:
                     finally:
                         self._places.release()
         except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError):
-            return  # the peer is gone, or that was no request
+            return  # the peer is gone, or sent no valid request
 
     def _shows_the_key(self, connection: socket.socket, lines: BinaryIO) -> bool:
         try:
@@ -189,11 +195,11 @@ def _word(value: object) -> str:
 
 
 def ask(address: str, key: str, **fields: Any) -> dict[str, Any]:
-    """One request to the board at that address; OSError when there is none, or no answer in time.
+    """Send one request to the board at ``address``. Raises OSError without a board, or without an answer in time.
 
-    ``key``: of the run. ``generation`` and ``word``: what it is about. ``index`` and ``value``: say the word.
-    ``lately``: who has said it within so many seconds. Otherwise wait until ``count`` members have said it (or
-    ``awaited``, another word), for at most ``seconds``.
+    ``key`` is the key of the run; ``generation`` and ``word`` are the subject. ``index`` and ``value`` post the word.
+    With ``lately`` the answer lists the members that posted the word within this many seconds. Otherwise the request
+    waits until ``count`` members have posted the word (or ``awaited``, another word), for at most ``seconds``.
     """
     request = {"index": None, "value": None, "lately": 0, "awaited": "", "count": 0, "seconds": 0.0, **fields}
     request["seconds"] = min(request["seconds"], _LONGEST_WAIT_SECONDS)

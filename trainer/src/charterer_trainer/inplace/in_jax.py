@@ -1,7 +1,7 @@
-"""Resizing in place for JAX: data-parallel training whose processes come and go, with the whole state on each.
+"""Resizing in place for JAX: data-parallel training with changing processes, each of which holds the whole state.
 
-A change shuts JAX's distributed runtime and its backends down and starts them anew, while the state waits as numpy
-arrays. What was compiled is lost with the backends, so a persistent compilation cache decides how long a change takes.
+A change shuts down JAX's distributed runtime and its backends and starts them again. Meanwhile the state is in numpy
+arrays. Compiled functions are lost with the backends, so a persistent compilation cache makes a change fast.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from charterer_trainer.session import Session, current
 
 DEFAULT_TIMEOUT_SECONDS = 600.0
 MOST_CHANGES = 20
-"""Changes after which a process asks for a restart: each leaves 5 files, 14 threads and 11 MB behind in JAX 0.10."""
+"""Changes after which a process requests a restart: in JAX 0.10 each change leaks 5 files, 14 threads and 11 MB."""
 _COORDINATOR_SECONDS = 2.0
-"""The coordinator ends that much later than the others, because JAX aborts (134) a process that loses it."""
+"""Seconds by which the coordinator ends after the others, because JAX aborts (134) a process that loses it."""
 _KNOCK_SECONDS = 0.005
 _FAILURES = ("connection", "coordination", "unavailable", "deadline_exceeded", "heartbeat")
 
 
 class JaxJob(ElasticJob):
-    """A loop in JAX. ``state`` is a tree of arrays, whole on each device; set it in each step.
+    """A training loop in JAX. ``state`` is a tree of arrays, whole on each device; set it in each step.
 
     ``mesh`` has one axis, ``batch``, over the devices of all processes. ``replicated`` and ``split`` are shardings of
-    it. All are others after a change; so is what was compiled. An array that is not in ``state`` does not survive one.
+    it. A change replaces all of them, and compiled functions. An array outside ``state`` does not survive a change.
     """
 
     def __init__(
@@ -71,9 +71,10 @@ class JaxJob(ElasticJob):
         self._join_first()
 
     def shard(self, samples: Any) -> Any:
-        """This rank's part of the samples of a step, in a numpy array, some twice: devices need equally many.
+        """This rank's part of a step's samples, as a numpy array.
 
-        ``weight`` is 0 for those that are there again. ValueError when there are fewer samples than ranks.
+        Some samples are repeated, so that devices get equal numbers. ``weight`` is 0 for the repeated ones. Raises
+        ValueError if there are fewer samples than ranks.
         """
         samples = self._numpy.asarray(samples)
         if len(samples) < self.world:
@@ -85,23 +86,23 @@ class JaxJob(ElasticJob):
         return self._numpy.resize(mine, (length, *mine.shape[1:]))
 
     def weight(self, samples: Any) -> Any:
-        """For each of these samples, a part made by ``shard``, its weight in the mean over the whole batch.
+        """The weight of each of these samples, a part from ``shard``, in the mean over the whole batch.
 
-        The batch's loss is the sum of the losses, each multiplied with its weight, over all devices.
+        The batch's loss is the sum over all devices of each sample's loss times its weight.
         """
         weights = self._numpy.zeros(len(samples), self._numpy.float32)
         weights[: self._mine] = 1.0 / (self._batch or len(samples))
         return weights
 
     def spread(self, local: Any) -> Any:
-        """One array of all ranks, split along its first axis, from each rank's part."""
+        """One array over all ranks, split along its first axis, from each rank's part."""
         return self._jax.make_array_from_process_local_data(self.split, self._numpy.asarray(local))
 
     # -- the group
 
     def _configure(self, cache: str | None) -> None:
         update = self._jax.config.update
-        update("jax_enable_preemption_service", False)  # it takes SIGTERM over
+        update("jax_enable_preemption_service", False)  # it would handle SIGTERM itself
         update("jax_cpu_collectives_implementation", "gloo")
         if cache is not None:
             update("jax_compilation_cache_dir", cache)
@@ -113,7 +114,7 @@ class JaxJob(ElasticJob):
         return super()._names_peers(error) or (runtime and any(word in str(error).lower() for word in _FAILURES))
 
     def _limit(self) -> AbstractContextManager[None]:
-        """A collective that waits for a peer that was killed cannot be interrupted."""
+        """A time limit: a collective that waits for a killed peer cannot be interrupted."""
         return self._watchdog.limit(self._timeout, f"step {self.step}")
 
     @property
@@ -138,7 +139,10 @@ class JaxJob(ElasticJob):
         )
 
     def _knock(self, host: str, port: Any) -> None:
-        """Until the coordinator listens: a client that comes before it sleeps a second. OSError after the patience."""
+        """Wait until the coordinator listens, because a client that connects earlier sleeps a second.
+
+        OSError after patience.
+        """
         deadline = time.monotonic() + self._patience
         while True:
             try:
@@ -183,7 +187,7 @@ class JaxJob(ElasticJob):
         return int(stop), int(generation)
 
     def _share_state(self, source: int, behind: list[int]) -> None:
-        """Byte by byte: JAX broadcasts by a sum with zeros, which would change a negative zero."""
+        """Send the state as bytes: JAX broadcasts by adding zeros, which would change a negative zero."""
         utils = importlib.import_module("jax.experimental.multihost_utils")
         leaves, shape = self._jax.tree.flatten(self.state)
         flat = [self._numpy.ascontiguousarray(leaf).reshape(-1).view(self._numpy.uint8) for leaf in leaves]
@@ -203,15 +207,15 @@ def elastic_jax(
     cache: str | None = None,
     warm_up: Callable[[], object] | None = None,
 ) -> JaxJob:
-    """Join the group of this job's processes, or wait until it wants this one. For data-parallel training with JAX.
+    """Join the group of this job's processes, waiting until it admits this one. For data-parallel training with JAX.
 
-    ``state``: a tree of arrays that each process holds whole. ``step``: how many steps the loaded checkpoint has done.
-    ``save``: called with the number of steps, on one rank, when a checkpoint is due, before the first change and at a
+    ``state``: a tree of arrays that each process holds whole. ``step``: number of steps in the loaded checkpoint.
+    ``save``: called with the number of steps, on one rank, if a checkpoint is due, before the first change and at a
     stop. ``timeout``: seconds after which a step counts as hanging, longer than its compilation. ``patience``: seconds
-    within which a group must form. ``cache``: a folder for what is compiled, best on a volume that all pods share.
-    ``warm_up``: called before this process joins, to import and compute once what a step needs.
+    within which a group must form. ``cache``: a folder for compiled functions, best on a volume that all pods share.
+    ``warm_up``: called before this process joins, to import and compile the functions of a step.
 
-    Planned changes go on in place, 20 of them; after a failed peer every process ends with 75, for a restart.
+    Up to 20 planned changes happen in place. After a failed peer every process ends with exit code 75, for a restart.
     """
     check_launch(os.environ)
     return JaxJob(

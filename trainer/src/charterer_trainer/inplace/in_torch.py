@@ -1,4 +1,4 @@
-"""Resizing in place for PyTorch: a DistributedDataParallel loop whose ranks come and go."""
+"""Resizing in place for PyTorch: a DistributedDataParallel loop whose ranks change."""
 
 from __future__ import annotations
 
@@ -18,11 +18,14 @@ from charterer_trainer.members import Members
 from charterer_trainer.session import Session, current
 
 DEFAULT_TIMEOUT_SECONDS = 300.0
-"""After which a silent peer counts as failed. torch's own is half an hour; a killed one is noticed at once."""
+"""Seconds after which a silent peer counts as failed; torch's default is half an hour.
+
+A killed peer is noticed at once.
+"""
 
 
 class TorchJob(ElasticJob):
-    """A loop in PyTorch. Use ``model`` anew in each step: it is another object after each change."""
+    """A training loop in PyTorch. Read ``model`` again in each step, because a change replaces the object."""
 
     def __init__(
         self,
@@ -55,9 +58,9 @@ class TorchJob(ElasticJob):
         self._join_first()
 
     def shard(self, samples: Any) -> Any:
-        """This rank's part of the samples of a step, which are those of all ranks together, in the same order on each.
+        """This rank's part of a step's samples. ``samples`` are those of all ranks, in the same order on each.
 
-        ValueError when there are fewer samples than ranks.
+        Raises ValueError if there are fewer samples than ranks.
         """
         if len(samples) < self.world:
             raise ValueError(f"{len(samples)} samples for {self.world} ranks: each needs one at least")
@@ -65,9 +68,10 @@ class TorchJob(ElasticJob):
         return samples[self.rank :: self.world]
 
     def weight(self, samples: Any) -> float:
-        """What the mean loss of these samples, a part made by ``shard``, is to be multiplied with.
+        """The factor for the mean loss of these samples, a part from ``shard``.
 
-        Gradients are averaged over ranks, so the mean over the whole batch needs it where parts differ in length.
+        Gradients are averaged over ranks. If parts differ in length, this factor makes the result the mean over the
+        whole batch.
         """
         return 1.0 if self._batch is None else len(samples) * self.world / self._batch
 
@@ -75,7 +79,7 @@ class TorchJob(ElasticJob):
 
     @property
     def _survives(self) -> bool:
-        return not self._on_gpu  # NCCL may leave wrong numbers behind in the survivors
+        return not self._on_gpu  # NCCL may leave wrong numbers in the survivors
 
     def _connect(self, members: Members, name: str) -> None:
         rank = self.rank
@@ -102,7 +106,7 @@ class TorchJob(ElasticJob):
         )
 
     def _disconnect(self, failed: bool) -> None:
-        self.model = None  # with the last reference go its hooks on the parameters, and its references to the group
+        self.model = None  # drops the hooks on the parameters and the references to the group
         if self._on_gpu:
             self._torch.cuda.synchronize()
         if self._dist.is_initialized():
@@ -112,7 +116,7 @@ class TorchJob(ElasticJob):
         self.model = self._torch.nn.parallel.DistributedDataParallel(self._net, init_sync=False, **self._ddp)
 
     def _warm_up(self, call: Callable[[Any], object] | None) -> None:
-        """What takes long at its first time happens before this process is ready, while the others train."""
+        """Run slow first-time work before this process is ready, while the others train."""
         self._init(self._dist.HashStore(), 0, 1)
         with self._torch.random.fork_rng():
             spare = self._torch.nn.parallel.DistributedDataParallel(copy.deepcopy(self._net), **self._ddp)
@@ -165,16 +169,17 @@ def elastic(
     ddp: Mapping[str, Any] | None = None,
     warm_up: Callable[[Any], object] | None = None,
 ) -> TorchJob:
-    """Join the group of this job's processes, or wait until it wants this one. For DistributedDataParallel.
+    """Join the group of this job's processes, waiting until it admits this one. For DistributedDataParallel.
 
-    ``state``: what else belongs to the training state, by name, with ``state_dict`` and ``load_state_dict`` (schedule,
-    scaler). ``step``: how many steps the loaded checkpoint has done. ``save``: called with the number of steps, on one
-    rank, when a checkpoint is due, before the first change and at a stop. ``timeout``: seconds after which a silent
-    peer counts as failed, longer than the longest step and save. ``patience``: seconds within which a group must form,
-    and survivors of a failed peer must be called to another one. ``ddp``: arguments of DistributedDataParallel.
+    ``state``: other parts of the training state by name, with ``state_dict`` and ``load_state_dict`` (schedule,
+    scaler). ``step``: number of steps in the loaded checkpoint. ``save``: called with the number of steps, on one rank,
+    if a checkpoint is due, before the first change and at a stop. ``timeout``: seconds after which a silent peer counts
+    as failed, longer than the longest step and save. ``patience``: seconds within which a group must form, and
+    survivors of a failed peer must be called to another one. ``ddp``: arguments of DistributedDataParallel.
     ``warm_up``: called with a copy of the net before this process joins, to run a forward and backward pass once.
 
-    RuntimeError under torchrun, with several processes in a pod, or where a pod has several GPUs and the net is on one.
+    Raises RuntimeError under torchrun, with several processes in a pod, or if the pod has several GPUs and the net is
+    on one.
     """
     check_launch(os.environ, len({parameter.device for parameter in net.parameters()}))
     return TorchJob(

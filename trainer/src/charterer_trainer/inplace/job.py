@@ -1,4 +1,4 @@
-"""A training loop whose group of processes changes while it runs: what is the same for every framework."""
+"""The common part of all frameworks: a training loop whose group of processes changes while it runs."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ from charterer_trainer.session import STOPPED, Session
 log = logging.getLogger("charterer_trainer")
 
 DEFAULT_PATIENCE_SECONDS = 30.0
-"""Within which a group must have formed once it was decided, and survivors of a failure must be called to a new one."""
+"""Seconds within which a decided group must form, and survivors of a failure must be called to a new group."""
 _AGAIN_SECONDS = 10.0
 _BARRIER_SECONDS = 10.0
 _COLLECTIVES = ("gloo", "nccl", "by peer", "pair closure", "timed out waiting")
-"""What their messages have, in lower case. gloo's are plain RuntimeErrors, of which JAX makes ValueErrors."""
+"""Lower-case parts of messages of failed collectives. JAX turns gloo's plain RuntimeErrors into ValueErrors."""
 _GO_ON, _STOP, _START_ANEW = 0, 1, 2
-"""What ranks vote on; the largest of all votes counts."""
+"""The votes of ranks. The largest of all votes counts."""
 _SAVE_SECONDS = 600.0
-"""How long ranks that stop wait for the one that saves; the pods' grace period ends it before."""
+"""Seconds for which stopping ranks wait for the rank that saves. The pods' grace period ends earlier."""
 
 _Callback = TypeVar("_Callback", bound=Callable[[], object])
 
 
 class ElasticJob:
-    """One process's view of the group. ``step`` counts the steps that are done, of all processes together."""
+    """One process's view of the group. ``step`` counts the completed steps of all processes together."""
 
     def __init__(
         self,
@@ -56,11 +56,11 @@ class ElasticJob:
         self._saved = False
         fixed = fixed_members(environment)
         watch = session.members if fixed is None else None
-        port = own_port() if fixed is None or fixed.leader == environment.index else 0  # nobody calls the others
+        port = own_port() if fixed is None or fixed.leader == environment.index else 0  # 0: no other process connects
         self._rendezvous = Rendezvous(environment.index, watch, fixed, session.should_stop, port)
         self._watchdog = Watchdog()
         self._group = Members(-1, (environment.index,), ("",))
-        self._trained = False  # whether this process has the state of a group that trains
+        self._trained = False  # whether this process has the state of a training group
         self._fresh = True
         self._votes: Any = None
         self._wanted: Members | None = None
@@ -69,37 +69,40 @@ class ElasticJob:
         self._batch: int | None = None
         self._callbacks: list[Callable[[], object]] = []
 
-    # -- what a script uses
+    # -- interface for scripts
 
     @property
     def rank(self) -> int:
-        """This process's place among the members, from 0; it changes with them."""
+        """This process's rank among the members, from 0. A change of the members changes it."""
         return self._group.indexes.index(self._rendezvous.index)
 
     @property
     def world(self) -> int:
-        """How many processes train."""
+        """Number of training processes."""
         return len(self._group.indexes)
 
     @property
     def generation(self) -> int:
-        """The number of this group, as the operator counts them; 0 where there is only one."""
+        """The operator's number of this group; 0 if the group never changes."""
         return self._group.generation
 
     def on_resize(self, callback: _Callback) -> _Callback:
-        """Call it now, and after each change before the next step: to make samplers and groups of one's own anew."""
+        """Register a callback.
+
+        It is called now, and after each change before the next step, to rebuild samplers and groups.
+        """
         self._callbacks.append(callback)
         callback()
         return callback
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """The block is one step; ``step`` counts it when it ends. Before it, the ranks agree on stops and on changes.
+        """Run the block as one step; ``step`` counts it at its end. Before the block, ranks agree on stops and changes.
 
-        If a peer fails in it, its exception ends here and ``step`` stays: the next attempt tries the step again, in the
-        group that the operator says. So the optimizer's step must be the last thing in it that can fail. Any other
-        exception is raised as ever. Leaves by SystemExit(143) when the run is told to stop, and ends the process with
-        75 where only a restart helps.
+        If a peer fails during the block, the exception is suppressed and ``step`` stays. The next attempt repeats the
+        step in the group that the operator announces. So the optimizer's step must be the last operation in the block
+        that can fail. Any other exception is raised as usual. Raises SystemExit(143) if the run is to stop. The process
+        ends with exit code 75 if only a restart helps.
         """
         self._begin()
         failure: str | None = None
@@ -116,13 +119,13 @@ class ElasticJob:
         if self.standstill.open:
             self._resumed()
 
-    # -- what a framework does
+    # -- implemented by frameworks
 
     def _connect(self, members: Members, name: str) -> None:
         raise NotImplementedError
 
     def _share_state(self, source: int, behind: list[int]) -> None:
-        """Give the state of the source, a rank, to those behind."""
+        """Send the state of rank ``source`` to the ranks ``behind``."""
         raise NotImplementedError
 
     def _place(self) -> None:
@@ -132,30 +135,30 @@ class ElasticJob:
         raise NotImplementedError
 
     def _start_vote(self, stop: int, generation: int) -> Any:
-        """Begin a collective that finds the largest stop and the largest generation of all ranks."""
+        """Start a collective that finds the largest stop and the largest generation of all ranks."""
         raise NotImplementedError
 
     def _read_vote(self, votes: Any) -> tuple[int, int]:
-        """Its result."""
+        """The result of the vote."""
         raise NotImplementedError
 
     def _names_peers(self, error: Exception) -> bool:
-        """Whether the message is one of collective operations."""
+        """Whether the message is one of a failed collective."""
         text = str(error).lower()
         return any(words in text for words in _COLLECTIVES)
 
     @property
     def _survives(self) -> bool:
-        """Whether processes can go on after one of them has failed."""
+        """Whether processes can continue after one of them has failed."""
         return False
 
     def _limit(self) -> AbstractContextManager[None]:
-        """Around each step."""
+        """The context of each step, such as a time limit."""
         return nullcontext()
 
     @property
     def _worn(self) -> bool:
-        """Whether this process has changed its group as often as it can."""
+        """Whether this process has reached its maximum number of changes."""
         return False
 
     # -- the first group, and the next ones
@@ -206,7 +209,10 @@ class ElasticJob:
             callback()
 
     def _who_sends(self, again: int = 0) -> tuple[int, list[int], int]:
-        """The rank whose state counts, those that need it (all others where nobody has trained yet), and its step."""
+        """The rank whose state counts, the ranks that need it, and its step.
+
+        If no rank has trained, all others need it.
+        """
         mine = [self.step if self._trained else -1, self.step]
         steps = self._rendezvous.gather(self._group, f"steps {again}", mine, self._patience)
         trained, loaded = [pair[0] for pair in steps], [pair[1] for pair in steps]
@@ -226,7 +232,7 @@ class ElasticJob:
         self.standstill.mark("left")
 
     def _resumed(self) -> None:
-        """The first step of a group has ended."""
+        """Record the end of the first step of a group."""
         self.standstill.end("first step")
         seconds = self.standstill.seconds if self.standstill.of_change else None
         if self.standstill.of_change:
@@ -264,7 +270,7 @@ class ElasticJob:
             self._save_now()
 
     def _exchange(self) -> tuple[int, int]:
-        """Vote, and read what was voted at the step before: so nobody waits for a vote."""
+        """Start a vote and read the result of the previous step's vote, so that no rank waits."""
         before, self._votes = self._votes, None
         decision = (_GO_ON, 0) if before is None else self._read_vote(before)
         if decision == (_GO_ON, 0):
@@ -275,7 +281,7 @@ class ElasticJob:
         return decision
 
     def _ballot_for(self, wanted: Members, stop: int) -> tuple[int, int]:
-        """The leader's, once the newcomers of that group are ready."""
+        """The leader's vote, once the newcomers of the wanted group are ready."""
         others = wanted.indexes != self._group.indexes
         if others and self._worn:
             return max(stop, _START_ANEW), 0
@@ -290,7 +296,7 @@ class ElasticJob:
         self._saved = True
 
     def _stop(self, decision: int) -> NoReturn:
-        """All ranks end, but none before the checkpoint is there: JAX takes the others with the first."""
+        """End all ranks, but none before the checkpoint is saved: the end of JAX's first process ends the others."""
         if decision == _STOP:
             self._session.should_stop(agree=lambda _: True)
         if self.rank == 0 and self._save is not None:
@@ -303,7 +309,7 @@ class ElasticJob:
         raise SystemExit(STOPPED)
 
     def _change(self, generation: int) -> None:
-        """All ranks have voted for the group of that generation, after the same step."""
+        """Change to the group of this generation, for which all ranks have voted after the same step."""
         group = self._group
         self.standstill.begin(of_change=True)
         try:
@@ -313,7 +319,7 @@ class ElasticJob:
             if (members.indexes, members.addresses) == (group.indexes, group.addresses):
                 self._rename(members)
                 return
-            # nobody closes a connection that a slower rank still needs for its vote
+            # a rank must keep its connections while a slower rank still needs them for its vote
             if not self._rendezvous.all_say(group, generation, "voted", _BARRIER_SECONDS):
                 raise TimeoutError("not every rank has come to the vote's end")
         except (OSError, ValueError) as error:
@@ -327,7 +333,7 @@ class ElasticJob:
             self._step_aside(members)
 
     def _rename(self, members: Members) -> None:
-        """A generation was withdrawn before it formed: the same members have another number."""
+        """Take over the new number of the same members, after a generation was withdrawn before it formed."""
         self._group = members
         self.standstill.open = False
         if self.rank == 0:
@@ -335,7 +341,7 @@ class ElasticJob:
         self._session.formed(members.generation)
 
     def _step_aside(self, members: Members) -> None:
-        """The others go on without this process; it waits for SIGTERM, or until it is wanted again."""
+        """Leave the group and wait for SIGTERM, or until the operator includes this process again."""
         log.info("generation %d goes on without this process, which waits for its end", members.generation)
         self._trained = False
         self._session.formed(None)
@@ -348,12 +354,13 @@ class ElasticJob:
         self._form(again)
         self._begin()
 
-    # -- a peer that failed
+    # -- a failed peer
 
     def _failure_of(self, error: Exception) -> tuple[str, bool]:
-        """What failed and whether every member answers, if it is to be recovered from; otherwise raises it.
+        """A description of a recoverable failure, and whether every member answers. Other errors are raised again.
 
-        Its frames are cleared, because they refer to the group's sockets: until those close, other ranks wait.
+        The frames of the error are cleared, because they refer to the group's sockets. Other ranks wait until these
+        close.
         """
         if self.world == 1 or self.generation == 0 or not isinstance(error, (RuntimeError, ValueError)):
             raise error

@@ -1,4 +1,4 @@
-"""What a process that may be resized in place sees of how it was started."""
+"""Checks of how a process that may be resized in place was started."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from charterer_trainer.members import Members
 
 
 def check_launch(environ: Mapping[str, str], devices: int | None = None) -> None:
-    """RuntimeError under torchrun, whose agent restarts all workers at a change, and beside others in the pod.
+    """Raise RuntimeError under torchrun, and with several processes in a pod.
 
-    ``devices``: on which the net lies. With a single one the other GPUs of a pod would be paid for and do nothing, so
-    that is a RuntimeError, too. None: the framework uses all of them by one process.
+    The agent of torchrun restarts all workers at a change. ``devices``: number of devices that hold the net. With one
+    device, RuntimeError is also raised in a pod of several GPUs, because the others would be paid for and idle. None:
+    the framework uses all devices from one process.
     """
     if "TORCHELASTIC_RUN_ID" in environ:
         raise RuntimeError(
@@ -30,7 +31,7 @@ def check_launch(environ: Mapping[str, str], devices: int | None = None) -> None
 
 
 def fixed_members(environment: Environment) -> Members | None:
-    """The group where the number of pods never changes, or there is one process alone; None: the operator says it."""
+    """The group if the number of pods never changes or the process is alone; None if the operator announces groups."""
     port = own_port()
     if environment.pods is None:
         return None if environment.progress_url else Members(0, (environment.index,), (f"localhost:{port}",))

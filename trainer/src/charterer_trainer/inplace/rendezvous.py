@@ -1,9 +1,9 @@
-"""How processes come to be members of the same group: newcomers say that they are ready, the group's leader says go.
+"""The rendezvous of processes that become members of one group: newcomers report readiness, the leader starts it.
 
-A process without a group says ``ready`` on the board of the lowest index of the generation that the operator has
-announced, again and again, and waits for ``go``. If that group trains already, its leader (the lowest index of those
-that train) says ``go`` once all newcomers are ready and its members have voted. If nobody trains, all have said
-``ready``, and the lowest index says ``go`` by itself.
+A process without a group repeatedly posts ``ready`` and waits for ``go``, on the board of the lowest index of the
+generation that the operator has announced. If a group trains already, its leader (its lowest index) posts ``go`` once
+all newcomers are ready and its members have voted. If no group trains, all members post ``ready``, and the lowest index
+posts ``go`` by itself.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from charterer_trainer.members import Members, MembersWatch
 from charterer_trainer.session import STOPPED
 
 _READY_SECONDS = 2.0
-"""A newcomer is ready if it said so this short a time ago: what a predecessor of its index said does not count."""
+"""A newcomer is ready if it posted so within this many seconds. An older post may be of its index's predecessor."""
 _REPEAT_SECONDS = 0.5
 _LOOK_SECONDS = 0.05
 _PARALLEL = 32
 _ANSWERS_SECONDS = 10.0
 FINISHED = "finished"
-"""Said instead of ``go`` when the group's training is over before the newcomers were needed."""
+"""Posted instead of ``go`` if training ended before the newcomers were needed."""
 
 
 class Excluded(Exception):
@@ -33,16 +33,16 @@ class Excluded(Exception):
 
 
 class Finished(Exception):
-    """The group has ended its training: a newcomer is not needed any more."""
+    """The group has completed its training, so a newcomer is no longer needed."""
 
 
 class Rendezvous:
-    """This process's part in meeting the others. ``index`` is its Job index."""
+    """This process's part of the rendezvous. ``index`` is its Job index."""
 
     def __init__(
         self, index: int, watch: MembersWatch | None, fixed: Members | None, stopped: Callable[[], bool], port: int
     ) -> None:
-        """``fixed``: the only group there will be, where no operator announces any (``watch`` is None)."""
+        """``fixed``: the only group, if no operator announces groups (``watch`` is None)."""
         self.index = index
         self.board = Board()
         self._watch = watch
@@ -52,7 +52,7 @@ class Rendezvous:
         self._lookout: _Lookout | None = None
 
     def _key(self) -> str | None:
-        """The key of the run; None until the operator has told it, empty where there is none to tell it."""
+        """The key of the run; None until the operator has sent it, empty if there is no operator."""
         if self._watch is None:
             return ""
         newest = self._watch.newest
@@ -61,10 +61,11 @@ class Rendezvous:
     # -- without a group
 
     def join(self, beyond: int, seconds: float | None = None) -> Members:
-        """The group of a generation above ``beyond`` that is to be formed now, with this process in it.
+        """Join a group of a generation above ``beyond`` that includes this process, and return its members.
 
-        Waits as long as it takes, or with ``seconds``: TimeoutError after that time, Excluded when the operator has
-        announced a group without this process. SystemExit when the run is told to stop, Finished when training ended.
+        Waits without limit. With ``seconds`` it raises TimeoutError after that time, and Excluded if the operator has
+        announced a group without this process. Raises SystemExit if the run is to stop, and Finished if training has
+        ended.
         """
         deadline = None if seconds is None else time.monotonic() + seconds
         if self._watch is not None:
@@ -90,7 +91,10 @@ class Rendezvous:
         return self._watch.wait(beyond, _REPEAT_SECONDS)
 
     def _offer(self, members: Members) -> Members | None:
-        """Say that this process is ready; what was decided, None if nothing was within half a second."""
+        """Post that this process is ready.
+
+        Returns the decided members, None if none were decided within half a second.
+        """
         generation = members.generation
         if members.leader == self.index:
             self.board.say(generation, "ready", self.index)
@@ -101,7 +105,7 @@ class Rendezvous:
             asked = {"index": self.index, "awaited": "go", "count": 1, "seconds": _REPEAT_SECONDS}
             try:
                 said = list(self._at(members, members.leader, "ready", **asked).values())
-            except OSError:  # the leader's process, its name or its node is not there yet
+            except OSError:  # the leader's process, DNS name or node does not exist yet
                 time.sleep(_LOOK_SECONDS)
                 return None
         if FINISHED in said:
@@ -111,18 +115,18 @@ class Rendezvous:
     # -- within a group
 
     def formed(self, members: Members) -> None:
-        """That group has formed: a process that comes later, in a member's place, must wait for another generation."""
+        """Record that the group has formed: a later process in a member's place must wait for another generation."""
         self.board.forget(members.generation, "go")
 
     def lead(self, members: Members) -> None:
-        """This process leads that group from now on: look out for the next one."""
+        """Lead this group from now on and watch for the next one."""
         self.rest()
         if self._watch is not None:
             self._watch.follow(True)
             self._lookout = _Lookout(self, self._watch, members)
 
     def rest(self) -> None:
-        """This process leads no group."""
+        """Stop leading a group."""
         if self._watch is not None:
             self._watch.follow(False)
         if self._lookout is not None:
@@ -131,17 +135,20 @@ class Rendezvous:
 
     @property
     def wanted(self) -> Members | None:
-        """The group that should take this one's place, once all newcomers are ready; only the leader knows."""
+        """The group that should replace this one, once all newcomers are ready; only the leader knows it."""
         return None if self._lookout is None else self._lookout.wanted
 
     def announce(self, wanted: Members) -> None:
-        """Tell newcomers and, on this board, the members what the vote is about. OSError: the meeting point is gone."""
+        """Announce the subject of the vote to newcomers and, on this board, to members.
+
+        OSError: ``wanted``'s leader is unreachable.
+        """
         self.board.say(wanted.generation, "go", self.index, wanted.content())
         if wanted.leader != self.index:
             self._at(wanted, wanted.leader, "go", index=self.index, value=wanted.content())
 
     def finish(self) -> None:
-        """Training has ended: newcomers, if there are any, are not needed."""
+        """Announce that training has ended, so that newcomers stop waiting."""
         members = self._watch.newest if self._watch is not None and self._lookout is not None else None
         if members is None or members.leader != self.index:
             return
@@ -150,7 +157,7 @@ class Rendezvous:
         self.board.hear(members.generation, "released", len(newcomers), _READY_SECONDS)
 
     def released(self, beyond: int) -> None:
-        """This newcomer has heard that it is not needed."""
+        """Confirm that this newcomer knows that it is not needed."""
         members = self._newest(beyond)
         if members is not None:
             try:
@@ -159,7 +166,10 @@ class Rendezvous:
                 return
 
     def decided(self, group: Members, generation: int) -> Members:
-        """What the vote was about, from the board of the group's leader. OSError, ValueError: it cannot be known."""
+        """The subject of the vote, from the board of the group's leader.
+
+        Raises OSError or ValueError if it is unknown.
+        """
         said = self._at(group, group.leader, "go", generation=generation, count=1, seconds=_ANSWERS_SECONDS)
         members = Members.of(next(iter(said.values()), None))
         if members is None:
@@ -167,13 +177,16 @@ class Rendezvous:
         return members
 
     def all_say(self, group: Members, generation: int, word: str, seconds: float) -> bool:
-        """Say it and wait for the whole group to say it (a barrier); False after that many seconds. OSError."""
+        """Post the word and wait for the whole group (a barrier). Returns False after ``seconds``. Raises OSError."""
         count = len(group.indexes)
         asked = {"index": self.index, "count": count, "seconds": seconds}
         return len(self._at(group, group.leader, word, generation=generation, **asked)) >= count
 
     def meet(self, group: Members, word: str, seconds: float, given_up: Callable[[], bool]) -> bool:
-        """Say it until the whole group has. False once that time is over, it is ``given_up`` or the leader is gone."""
+        """Post the word until the whole group has.
+
+        False after ``seconds``, if ``given_up()``, or if the leader is gone.
+        """
         deadline = time.monotonic() + seconds
         while True:
             try:
@@ -185,7 +198,7 @@ class Rendezvous:
                 return False
 
     def gather(self, group: Members, word: str, value: object, seconds: float) -> list[Any]:
-        """What each rank says, by rank. TimeoutError when one says nothing for that many seconds; OSError."""
+        """The value of each rank, by rank. Raises TimeoutError if one is missing after ``seconds``, and OSError."""
         asked = {"index": self.index, "value": value, "count": len(group.indexes), "seconds": seconds}
         said = {int(index): value for index, value in self._at(group, group.leader, word, **asked).items()}
         if missing := set(group.indexes) - said.keys():
@@ -193,7 +206,10 @@ class Rendezvous:
         return [said[index] for index in group.indexes]
 
     def told(self, members: Members, word: str, seconds: float) -> object:
-        """What the leader of that group says (``tell``). TimeoutError, OSError; SystemExit as in join."""
+        """The value that the group's leader posted with ``tell``.
+
+        Raises TimeoutError, OSError, and SystemExit as ``join``.
+        """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             said = self._at(members, members.leader, word, count=1, seconds=_REPEAT_SECONDS)
@@ -204,18 +220,18 @@ class Rendezvous:
         raise TimeoutError(f"index {members.leader} does not say its {word} within {seconds:g} s")
 
     def tell(self, members: Members, word: str, value: object) -> None:
-        """Say it as the leader of that group."""
+        """Post a value as the leader of this group."""
         self.board.say(members.generation, word, self.index, value)
 
     def silent(self, members: Members) -> list[int]:
-        """The members that do not answer: their process has ended, or hangs, or cannot be reached."""
+        """The members that do not answer: their process has ended, hangs or is unreachable."""
         others = [index for index in members.indexes if index != self.index]
         with ThreadPoolExecutor(min(_PARALLEL, max(1, len(others)))) as pool:
             answers = list(pool.map(lambda index: self._answers(members, index), others))
         return [index for index, answer in zip(others, answers) if not answer]
 
     def superseded(self, generation: int) -> bool:
-        """Whether the operator has announced a generation above that."""
+        """Whether the operator has announced a generation above this one."""
         newest = None if self._watch is None else self._watch.newest
         return newest is not None and newest.generation > generation
 
@@ -227,17 +243,17 @@ class Rendezvous:
         return True
 
     def _at(self, group: Members, at: int, word: str, **fields: object) -> dict[str, object]:
-        """A request about the group's generation to the board of member ``at``; the values by index."""
+        """Send a request about the group's generation to the board of member ``at``. Returns the values by index."""
         request = {"generation": group.generation, "word": word, **fields}
         return dict(self.ask(group.address(at), **request)["values"])
 
     def ask(self, address: str, **fields: Any) -> dict[str, Any]:
-        """A request to the board at that address, with the run's key."""
+        """Send a request to the board at this address, with the run's key."""
         return ask(address, self._key() or "", **fields)
 
 
 class _Lookout:
-    """A leader's thread: which group the operator wants, and whether its newcomers are ready."""
+    """A leader's thread that watches which group the operator wants and whether its newcomers are ready."""
 
     def __init__(self, rendezvous: Rendezvous, watch: MembersWatch, group: Members) -> None:
         self.wanted: Members | None = None
@@ -248,7 +264,7 @@ class _Lookout:
         threading.Thread(target=self._look, name="charterer-lookout", daemon=True).start()
 
     def end(self) -> None:
-        """Look out no more."""
+        """Stop watching."""
         self._ended.set()
 
     def _look(self) -> None:

@@ -1,4 +1,4 @@
-"""How long training stands still for a change of the group, phase by phase."""
+"""The time for which training stands still at a change of the group, by phase."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ class Standstill:
         self.begin(of_change=False)
 
     def begin(self, *, of_change: bool) -> None:
-        """Training stands still from now on. ``of_change``: it ran before, so that this is time lost."""
+        """Start a standstill. ``of_change``: training ran before, so this time is lost."""
         self._begin = self._last = time.monotonic()
         self.phases = {}
         self.open = True
         self.of_change = of_change
 
     def mark(self, phase: str) -> None:
-        """This phase has just ended."""
+        """Record the end of a phase."""
         now = time.monotonic()
         self.phases[phase] = now - self._last
         self._last = now
 
     def end(self, phase: str) -> None:
-        """Training goes on: this was the last phase."""
+        """Record the end of the last phase: training continues."""
         self.mark(phase)
         self.open = False
 

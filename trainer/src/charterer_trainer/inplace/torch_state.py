@@ -1,4 +1,4 @@
-"""Sending a training loop's state to other ranks of a torch group: tensors as they are, the rest pickled."""
+"""Transfer of a training loop's state to other ranks of a torch group: raw tensors, and the rest pickled."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 _BUCKET_BYTES = 33_554_432
-"""Smaller tensors are sent together, up to this many bytes, because each broadcast costs a round trip."""
+"""Small tensors are sent together, up to this many bytes, because each broadcast costs a round trip."""
 
 
 class _Pickler(pickle.Pickler):
-    """Takes the tensors out of what it pickles, in the order in which it meets them."""
+    """Extracts the tensors of the pickled object, in the order of pickling."""
 
     def __init__(self, torch: Any, file: io.BytesIO) -> None:
         super().__init__(file, protocol=pickle.HIGHEST_PROTOCOL)
@@ -27,7 +27,7 @@ class _Pickler(pickle.Pickler):
 
 
 class _Unpickler(pickle.Unpickler):
-    """Puts tensors of the same shapes in, in the same order: those of ``own`` as far as they fit, else new ones."""
+    """Inserts tensors of the same shapes in the same order: those of ``own`` if they fit, else new ones."""
 
     def __init__(self, torch: Any, file: io.BytesIO, own: Iterable[Any]) -> None:
         super().__init__(file)
@@ -45,7 +45,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def own_tensors(torch: Any, state: dict[str, Any]) -> Iterator[Any]:
-    """The tensors of a state_dict, which those that are received may be written into."""
+    """The tensors of a state_dict, into which received tensors may be written."""
     return (value.detach() for value in state.values() if isinstance(value, torch.Tensor))
 
 
@@ -62,7 +62,10 @@ def send_state(torch: Any, state: object, group: Any, source: int) -> None:
 
 
 def receive_state(torch: Any, own: Iterable[Any], group: Any, source: int) -> Any:
-    """What ``source`` sends. Its first tensors are written into ``own``, so a net needs no memory twice."""
+    """Receive the state that ``source`` sends.
+
+    Its first tensors are written into ``own``, which saves a copy of the net.
+    """
     size = torch.zeros(1, dtype=torch.int64)
     torch.distributed.broadcast(size, source, group=group)
     data = torch.empty(int(size), dtype=torch.uint8)
@@ -79,7 +82,7 @@ def receive_state(torch: Any, own: Iterable[Any], group: Any, source: int) -> An
 
 
 def _buckets(tensors: Sequence[Any]) -> Iterator[list[Any]]:
-    """The tensors in order, together as long as they are on the same kind of device and small."""
+    """The tensors in order, in groups that are on one kind of device and within the size limit."""
     bucket: list[Any] = []
     size = 0
     for tensor in tensors:
@@ -96,7 +99,7 @@ def _buckets(tensors: Sequence[Any]) -> Iterator[list[Any]]:
 
 
 def _bytes(torch: Any, tensor: Any) -> Any:
-    """The tensor's bytes, of which a contiguous one has no copy."""
+    """The tensor's bytes, without a copy if the tensor is contiguous."""
     return tensor.contiguous().reshape(-1).view(torch.uint8)
 
 

@@ -1,4 +1,4 @@
-"""Ends a process that can do nothing but wait: some collective operations cannot be interrupted from Python."""
+"""Ends a process that hangs, because some collective operations cannot be interrupted from Python."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 RESTART = 75
-"""The exit code (EX_TEMPFAIL of sysexits.h) of a process that only a restart from the newest checkpoint helps."""
+"""The exit code (EX_TEMPFAIL of sysexits.h) of a process that needs a restart from the newest checkpoint."""
 _LOOK_SECONDS = 0.25
 
 
 def restart(why: str) -> NoReturn:
-    """End this process at once with 75; the operator restarts the run from its newest checkpoint."""
+    """End this process at once with 75. The operator restarts the run from its newest checkpoint."""
     print(f"charterer_trainer: this run cannot go on in place, it needs a restart: {why}", file=sys.stderr)
     sys.stdout.flush()
     sys.stderr.flush()
@@ -24,7 +24,7 @@ def restart(why: str) -> NoReturn:
 
 
 class Watchdog:
-    """A thread that ends the process with 75 when a block takes longer than it may."""
+    """A thread that ends the process with 75 if a block exceeds its time limit."""
 
     def __init__(self) -> None:
         self._deadline: tuple[float, str] | None = None
@@ -32,7 +32,10 @@ class Watchdog:
 
     @contextmanager
     def limit(self, seconds: float, what: str) -> Iterator[None]:
-        """The block may take that many seconds; ``what`` names it in the message. A block inside takes its place."""
+        """Limit the block to ``seconds``; ``what`` names it in the message.
+
+        An inner limit replaces the outer one meanwhile.
+        """
         before = self._deadline
         self._deadline = (time.monotonic() + seconds, what)
         if self._thread is None:

@@ -14,7 +14,7 @@ NAME = "charterer-gpu"
 
 
 def main() -> int:
-    """Install the kernel's spec where the arguments say."""
+    """Install the kernel's spec at the place that the arguments name."""
     parser = argparse.ArgumentParser(prog="python -m charterer_trainer.jupyter", description=__doc__)
     commands = parser.add_subparsers(required=True)
     install = commands.add_parser("install", help="write the kernel's spec")

@@ -1,4 +1,4 @@
-"""What a cell's source says about it: the names that it uses, and whether it wants a GPU."""
+"""Analysis of a cell's source: the names that it uses, and whether it needs a GPU."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dataclasses import dataclass
 
 MAGIC = "%%gpu"
 _REACHES_ALL = frozenset({"globals", "locals", "vars", "exec", "eval"})
-"""With these a cell may use a name that its source does not show."""
+"""Functions with which a cell may use a name that its source does not contain."""
 _MAGICS_OF_ALL = frozenset({"run", "reset", "reset_selective", "store", "who", "who_ls", "whos", "xdel"})
 _GLOBAL = frozenset({"LOAD_GLOBAL", "STORE_GLOBAL", "DELETE_GLOBAL", "LOAD_NAME"})
-"""The last one is of a class's body."""
+"""The last one is for names in the body of a class."""
 _WORD = re.compile(r"[^\W\d]\w*")
 
 
 @dataclass(frozen=True)
 class CellNames:
-    """The global names that a cell reads, and those that it binds or deletes; ``opaque``: perhaps any other as well."""
+    """The global names that a cell reads, and those that it binds or deletes. ``opaque``: it may use any other too."""
 
     reads: frozenset[str] = frozenset()
     binds: frozenset[str] = frozenset()
@@ -29,7 +29,7 @@ class CellNames:
 
     @property
     def used(self) -> frozenset[str]:
-        """Those read or bound."""
+        """The names that are read or bound."""
         return self.reads | self.binds
 
 
@@ -37,7 +37,7 @@ EVERYTHING = CellNames(opaque=True)
 
 
 def gpu_cell(source: str) -> str | None:
-    """The cell below a first line ``%%gpu``, with that line blank, so that lines keep their numbers; None without."""
+    """The cell below a first line ``%%gpu``; None without this line. It is left blank, so that line numbers stay."""
     lines = source.splitlines(keepends=True)
     for place, line in enumerate(lines):
         if line.strip():
@@ -46,10 +46,10 @@ def gpu_cell(source: str) -> str | None:
 
 
 def cell_names(python: str) -> CellNames:
-    """The names of a cell, whose magics IPython has made Python of.
+    """The names of a cell whose magics IPython has translated to Python.
 
-    A cell that does not parse runs nothing and uses none. Names that only a called function uses are not among them. A
-    magic may use all words of its line.
+    A cell that does not parse runs nothing and uses no names. Names that only a called function uses are not included.
+    A magic may use all words of its line.
     """
     try:
         tree = ast.parse(python)
@@ -78,7 +78,7 @@ def cell_names(python: str) -> CellNames:
 
 
 def referenced(value: object) -> frozenset[str]:
-    """The globals of a function of the notebook; for another value, those of its class, if that is the notebook's."""
+    """The globals of a function that the notebook defines, or of a value whose class it defines; empty for others."""
     holder = value if isinstance(value, (types.FunctionType, type)) else type(value)
     if getattr(holder, "__module__", None) != "__main__":
         return frozenset()

@@ -1,7 +1,7 @@
-"""The kernel's part in the cluster: the TrainingJob that its GPU comes from, read and asked for over HTTPS.
+"""The kernel's access to the cluster: it reads the TrainingJob that provides its GPU and requests GPUs, over HTTPS.
 
-With the token of the pod's service account, as Kubernetes mounts it. Its Role needs get and patch of trainingjobs, and
-where each kernel makes its own job of a template, create and delete.
+It uses the token of the pod's service account, as Kubernetes mounts it. The account's Role needs get and patch of
+trainingjobs. If each kernel makes its own job from a template, it also needs create and delete.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ _LONGEST_ANSWER = 16 * 1024 * 1024
 
 
 class ClusterError(Exception):
-    """The API server refused or did not answer; the message says what to do."""
+    """The API server refused or did not answer. The message says what to do."""
 
 
 @dataclass(frozen=True)
 class JobView:
-    """What a TrainingJob says about its GPU. ``hourly``: dollars; ``start_seconds``: as measured before; None unknown.
+    """The GPU of a TrainingJob. ``hourly`` (dollars) and ``start_seconds`` (as measured before) are None if unknown.
 
-    ``run``: number of the run that has GPUs now, None while there is none. ``why``: why there is none, in the words of
-    the operator; empty where it has not yet seen what was asked for. ``ended``: why no run will ever come.
+    ``run``: number of the run that has GPUs now, None without one. ``why``: the operator's reason for having none,
+    empty until it has seen the request. ``ended``: why no run will ever come.
     """
 
     asks: int
@@ -51,7 +51,7 @@ class JobView:
 
     @classmethod
     def of(cls, raw: Mapping[str, Any]) -> JobView:
-        """From the object as the API server has it."""
+        """Read the object as the API server returns it."""
         status: Mapping[str, Any] = raw.get("status") or {}
         interactive: Mapping[str, Any] = status.get("interactive") or {}
         allocation: Mapping[str, Any] = status.get("allocation") or {}
@@ -73,7 +73,7 @@ class JobView:
 
 
 def _why(code: str, conditions: Mapping[str, Mapping[str, Any]], wanted: bool) -> str:
-    """The sentence that goes with the reason's code; none of what was said before a GPU was asked for."""
+    """The sentence of the reason's code; empty if the reason is older than the request for a GPU."""
     if wanted and code == _NOT_WANTED:
         return ""
     said = [each["message"] for each in conditions.values() if each.get("reason") == code and each.get("message")]
@@ -90,14 +90,14 @@ def _end(status: Mapping[str, Any], conditions: Mapping[str, Mapping[str, Any]])
 
 
 class Cluster:
-    """Calls to the API server for one TrainingJob; each may take some seconds, so call them in a thread."""
+    """Calls to the API server for one TrainingJob. Each may take some seconds, so call them in a thread."""
 
     def __init__(
         self, server: str, folder: Path, namespace: str, job: str, template: str = "", pod: tuple[str, str] = ("", "")
     ) -> None:
-        """``template``: the job that this one is made of when it is asked for first; empty where it is another's.
+        """``template``: the job from which this one is made at the first request; empty if it is another's job.
 
-        ``pod``: name and uid of the kernel's pod, with which a job that was made goes; empty where they are not known.
+        ``pod``: name and uid of the kernel's pod, the owner of a job that the kernel makes; empty if unknown.
         """
         self._server = server
         self._folder = folder
@@ -108,10 +108,10 @@ class Cluster:
 
     @classmethod
     def of_pod(cls, environ: Mapping[str, str] = os.environ, own: str = "") -> Cluster:
-        """From the pod's environment and its service account. ClusterError where something is missing.
+        """Read the pod's environment and its service account. Raises ClusterError if something is missing.
 
-        CHARTERER_JOB names the job; or CHARTERER_JOB_TEMPLATE one that is copied, under its name and ``own``.
-        CHARTERER_NAMESPACE is that of the job, where it is not the pod's.
+        CHARTERER_JOB names the job. Otherwise CHARTERER_JOB_TEMPLATE names a job that is copied, under its name and
+        ``own``. CHARTERER_NAMESPACE is the job's namespace if it is not the pod's.
         """
         job, host = environ.get("CHARTERER_JOB"), environ.get("KUBERNETES_SERVICE_HOST")
         template = "" if job else environ.get("CHARTERER_JOB_TEMPLATE", "")
@@ -131,11 +131,11 @@ class Cluster:
         return cls(f"{host}:{port}", folder, namespace, job, template, pod)
 
     def view(self) -> JobView:
-        """The job as it is now. MissingJobError where there is none."""
+        """The job as it is now. Raises MissingJobError if it does not exist."""
         return JobView.of(self._call("GET", self.job))
 
     def ask(self) -> int:
-        """Ask for a GPU, of a job that is made of the template if it is not there; the number of this ask."""
+        """Request a GPU and return the number of the request. A job that does not exist is made from the template."""
         try:
             return self._write(_next_ask)
         except MissingJobError:
@@ -145,16 +145,16 @@ class Cluster:
         return self._write(_next_ask)
 
     def withdraw(self) -> None:
-        """Take back what was asked for and is not answered. A GPU that is there already is then given back at once."""
+        """Withdraw a request that is not answered. A GPU that was already given is then given back at once."""
         self._write(lambda view: view.answered)
 
     def delete(self) -> None:
-        """Delete the job, and with it what runs in it."""
+        """Delete the job and its running pods."""
         with contextlib.suppress(MissingJobError):
             self._call("DELETE", self.job)
 
     def _make(self) -> None:
-        """Create the job, as a copy of the template."""
+        """Create the job as a copy of the template."""
         template = self._call("GET", self.template)
         meta, (pod, uid) = template["metadata"], self._pod
         owners = [{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid}] if pod and uid else []
@@ -163,11 +163,11 @@ class Cluster:
         labels = meta.get("labels") or {}
         named = {"name": self.job, "labels": labels, "annotations": kept, "ownerReferences": owners}
         spec = {**template["spec"], "interactive": told}
-        with contextlib.suppress(_ConflictError):  # made by a call whose answer was lost
+        with contextlib.suppress(_ConflictError):  # a call whose answer was lost has created it
             self._call("POST", "", {"apiVersion": _API, "kind": "TrainingJob", "metadata": named, "spec": spec})
 
     def _write(self, asks: Callable[[JobView], int]) -> int:
-        """The write fails where the job has changed since it was read, and is made again."""
+        """Write the number of requests. If the job has changed since it was read, the write is repeated."""
         while True:
             raw = self._call("GET", self.job)
             if "interactive" not in raw["spec"]:
@@ -187,7 +187,7 @@ class Cluster:
             return number
 
     def _call(self, method: str, job: str, body: Mapping[str, object] | None = None) -> dict[str, Any]:
-        """``job``: empty for the namespace's jobs."""
+        """``job`` is empty for the collection of the namespace's jobs."""
         path = f"/apis/{_API}/namespaces/{self.namespace}/trainingjobs" + (f"/{job}" if job else "")
         problem = ""
         for attempt in range(_TRIES):
@@ -211,7 +211,7 @@ class Cluster:
         raise ClusterError(f"the Kubernetes API server does not answer: {problem}")
 
     def _once(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, bytes]:
-        token = (self._folder / "token").read_text().strip()  # Kubernetes renews it there
+        token = (self._folder / "token").read_text().strip()  # Kubernetes renews the token in this file
         context = ssl.create_default_context(cafile=str(self._folder / "ca.crt"))
         connection = http.client.HTTPSConnection(self._server, timeout=_SECONDS, context=context)
         try:
@@ -249,8 +249,8 @@ def _next_ask(view: JobView) -> int:
 
 
 class MissingJobError(ClusterError):
-    """There is no such TrainingJob."""
+    """The TrainingJob does not exist."""
 
 
 class _ConflictError(ClusterError):
-    """The object changed in between, or another of its name is there."""
+    """The object has changed meanwhile, or another one of its name exists."""

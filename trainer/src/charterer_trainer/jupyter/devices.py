@@ -1,8 +1,8 @@
-"""What lies in a GPU's memory is pickled as host memory, with the device that it is from, to which it later returns.
+"""Pickling of values in GPU memory as host memory, together with the device to which they later return.
 
-A process that has no such device keeps the value in host memory and remembers the device: a torch tensor carries it as
-an attribute, and goes back there when a process that has the device gets it. A jax array of the default device goes to
-the default device. An array that is sharded over a mesh is sharded again where there are as many devices.
+A process without such a device keeps the value in host memory and remembers the device. A torch tensor stores it as an
+attribute, and returns to it in a process that has the device. A jax array of the default device goes to the default
+device. An array that is sharded over a mesh is sharded again if there are as many devices.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ Reduced = tuple[Callable[..., Any], tuple[Any, ...]]
 
 
 class DeviceReducer:
-    """Reduces tensors and arrays of one pickle. ``contents`` false: with empty buffers, for its structure alone.
+    """Reduces tensors and arrays of one pickle. ``contents`` False: with empty buffers, only for the structure.
 
-    Tensors that share a storage share it after the way; ``storages`` has where in memory those are.
+    Tensors that share a storage share it again after unpickling. ``storages`` has the memory addresses of storages.
     """
 
     def __init__(self, contents: bool) -> None:
@@ -28,7 +28,7 @@ class DeviceReducer:
         self._storages: dict[tuple[object, ...], tuple[Any, str]] = {}
 
     def reduce(self, value: Any) -> Reduced | None:
-        """How to pickle a tensor, its storage or an array; None for other values."""
+        """The pickle reduction of a tensor, its storage or an array; None for other values."""
         kind = type(value)
         torch, jax = sys.modules.get("torch"), sys.modules.get("jax")
         if torch is not None and kind.__module__.startswith("torch"):
@@ -70,13 +70,13 @@ class DeviceReducer:
         import numpy
 
         host = numpy.ascontiguousarray(value) if self._contents else numpy.empty(0, value.dtype)
-        flat: Any = host.reshape(-1).view(numpy.uint8)  # numpy refuses buffers of bfloat16 and the like
+        flat: Any = host.reshape(-1).view(numpy.uint8)  # numpy refuses buffers of types such as bfloat16
         placed = _placement(jax, value.sharding)
         return jax_array, (PickleBuffer(memoryview(flat).toreadonly()), value.dtype, value.shape, placed)
 
 
 def torch_storage(content: Any, home: str) -> Any:
-    """The storage on its home device, or in host memory where this process does not have that."""
+    """The storage on its home device, or in host memory if this process does not have that device."""
     import torch
 
     size = len(memoryview(content).cast("B")) if memoryview(content).nbytes else 0
@@ -89,7 +89,7 @@ def torch_storage(content: Any, home: str) -> Any:
 
 
 def torch_device(home: str) -> str | None:
-    """The device of this process that stands for ``home``; None without one of its type. Numbers wrap around."""
+    """The device of this process for ``home``; None without one of its type. Too large numbers wrap around."""
     import torch
 
     kind, _, number = home.partition(":")
@@ -111,7 +111,7 @@ def torch_tensor(
     gradient: Any,
     extra: dict[str, Any],
 ) -> Any:
-    """The tensor on that storage."""
+    """The tensor on this storage."""
     import torch
 
     made = torch.empty(0, dtype=dtype, device=storage.device).set_(storage, offset, shape, stride)
@@ -125,7 +125,7 @@ def torch_tensor(
 
 
 def jax_array(content: Any, dtype: Any, shape: tuple[int, ...], placed: tuple[Any, ...]) -> Any:
-    """The array, placed as it was where this process has the devices; else on its default device."""
+    """The array with its former placement if this process has the devices, else on the default device."""
     import jax
     import numpy
 
@@ -141,7 +141,10 @@ def jax_key(data: Any, implementation: str) -> Any:
 
 
 def _placement(jax: Any, sharding: Any) -> tuple[Any, ...]:
-    """Empty: the default device. ``(number,)``: another one. ``(shape, axes, spec)``: a mesh of all those devices."""
+    """Empty: the default device. ``(number,)``: another device.
+
+    ``(shape, axes, spec)``: a mesh of all those devices.
+    """
     if isinstance(sharding, jax.sharding.NamedSharding):
         mesh = sharding.mesh
         return (tuple(mesh.devices.shape), tuple(mesh.axis_names), tuple(sharding.spec))
@@ -153,7 +156,7 @@ def _placement(jax: Any, sharding: Any) -> tuple[Any, ...]:
 def _sharding(jax: Any, placed: tuple[Any, ...]) -> Any:
     devices = jax.devices()
     if not placed:
-        return None  # which does not bind it to the device, as an array that nobody placed
+        return None  # leaves the array uncommitted, like an array that was never placed
     if len(placed) == 1:
         return devices[placed[0]] if placed[0] < len(devices) else None
     if len(placed) == 3:

@@ -1,4 +1,4 @@
-"""The kernel's side of the GPU: asks for it, waits, runs cells on it, and takes home what they leave."""
+"""The kernel's side of the GPU: it requests a worker, waits, runs cells on it, and fetches the changed values."""
 
 from __future__ import annotations
 
@@ -25,16 +25,19 @@ _DIAL_SECONDS = 5.0
 
 
 class GpuError(Exception):
-    """A cell could not run, or could not end, on a GPU; the message is for the notebook's user."""
+    """A cell could not run, or could not end, on a GPU. The message is for the notebook's user."""
 
 
 class WorkerLostError(GpuError):
-    """The process with the GPU went away during a cell."""
+    """The process with the GPU was lost during a cell."""
 
 
 @dataclass
 class GpuCell:
-    """A cell on its way. ``label``: how the user knows it; ``emit`` takes its outputs, ``show`` how its wait stands."""
+    """A cell that waits or runs.
+
+    ``label``: its name for the user; ``emit`` takes its outputs, ``show`` its waiting state.
+    """
 
     label: str
     source: str
@@ -56,7 +59,7 @@ class Gpu:
         self._ended: asyncio.Future[Mapping[str, Any] | None] | None = None
         self._connecting: asyncio.Task[None] | None = None
         self._unwanted = False
-        self._own = uuid.uuid4().hex[:6]  # what a job that this kernel makes is called among those of its template
+        self._own = uuid.uuid4().hex[:6]  # distinguishes this kernel's job from others of the same template
         self._cluster: Cluster | None = None
         self._call: asyncio.Future[Any] | None = None
         self._reading: asyncio.Task[None] | None = None
@@ -67,7 +70,7 @@ class Gpu:
         return self._link is not None
 
     async def run(self, cell: GpuCell) -> Mapping[str, Any] | None:
-        """Run it; None, or the content of the error that ended it. GpuError, ClusterError, ValueLostError."""
+        """Run a cell. Returns None, or the content of its error. Raises GpuError, ClusterError or ValueLostError."""
         self._cell = cell
         try:
             while True:
@@ -75,7 +78,7 @@ class Gpu:
                 try:
                     return await self._run_once(cell)
                 except _NotRunError:
-                    continue  # the GPU was being taken back: ask for another
+                    continue  # the GPU was being taken back: request another one
         finally:
             self._cell = None
 
@@ -86,14 +89,14 @@ class Gpu:
         self._ended = asyncio.get_running_loop().create_future()
         content = {"cell": cell.label, "source": cell.source, "gone": gone, "parcels": fields}
         try:
-            with contextlib.suppress(LinkError):  # which the reader sees, too
+            with contextlib.suppress(LinkError):  # the reader sees the error, too
                 await self._link.send(Message("run", content, parts))
             return await self._ended
         finally:
             self._ended = None
 
     def interrupt(self) -> None:
-        """The user wants the cell to end: it stops waiting, or gets a KeyboardInterrupt."""
+        """Interrupt the cell: it stops waiting, or gets a KeyboardInterrupt."""
         if self._link is not None:
             self._send(Message("interrupt"))
         elif self._connecting is not None:
@@ -101,7 +104,10 @@ class Gpu:
             self._connecting.cancel()
 
     def shut_down(self) -> None:
-        """The kernel ends: nobody wants what was asked for. Takes the time of two calls, in any thread."""
+        """The kernel ends: withdraw its request for a GPU.
+
+        It takes the time of two calls, and may run in any thread.
+        """
         if self._cluster is None:
             return
         with contextlib.suppress(ClusterError):
@@ -111,7 +117,7 @@ class Gpu:
                 self._cluster.withdraw()
 
     def release(self) -> str:
-        """Give the GPU back, after the cell that runs; what to tell the user."""
+        """Give the GPU back after the running cell. Returns a message for the user."""
         if self._link is not None:
             self._send(Message("leave"))
             return "The GPU is given back once the values that its process has are here."
@@ -121,7 +127,7 @@ class Gpu:
         return "There is no GPU to give back."
 
     def status(self) -> str:
-        """What `%gpu status` shows; takes the time of a call to the API server. ClusterError."""
+        """The text of `%gpu status`. It takes the time of a call to the API server. Raises ClusterError."""
         cluster = Cluster.of_pod(self._environ, self._own)
         try:
             view = cluster.view()
@@ -161,13 +167,13 @@ class Gpu:
             self._connecting = None
 
     async def _in_thread(self, call: Callable[[], _T]) -> _T:
-        """What a call to the API server answers. It goes on when the wait for it is ended."""
+        """The answer of a call to the API server. The call continues if the wait for it is cancelled."""
         running = asyncio.ensure_future(asyncio.to_thread(call))
         self._call = running
         return await asyncio.shield(running)
 
     async def _withdraw(self) -> None:
-        """Nobody wants the GPU any more that was asked for."""
+        """Withdraw the request for a GPU."""
         if self._call is not None:
             await asyncio.wait({self._call})
         if self._cluster is not None:
@@ -197,7 +203,7 @@ class Gpu:
             await asyncio.sleep(_LOOK_SECONDS)
 
     async def _dial(self, cluster: Cluster, run: int, tls: ssl.SSLContext) -> Link | None:
-        """A connection to the run's worker, None while it does not answer."""
+        """A connection to the run's worker; None while it does not answer."""
         pod = f"{cluster.job}-r{run}-0.{cluster.job}.{cluster.namespace}:{PORT}"
         host, _, port = (self._environ.get("CHARTERER_WORKER") or pod).rpartition(":")
         greeting = asyncio.ensure_future(self._greet(host, int(port), tls))
@@ -238,7 +244,7 @@ class Gpu:
     # --- the worker --------------------------------------------------------------------------------------------------
 
     def _send(self, message: Message) -> None:
-        """Without waiting; the reader notices a lost connection."""
+        """Send without waiting. The reader notices a lost connection."""
 
         async def quietly(link: Link) -> None:
             with contextlib.suppress(LinkError):
@@ -281,7 +287,7 @@ class Gpu:
             self._on_home()
 
     def _gone(self, why: str) -> None:
-        """The worker has ended, or cannot be reached; ``why`` is empty where it has sent all."""
+        """The worker has ended, or is unreachable. ``why`` is empty if it has sent all values."""
         self._link = self._run = None
         self._store.worker_gone()
         if self._ended is not None and not self._ended.done():
@@ -302,7 +308,7 @@ class Gpu:
 
 
 def waiting_text(view: JobView) -> str:
-    """What a cell shows while it waits."""
+    """The text that a cell shows while it waits."""
     parts = [f"Waiting for a GPU: {'its pod starts' if view.run is not None else view.why or 'it was asked for'}"]
     if view.start_seconds is not None:
         parts.append(f"usually about {view.start_seconds:.0f} s")

@@ -1,8 +1,8 @@
 """The Jupyter kernel "Python (GPU by Charterer)": IPython's own, whose cells under ``%%gpu`` run in a worker.
 
-Jupyter sends the cells that a user runs one after the other, and a kernel answers each when it has run. This kernel
-answers out of order: a cell with a GPU is set aside, and cells that share no value with it run meanwhile. A cell that
-does share one waits for it, so that "run all" means what it says.
+Jupyter sends the cells that a user runs one after the other, and a kernel usually answers each when it has run. This
+kernel answers out of order: it defers a cell with a GPU, and meanwhile runs cells that share no value with it. A cell
+that shares one waits for it, so that "run all" keeps its meaning.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _USAGE = "%gpu always: all cells run on a GPU; %gpu off: only those under %%gpu;
 
 @dataclass(eq=False)
 class _SetAside:
-    """A request that is answered later. ``used``: all names that it may use; ``home``: so are the values it leaves."""
+    """A deferred request. ``used``: all names that it may use; ``home``: set once its values are in the kernel."""
 
     parent: Mapping[str, Any]
     names: CellNames
@@ -57,7 +57,7 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
     # --- Jupyter's requests ------------------------------------------------------------------------------------------
 
     async def execute_request(self, stream: Any, ident: Any, parent: Mapping[str, Any]) -> None:
-        """Run the cell now, or set it aside."""
+        """Run the cell now, or defer it."""
         content = parent["content"]
         source, quiet = content["code"], content.get("silent", False) or not content.get("store_history", True)
         body = None if quiet else gpu_cell(source)
@@ -66,14 +66,14 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
             body = source
         names = CellNames() if command else self._names_of(source if body is None else body)
         if body is not None:
-            self._store.values.survey()  # so that it is known what shares objects with the values of this cell
+            self._store.values.survey()  # finds which values share objects with those of this cell
         request = _SetAside(parent, names, self._store.uses(names), body is not None)
         if body is None and not self._waits_for(request):
             await self._run_here(stream, ident, request)
             return
         self._queue.append(request)
         self._answered_later.add(parent["header"]["msg_id"])
-        self.saved_sigint_handler = self._on_interrupt  # what is in force while no cell of this process runs
+        self.saved_sigint_handler = self._on_interrupt  # the handler while no cell of this process runs
         work = (
             self._run_later(stream, ident, request) if body is None else self._run_there(stream, ident, request, body)
         )
@@ -82,12 +82,12 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         task.add_done_callback(self._tasks.discard)
 
     def do_shutdown(self, restart: bool) -> Any:
-        """The user ends the kernel. A worker notices by itself."""
+        """Shut the kernel down. A worker notices by itself."""
         self._gpu.shut_down()
         return super().do_shutdown(restart)
 
     def _publish_status_and_flush(self, status: str, channel: str, stream: Any, parent: Any = None) -> None:
-        """A request that was set aside is not idle when its handler returns."""
+        """Keep a deferred request busy after its handler returns."""
         of = parent or self.get_parent(channel)
         if status != "idle" or of.get("header", {}).get("msg_id") not in self._answered_later:
             super()._publish_status_and_flush(status, channel, stream, parent)
@@ -115,11 +115,11 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
     def _names_of(self, source: str) -> CellNames:
         try:
             return cell_names(self.shell.transform_cell(source))
-        except Exception:  # a cell that IPython cannot read fails when it runs
+        except Exception:  # a cell that IPython cannot parse fails when it runs
             return CellNames()
 
     def _waits_for(self, request: _SetAside) -> list[asyncio.Event]:
-        """What must have happened before it runs, of requests that came before it."""
+        """The unfinished events of earlier requests for which this request must wait."""
         events = []
         for other in self._queue:
             if other is request:
@@ -131,7 +131,7 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         return [event for event in events if not event.is_set()]
 
     def _shares(self, one: _SetAside, other: _SetAside) -> bool:
-        """Whether they use a common value; modules, functions and classes count only where one of them is bound."""
+        """Whether two requests share a value. Modules, functions and classes count only if a request binds them."""
         if one.names.opaque or other.names.opaque:
             return bool(one.used and other.used)
         binds = one.names.binds | other.names.binds
@@ -144,7 +144,7 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         return value is not None and not isinstance(value, (ModuleType, type)) and not callable(value)
 
     def _values_came(self) -> None:
-        """The kernel has all values of cells that have run with a GPU, or never will."""
+        """Release requests whose values have come or will never come, and the cells that wait for them."""
         for request in self._queue:
             if request.ran.is_set():
                 request.home.set()
@@ -174,7 +174,7 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
                 await self._run_here(stream, ident, request)
             finally:
                 self.post_handler_hook()
-        return False  # a failure has aborted what is in Jupyter's queue
+        return False  # a failure has aborted the cells in Jupyter's queue
 
     async def _run_there(self, stream: Any, ident: Any, request: _SetAside, source: str) -> bool:
         number = self._number()
@@ -208,7 +208,7 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
         return number
 
     def publish(self, kind: str, content: Mapping[str, Any], parent: Mapping[str, Any]) -> None:
-        """Show it under the cell of that request."""
+        """Show content under the cell of the request ``parent``."""
         self.session.send(self.iopub_socket, kind, dict(content), parent, ident=self._topic(kind))
 
     def _fail(self, stream: Any, ident: Any, parent: Any, number: int, error: BaseException) -> None:
@@ -233,12 +233,12 @@ class GpuKernel(IPythonKernel):  # type: ignore[misc]
             print(_USAGE)
 
     def _on_interrupt(self, number: int, frame: FrameType | None) -> None:
-        """The user interrupts while no cell runs in this process."""
+        """Handle an interrupt while no cell runs in this process."""
         self.io_loop.add_callback_from_signal(self._gpu.interrupt)
 
 
 class _Outputs:
-    """Shows what the worker emits for a cell."""
+    """Shows the outputs that the worker emits for a cell."""
 
     def __init__(self, kernel: GpuKernel, parent: Mapping[str, Any], number: int) -> None:
         self._kernel = kernel
@@ -252,7 +252,7 @@ class _Outputs:
 
 
 class _WaitDisplay:
-    """One display below a cell that says how its wait stands."""
+    """One display below a cell that shows its waiting state."""
 
     def __init__(self, kernel: GpuKernel, parent: Mapping[str, Any]) -> None:
         self._kernel = kernel
@@ -261,7 +261,7 @@ class _WaitDisplay:
         self._since = time.monotonic()
 
     def show(self, text: str) -> None:
-        """This text; when it is empty, that the wait is over."""
+        """Show this text. An empty text ends the wait."""
         if self._shown is None and not text:
             return
         text = text or f"A GPU was asked for, and waited for {time.monotonic() - self._since:.0f} s."

@@ -1,4 +1,4 @@
-"""The worker's connection, in a thread of its own, so that a cell that computes does not hold up what is sent."""
+"""The worker's connection in its own thread, so that a computing cell does not delay messages."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from pathlib import Path
 from charterer_trainer.jupyter.wire import Link, LinkError, Message, tls_context
 
 _MOST_HANDSHAKES = 64
-"""At once; of more, the oldest is ended. The kernel's takes milliseconds: who says nothing keeps no place."""
+"""Maximum simultaneous handshakes; beyond that, the oldest is closed. The kernel's takes milliseconds."""
 _HANDSHAKE_SECONDS = 5.0
 _MOST_WAITING_BYTES = 64 * 1024 * 1024
-"""A cell that writes faster than the network takes it waits while that much is waiting."""
+"""A cell that writes faster than the network sends blocks while this many bytes wait."""
 
 
 class Listener:
-    """Listens for one kernel. ``inbox`` has what it sent: "run" and "leave".
+    """Listens for one kernel. ``inbox`` has its messages "run" and "leave".
 
-    ``interrupt`` is called, from the thread, when the kernel wants the cell that runs to end; ``lost`` when the
-    connection is lost. Nobody could be sent anything then, so the process should end, whatever it does.
+    The thread calls ``interrupt`` if the kernel interrupts the running cell, and ``lost`` if the connection is lost.
+    Then no message can be sent any more, so the process should end.
     """
 
     def __init__(self, port: int, keys: Path, interrupt: Callable[[], None], lost: Callable[[], None]) -> None:
@@ -51,7 +51,7 @@ class Listener:
         self.port = answer
 
     def post(self, message: Message) -> None:
-        """Send it, in the order of calls. After the connection is lost it goes nowhere."""
+        """Send a message, in the order of calls. After the connection is lost, messages are dropped."""
         if threading.current_thread() is not self._thread:
             with self._room:
                 self._room.wait_for(lambda: self._waiting_bytes < _MOST_WAITING_BYTES or self._lost.is_set())
@@ -60,7 +60,7 @@ class Listener:
         self._loop.call_soon_threadsafe(self._wake.set)
 
     def leave(self) -> None:
-        """Say that this process ends; returns when the kernel has said that it has everything."""
+        """Announce that this process ends. Returns after the kernel has confirmed that it has all values."""
         self.post(Message("leaving"))
         self._kept.wait()
 
@@ -82,7 +82,7 @@ class Listener:
         while True:
             try:
                 peer, _ = await self._loop.sock_accept(server)
-            except OSError:  # out of files, or the peer was gone before it was accepted
+            except OSError:  # no file descriptors left, or the peer was gone before it was accepted
                 await asyncio.sleep(0.05)
                 continue
             if len(shaking) >= _MOST_HANDSHAKES:
@@ -98,7 +98,7 @@ class Listener:
             await self._loop.connect_accepted_socket(
                 lambda: protocol, peer, ssl=self._tls, ssl_handshake_timeout=_HANDSHAKE_SECONDS
             )
-        except OSError:  # it has not the key, says nothing, or is gone
+        except OSError:  # the peer lacks the key, says nothing, or is gone
             _end(peer)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -141,7 +141,7 @@ class Listener:
                     return
 
     def _joined(self, first: Message) -> Message:
-        """The message, with text that follows it on the same stream of the same cell."""
+        """The message, joined with following text of the same cell and stream."""
         with self._room:
             self._waiting_bytes -= _weight(first)
             text = [first.fields["content"]["text"]] if _is_text(first) else []

@@ -1,4 +1,4 @@
-"""IPython in the worker: runs cells like a notebook's, and hands what they show to whoever sends it home."""
+"""IPython in the worker: it runs cells as a notebook does, and passes their outputs to a callback."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _INTERPRETERS = re.compile(r"__.*|_+|_i+|_i?\d+|_[iod]h|_sh|_exit_code|In|Out|ex
 
 
 def is_hidden(name: str) -> bool:
-    """Whether a name of the namespace is IPython's own: its value stays in its process."""
+    """Whether a name of the namespace is IPython's own, so that its value stays in its process."""
     return _INTERPRETERS.fullmatch(name) is not None
 
 
 class RelayedStream(io.TextIOBase):
-    """Text that a cell writes."""
+    """The standard output or error of a cell."""
 
     def __init__(self, name: str, emit: Emit) -> None:
         super().__init__()
@@ -36,18 +36,18 @@ class RelayedStream(io.TextIOBase):
         self._emit = emit
 
     def write(self, text: str) -> int:
-        """Emit it."""
+        """Emit the text."""
         if text:
             self._emit("stream", {"name": self._name, "text": text})
         return len(text)
 
     def writable(self) -> bool:
-        """Yes."""
+        """Always True."""
         return True
 
 
 class RelayedPublisher(DisplayPublisher):  # type: ignore[misc]
-    """What a cell displays."""
+    """The displayed outputs of a cell."""
 
     def publish(
         self,
@@ -58,12 +58,12 @@ class RelayedPublisher(DisplayPublisher):  # type: ignore[misc]
         update: bool = False,
         **_: object,
     ) -> None:
-        """Emit it."""
+        """Emit the display data."""
         content = {"data": _clean(data), "metadata": json_clean(metadata or {}), "transient": dict(transient or {})}
         self.shell.emit("update_display_data" if update else "display_data", content)
 
     def clear_output(self, wait: bool = False) -> None:
-        """The output so far goes."""
+        """Emit the removal of all outputs so far."""
         self.shell.emit("clear_output", {"wait": wait})
 
 
@@ -71,14 +71,14 @@ class RelayedResult(DisplayHook):  # type: ignore[misc]
     """The value of a cell's last expression."""
 
     def write_output_prompt(self) -> None:
-        """The notebook shows it."""
+        """Print nothing: the notebook shows the prompt."""
 
     def write_format_data(self, format_dict: Mapping[str, Any], md_dict: Mapping[str, Any] | None = None) -> None:
-        """Emit it."""
+        """Emit the value."""
         self.shell.emit("execute_result", {"data": _clean(format_dict), "metadata": json_clean(md_dict or {})})
 
     def finish_displayhook(self) -> None:
-        """Without the empty line of a terminal."""
+        """Omit the empty line of a terminal."""
         self._is_active = False
 
 
@@ -92,7 +92,7 @@ class WorkerShell(InteractiveShell):  # type: ignore[misc]
 
     @classmethod
     def make(cls, emit: Emit) -> WorkerShell:
-        """The one of this process; standard output and error are the cells' from now on."""
+        """The shell of this process. From now on, standard output and error are emitted as the cells' outputs."""
         quiet = Config()
         quiet.HistoryManager.enabled = False
         shell = cls.instance(config=quiet, emit=emit, colors="linux")
@@ -101,7 +101,7 @@ class WorkerShell(InteractiveShell):  # type: ignore[misc]
         return shell  # type: ignore[no-any-return]
 
     def run(self, source: str) -> Mapping[str, Any] | None:
-        """Run a cell; None, or the content of the error that ended it, which was emitted."""
+        """Run a cell. Returns None, or the content of the error that ended it, which was emitted."""
         self.failure = None
         result = self.run_cell(source, store_history=True)
         error = result.error_before_exec or result.error_in_exec
@@ -114,10 +114,10 @@ class WorkerShell(InteractiveShell):  # type: ignore[misc]
         self.emit("error", self.failure)
 
     def enable_gui(self, gui: str | None = None) -> None:
-        """There is no window."""
+        """Do nothing: there is no window."""
 
     def init_virtualenv(self) -> None:
-        """The interpreter is the image's."""
+        """Do nothing: the interpreter is the image's."""
 
 
 def _clean(data: Mapping[str, Any]) -> Any:

@@ -1,7 +1,7 @@
-"""The kernel's values: those in its namespace, and parcels from the worker that no cell of its own has used yet.
+"""The kernel's values: those in its namespace, and parcels from the worker that none of its own cells has used yet.
 
 A parcel stays bytes in host memory until a cell of the kernel's process uses one of its names. So the kernel's image
-needs no framework for values that it only keeps, and nobody waits for gigabytes to be unpickled that no cell looks at.
+needs no framework for values that it only stores, and gigabytes that no cell uses are never unpickled.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from charterer_trainer.jupyter.values import Parcel, Values
 
 
 class ValueLostError(Exception):
-    """A cell uses a name whose value cannot be had in this process."""
+    """A cell uses a name whose value is unavailable in this process."""
 
 
 class Store:
-    """``unsaved``: names that cells of the worker changed, and whose values have not come yet.
+    """The values and their states.
 
-    ``as_of``: the cell after which the kept value of a name came. ``elsewhere``: names whose values cannot be pickled
-    and stay with the worker, and why. ``lost``: names whose latest values were lost, and nobody has been told.
+    ``unsaved``: names that cells of the worker changed and whose values have not come yet. ``as_of``: the cell after
+    which the stored value of a name came. ``elsewhere``: names whose values cannot be pickled and stay with the worker,
+    with the reasons. ``lost``: names whose latest values were lost, before a cell reported it.
     """
 
     def __init__(self, namespace: dict[str, Any], hidden: Callable[[str], bool]) -> None:
@@ -44,7 +45,7 @@ class Store:
         return self.values.names() | self.parked.keys()
 
     def prepare(self, cell: CellNames) -> None:
-        """Bind what a cell of this process may use. ValueLostError where a value cannot be made here."""
+        """Bind the values that a cell of this process may use. Raises ValueLostError if one cannot be made here."""
         used = self.uses(cell)
         self._tell_loss(used)
         for name in sorted(used & self.parked.keys()):
@@ -69,7 +70,7 @@ class Store:
         self._drop(parcel.names)
 
     def ran_here(self, cell: CellNames) -> None:
-        """A cell of this process has run."""
+        """Record that a cell of this process has run."""
         self.values.touch(cell.binds)
         for name in cell.binds:
             self.elsewhere.pop(name, None)
@@ -77,9 +78,9 @@ class Store:
             self.values.touch(self.values.names())
 
     def outgoing(self, cell: CellNames) -> tuple[list[Parcel], list[str]]:
-        """The parcels that the worker needs before it runs the cell, and names that it is to forget.
+        """The parcels that the worker needs before it runs the cell, and the names that it must remove.
 
-        ValueLostError for a value that cannot be pickled.
+        Raises ValueLostError for a value that cannot be pickled.
         """
         changes = self.values.changed(cell, self.parked)
         self._tell_loss(changes.used)
@@ -92,11 +93,11 @@ class Store:
         return [*changes.parcels, *kept.values()], sorted(changes.gone)
 
     def changing(self, names: Iterable[str]) -> None:
-        """A cell of the worker has changed these, perhaps."""
+        """Record that a cell of the worker may have changed these names."""
         self.unsaved.update(names)
 
     def take(self, parcels: Iterable[Parcel], gone: Iterable[str], stuck: dict[str, str], cell: str) -> None:
-        """What the worker has sent home, after that cell: all that was unsaved."""
+        """Store the values that the worker has sent after this cell: all that were unsaved."""
         for parcel in parcels:
             self._remove(parcel.names)
             self.parked.update(dict.fromkeys(parcel.names, parcel))
@@ -108,7 +109,7 @@ class Store:
         self.unsaved.clear()
 
     def worker_gone(self) -> None:
-        """No process with a GPU has anything any more."""
+        """Record that no process with a GPU has values any more."""
         self.lost |= self.unsaved | self.elsewhere.keys()
         self.values.forget_all()
         self._held.clear()
@@ -116,7 +117,7 @@ class Store:
         self.elsewhere.clear()
 
     def ages(self, names: Iterable[str]) -> str:
-        """Sentences that say from when the values of these names are."""
+        """Sentences that say after which cell the values of these names were stored."""
         groups: dict[str, list[str]] = {}
         known = self.known()
         for name in sorted(names):

@@ -1,8 +1,8 @@
-"""The values of a namespace as they travel between the kernel and the worker: in parcels that keep what they share.
+"""The values of a namespace as they travel between kernel and worker: in parcels that preserve shared objects.
 
-Names whose values reach the same changeable object form one parcel, so that the optimizer of a model still changes
-that model after the way. A parcel is sent again only if it has changed: its pickle is compared by digests, that of its
-structure and those of its large buffers.
+Names whose values reach the same mutable object form one parcel, so that the optimizer of a model still changes that
+model after the transfer. A parcel is sent again only if its pickle has changed. Digests of its structure and of its
+large buffers are compared.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _SIMPLE = (int, float, complex, str, bytes, bool, type(None), type, types.Builti
 
 
 class InterruptedCopyError(Exception):
-    """Something more urgent came while values were copied."""
+    """A more urgent message came while values were copied."""
 
 
 @dataclass(frozen=True)
 class Parcel:
     """A pickle of the values of ``names``; ``refers``: other names that its functions use.
 
-    ``digests``: of ``stream`` as the sender's, then of each buffer.
+    ``digests``: that of the sender's ``stream``, then that of each buffer.
     """
 
     names: tuple[str, ...]
@@ -44,13 +44,13 @@ class Parcel:
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return len(self.stream) + sum(memoryview(each).nbytes for each in self.buffers)
 
 
 @dataclass(frozen=True)
 class Changes:
-    """The parcels that the other side does not have, names that have no value any more, and all that a cell may use."""
+    """The parcels that the other side lacks, names without a value any more, and all names that a cell may use."""
 
     parcels: tuple[Parcel, ...]
     gone: frozenset[str]
@@ -59,7 +59,7 @@ class Changes:
 
 @dataclass(frozen=True)
 class _Draft:
-    """A pickle whose buffers are still the values' own memory; ``reached``: ids of changeable objects."""
+    """A pickle whose buffers are still the values' own memory. ``reached``: ids of mutable objects."""
 
     names: tuple[str, ...]
     stream: bytes
@@ -71,9 +71,9 @@ class _Draft:
 
 @dataclass
 class _Known:
-    """A parcel as both sides have it: its digests by this side's pickles, none if the other side has never had it.
+    """A parcel that both sides have. Its digests are of this side's pickles, empty if the other side never had it.
 
-    ``stale``: it may have changed since.
+    ``stale``: the parcel may have changed since.
     """
 
     names: tuple[str, ...]
@@ -83,7 +83,10 @@ class _Known:
 
 
 class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
-    """Functions of the notebook keep the namespace as their globals, wherever they are loaded; it does not travel."""
+    """Pickles functions of the notebook with a reference to the namespace as their globals.
+
+    The namespace does not travel.
+    """
 
     def __init__(
         self,
@@ -102,17 +105,17 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
         self.keep: list[object] = []
 
     def persistent_id(self, value: Any) -> str | None:
-        """The namespace itself, by a name; other objects are only looked at."""
+        """Replace the namespace by a name. Record the id of each other mutable object."""
         if value is self._namespace:
             return _NAMESPACE
         kind = type(value)
         if kind not in _SIMPLE and _is_changeable(kind, value):
             self.reached.add(id(value))
-            self.keep.append(value)  # an id is not given to another object meanwhile
+            self.keep.append(value)  # so that no other object gets this id meanwhile
         return None
 
     def reducer_override(self, value: Any) -> Any:
-        """Tensors and arrays by way of host memory, all else as cloudpickle does it."""
+        """Reduce tensors and arrays through host memory, and all else as cloudpickle does."""
         reduced = self.devices.reduce(value)
         if reduced is not None:
             if self._urgent():
@@ -120,7 +123,7 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
             return reduced
         ways = super().reducer_override(value)
         if isinstance(value, type) and isinstance(ways, tuple) and len(ways) > 2:
-            ways[2][0].pop("__slotnames__", None)  # what pickle remembers in a class, once it has pickled an instance
+            ways[2][0].pop("__slotnames__", None)  # pickle adds it to a class after pickling an instance
         return ways
 
     def _dynamic_function_reduce(self, func: types.FunctionType) -> Any:
@@ -128,7 +131,7 @@ class _NamespacePickler(cloudpickle.Pickler):  # type: ignore[misc]
         if func.__globals__ is self._namespace:
             self.refers |= set(state[1]["__globals__"])
             state[1]["__globals__"] = {}
-            state[1]["__annotations__"] = dict(state[1]["__annotations__"])  # which no two names share for that
+            state[1]["__annotations__"] = dict(state[1]["__annotations__"])  # a copy that names do not share
             arguments = (arguments[0], self._namespace, *arguments[2:])
         return (make, arguments, state, *rest)
 
@@ -145,22 +148,23 @@ class _NamespaceUnpickler(pickle.Unpickler):
 
 
 def _is_changeable(kind: type, value: Any) -> bool:
-    """Whether it matters that two names have the very same object: it has no hash of its own, or is known to."""
-    if kind is types.FunctionType:  # those of a class go where the class goes
+    """Whether sharing of the very same object matters: its type has no hash by value, or is a known mutable one."""
+    if kind is types.FunctionType:  # a class's functions travel with the class
         return value.__module__ == "__main__" and "." not in value.__qualname__.rpartition("<locals>.")[2]
     if issubclass(kind, type):
         return False
     hashing = getattr(kind, "__hash__", None)
     if hashing is None or hashing is object.__hash__:
-        return kind.__module__ != "torch" or not kind.__name__.islower()  # torch.dtype and the like are constants
+        return kind.__module__ != "torch" or not kind.__name__.islower()  # torch.dtype and similar types are constants
     return kind.__module__.startswith("torch") and kind.__name__ in ("Tensor", "Parameter")
 
 
 @dataclass
 class Values:
-    """The names of a namespace, those that were touched since they were last compared, and what parcels they form.
+    """The names of a namespace, the names touched since the last comparison, and the parcels that they form.
 
-    ``hidden``: names that are the interpreter's, and never travel. ``stuck``: names that cannot be pickled, and why.
+    ``hidden`` selects names of the interpreter, which never travel. ``stuck``: names that cannot be pickled, with
+    reasons.
     """
 
     namespace: dict[str, Any]
@@ -174,26 +178,26 @@ class Values:
         return {name for name in list(self.namespace) if not self.hidden(name)}
 
     def touch(self, names: Iterable[str]) -> None:
-        """Code that uses these names has run or is going to."""
+        """Record that code with these names has run or will run."""
         self._touched.update(names)
 
     def forget(self, names: Iterable[str]) -> None:
-        """These names have no value here any more, or one that the other side has never seen."""
+        """Record that these names have no value here any more, or one that the other side has never had."""
         for name in names:
             self._known.pop(name, None)
             self.stuck.pop(name, None)
 
     def forget_all(self) -> None:
-        """The other side is gone."""
+        """Record that the other side is gone."""
         self._known.clear()
         self.stuck.clear()
         self._touched.clear()
 
     def closure(self, cell: CellNames, elsewhere: Mapping[str, Parcel] = _NOTHING) -> set[str]:
-        """The names that running the cell may use, with those of parcels that hold one of them, and of functions.
+        """All names that the cell may use: its own, those in the same parcels, and those that their functions use.
 
-        Names without a value are among them, as those of builtins, or those that a function will bind.
-        ``elsewhere``: parcels whose values are not in the namespace.
+        Names without a value are included, such as builtins, or names that a function will bind. ``elsewhere``: parcels
+        whose values are not in the namespace.
         """
         if cell.opaque:
             return self.names() | elsewhere.keys() | cell.used
@@ -212,9 +216,10 @@ class Values:
         return {name for name in found if not self.hidden(name)}
 
     def survey(self, urgent: Callable[[], bool] = lambda: False) -> dict[tuple[str, ...], _Draft]:
-        """See which names form parcels since they were touched, and what those refer to; the drafts that this took.
+        """Find which names form parcels since they were touched, and which names those use.
 
-        InterruptedCopyError as soon as ``urgent()``; then all is as before.
+        Returns the drafts made for this. Raises InterruptedCopyError as soon as ``urgent()`` is True, and then changes
+        nothing.
         """
         present = self.names()
         touched = {name for name in present if name in self._touched or name not in self._known}
@@ -238,9 +243,9 @@ class Values:
         elsewhere: Mapping[str, Parcel] = _NOTHING,
         urgent: Callable[[], bool] = lambda: False,
     ) -> Changes:
-        """What the other side needs to know before the cell runs there; it is known from then on.
+        """The parcels that the other side needs before the cell runs there. They count as known to it afterwards.
 
-        InterruptedCopyError as soon as ``urgent()``; then the other side knows what it knew.
+        Raises InterruptedCopyError as soon as ``urgent()`` is True. Then the other side's knowledge stays as it was.
         """
         drafts = self.survey(urgent)
         present = self.names()
@@ -258,7 +263,7 @@ class Values:
         return Changes(tuple(sent), frozenset(gone), frozenset(used))
 
     def install(self, parcel: Parcel) -> None:
-        """Bind the parcel's names to its values; any exception of theirs if that fails, and then nothing is bound."""
+        """Bind the parcel's names to its values. If that raises any exception, nothing is bound."""
         self.namespace.update(unpacked(parcel, self.namespace))
         (draft,) = self._drafts_of([parcel.names], contents=False)
         known = _Known(parcel.names, draft.refers, (_digest(draft.stream), *parcel.digests[1:]))
@@ -298,13 +303,13 @@ class Values:
 
 
 def unpacked(parcel: Parcel, namespace: dict[str, Any]) -> dict[str, Any]:
-    """The parcel's values by name; what its functions use as globals is looked up in ``namespace``."""
+    """The parcel's values by name. Their functions use ``namespace`` as their globals."""
     values = _NamespaceUnpickler(io.BytesIO(parcel.stream), namespace, parcel.buffers).load()
     return dict(zip(parcel.names, values))
 
 
 def _joined(drafts: list[_Draft]) -> list[tuple[str, ...]]:
-    """The names of drafts that reach a common object, directly or through others (disjoint sets)."""
+    """Groups of names whose drafts reach a common object, directly or through others (disjoint sets)."""
     parent: dict[str, str] = {draft.names[0]: draft.names[0] for draft in drafts}
 
     def root(name: str) -> str:

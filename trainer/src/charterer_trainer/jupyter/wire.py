@@ -1,9 +1,11 @@
-"""The connection of a kernel and its worker: messages over TLS, on which each side has shown that it has the key.
+"""The connection between a kernel and its worker: messages over TLS, with both sides authenticated by one key.
 
-Both pods mount one Secret of type ``kubernetes.io/tls``. The first certificate in its ``tls.crt`` is the only one that
-either side trusts, whoever signed it; those of its issuer, which may follow there, are not. So nobody without its key
-is spoken to, and no byte of anybody else comes near a pickle. A message is a line of JSON with its kind and the lengths
-of the parts that follow; the first of them is JSON, too, and has the fields.
+Both pods mount one Secret of type ``kubernetes.io/tls``. Each side trusts only the first certificate in its
+``tls.crt``, whoever signed it, and not the issuers' certificates that may follow. So a peer without its key is refused,
+and no data of such a peer reach a pickle.
+
+A message is a line of JSON with its kind and the lengths of the parts that follow. The first part is also JSON and has
+the fields.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ _LONGEST_PARTS = 1 << 40
 _CHUNK = 1024 * 1024
 _END = "-----END CERTIFICATE-----"
 _PARTIAL_CHAIN = 0x80000
-"""OpenSSL's X509_V_FLAG_PARTIAL_CHAIN, of which Python before 3.10 has no name: a certificate is trusted for itself."""
+"""OpenSSL's X509_V_FLAG_PARTIAL_CHAIN: a certificate is its own trust anchor. Python names it only from 3.10 on."""
 _KEEPALIVE = (("TCP_KEEPIDLE", 15), ("TCP_KEEPINTVL", 5), ("TCP_KEEPCNT", 4))
-"""A peer whose node is gone says nothing: it is noticed after 35 s of silence."""
+"""A peer on a lost node sends nothing. TCP keepalive detects this after 35 s."""
 
 
 class LinkError(Exception):
-    """The connection was lost, or the other side does not keep to the protocol."""
+    """The connection was lost, or the peer violates the protocol."""
 
 
 @dataclass(frozen=True)
@@ -45,13 +47,13 @@ class Message:
 
 
 def tls_context(folder: Path, *, server: bool) -> ssl.SSLContext:
-    """For one end of a connection: shows the Secret's certificate, and accepts that one only. OSError without it.
+    """The TLS context of one end: it presents the Secret's certificate and accepts only that. OSError without a Secret.
 
-    The certificate has to allow both ends: one with an extended key usage needs server auth and client auth.
+    The certificate must be valid for both ends: an extended key usage must include server auth and client auth.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.check_hostname = False  # the certificate is the very one, wherever its pod is
+    context.check_hostname = False  # the certificate itself is pinned, so the pod's host name does not matter
     context.verify_mode = ssl.CERT_REQUIRED
     context.load_cert_chain(folder / "tls.crt", folder / "tls.key")
     leaf, end, _ = (folder / "tls.crt").read_text().partition(_END)
@@ -61,7 +63,7 @@ def tls_context(folder: Path, *, server: bool) -> ssl.SSLContext:
 
 
 class Link:
-    """One connection. ``send`` and ``receive`` are for one task each at a time."""
+    """One connection. ``send`` and ``receive`` are each for one task at a time."""
 
     def __init__(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, longest_parts: int = _LONGEST_PARTS
@@ -78,11 +80,11 @@ class Link:
 
     @classmethod
     async def dial(cls, host: str, port: int, context: ssl.SSLContext) -> Link:
-        """A connection to a worker; OSError where there is none, ssl.SSLError where it has another certificate."""
+        """Connect to a worker. Raises OSError if there is none, and ssl.SSLError if its certificate differs."""
         return cls(*await asyncio.open_connection(host, port, ssl=context, limit=_CHUNK))
 
     async def send(self, message: Message) -> None:
-        """LinkError when the connection is lost."""
+        """Send a message. Raises LinkError if the connection is lost."""
         parts = [json.dumps(message.fields).encode(), *message.parts]
         header = {"kind": message.kind, "parts": [memoryview(each).nbytes for each in parts]}
         try:
@@ -98,7 +100,10 @@ class Link:
             raise LinkError(f"the connection was lost: {error}") from error
 
     async def receive(self) -> Message:
-        """The next message; LinkError when the connection is lost, also midway, or when it is no message."""
+        """Receive a message.
+
+        Raises LinkError if the connection is lost, also within a message, or the data are no message.
+        """
         try:
             header = json.loads(await self._line())
             kind, lengths = header["kind"], header["parts"]
@@ -117,7 +122,7 @@ class Link:
             raise LinkError(f"what came is no message: {error!r}") from error
 
     async def close(self) -> None:
-        """End the connection, after what was sent is on its way."""
+        """Close the connection after sent data are on their way."""
         self._writer.close()
         with contextlib.suppress(OSError, RuntimeError):
             await self._writer.wait_closed()

@@ -28,11 +28,11 @@ from charterer_trainer.session import STOPPED, Session
 
 KEY_FOLDER = "/var/run/secrets/notebook-gpu"
 _LOOK_SECONDS = 5.0
-"""Seconds between looks at the GPU while no cell runs."""
+"""Seconds between two checks of the GPU while no cell runs."""
 
 
 class Worker:
-    """The main thread's part: cells, values and how the process ends."""
+    """The main thread's part: cells, values and the end of the process."""
 
     def __init__(self, listener: Listener, session: Session) -> None:
         self._listener = listener
@@ -45,7 +45,7 @@ class Worker:
         self._values = Values(self._shell.user_ns, is_hidden)
 
     def work(self) -> int:
-        """Until the end; the exit code."""
+        """Work until the end and return the exit code."""
         signal.signal(signal.SIGINT, self._on_interrupt)
         signal.signal(signal.SIGTERM, self._on_stop)
         self._session.busy(False)
@@ -78,7 +78,7 @@ class Worker:
             self._take(message)
             touched |= self._values.closure(names)
             failure = self._shell.run(source)
-        except BaseException as error:  # of a value that cannot be made here, or an interrupt between two lines
+        except BaseException as error:  # from a value that cannot be made here, or an interrupt between two lines
             self._shell.showtraceback((type(error), error, error.__traceback__))
             failure = self._shell.failure
         finally:
@@ -99,16 +99,16 @@ class Worker:
             self._values.install(parcel)
 
     def _copy_home(self, patient: bool) -> None:
-        """What cells changed; unless ``patient``, it gives way to the next message."""
+        """Send the values that cells changed to the kernel. Unless ``patient``, the copy stops at the next message."""
         inbox = self._listener.inbox
         try:
             changes = self._values.changed(urgent=lambda: not patient and not self._stopped and not inbox.empty())
         except InterruptedCopyError:
             return
-        except KeyboardInterrupt:  # meant for a cell that has just ended
+        except KeyboardInterrupt:  # an interrupt for a cell that has just ended
             return
         fields, parts = parcel_fields(changes.parcels)
-        frozen = [bytes(each) for each in parts]  # the next cell may change them in place
+        frozen = [bytes(each) for each in parts]  # copies, because the next cell may change the values in place
         stuck = dict(self._values.stuck)
         content = {"cell": self._cell, "parcels": fields, "gone": sorted(changes.gone), "stuck": stuck}
         self._listener.post(Message("state", content, frozen))
@@ -122,7 +122,7 @@ class Worker:
             raise KeyboardInterrupt
 
     def _on_stop(self, number: int, frame: FrameType | None) -> None:
-        """The GPU is taken back: a cell that runs ends here, and what it has changed so far is sent home."""
+        """The GPU is taken back: end the running cell, and send its changes so far to the kernel."""
         self._stopped = True
         self._listener.inbox.put(Message("leave"))
         if self._running:
@@ -131,7 +131,7 @@ class Worker:
 
 
 def main() -> int:
-    """Work until the end; the exit code."""
+    """Work until the end and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m charterer_trainer.jupyter.worker", description=__doc__)
     parser.add_argument("--port", type=int, default=PORT, help=f"where to listen ({PORT})")
     parser.add_argument("--keys", type=Path, default=Path(KEY_FOLDER), help=f"tls.crt and tls.key ({KEY_FOLDER})")
