@@ -59,7 +59,7 @@ async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLConte
     """Renew the certificate in time and serve the new one, until cancelled.
 
     ``ca_pem``: the CA certificate that this process gives to pods. If another CA signed the Secret's certificate, as
-    after a deletion of the Secret, it is not served, because no pod would accept it.
+    after a deletion of the Secret, the former certificate stays in service, because no pod would accept the new one.
     """
     pause = _RENEWAL_CHECK_SECONDS
     while True:

@@ -106,7 +106,7 @@ class Access:
         self._impersonation = acting_as.headers
         self._source, self._fill, self._rereads, self._clock = source, fill, rereads, clock
         self._lock = threading.Lock()
-        # A thread of its own: all threads of the event loop's pool may be waiting for a cloud.
+        # The renewal has a thread of its own, because all threads of the event loop's pool may be waiting for a cloud.
         self._renewer = ThreadPoolExecutor(1, "charterer-credentials")
         self._refused = False
         self._configuration, tls = self._load()
@@ -190,7 +190,7 @@ class Access:
             except (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError) as error:
                 if request.method == "GET":
                     raise
-                # Without this, aiohttp repeats a PUT or DELETE after these two errors.
+                # Another class, because aiohttp repeats a PUT or DELETE after these two errors.
                 raise aiohttp.ClientConnectionError(f"{type(error).__name__} {error}") from error
             if response.status == 401:
                 self.refused(credential)

@@ -96,7 +96,7 @@ class Fenced(Unreachable):
 class OutcomeUnknown(ApiError):
     """A mutation was sent, and its answer was lost, late or a 5xx.
 
-    It may have taken effect: read before a repetition.
+    It may have taken effect. Read the object before a repetition.
     """
 
 

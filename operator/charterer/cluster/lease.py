@@ -289,7 +289,7 @@ class Lease:
         self._watchdog.start()
 
     def release(self, timeout: float = 5.0) -> None:
-        """End orderly: stop, and release the Lease so that the next candidate leads at once. ``on_lost`` is not called.
+        """Stop, and release the Lease so that the next candidate leads at once. ``on_lost`` is not called.
 
         From this call on, the process may change nothing in the cluster or a cloud.
         """

@@ -65,7 +65,7 @@ class KindView(Generic[V]):
     """All objects of a kind at one moment, immutable. ``version`` grows with every change of the kind.
 
     An object is in ``objects``, or in ``problems`` if it could not be decoded. ``departed`` has the last values of the
-    latest deleted objects that ``outlives`` selects, by uid. It is the same mapping object until one is added.
+    latest deleted objects that ``outlives`` selects, by uid. The mapping is the same object until a value is added.
     """
 
     version: int

@@ -38,7 +38,7 @@ MOST_HELD: Final = 2_048
 class HeldAnswers:
     """Answers that wait.
 
-    ``generation`` returns that of the group that a job's run should form now; None for no group.
+    ``generation`` returns the generation of the group that a job's run should form now; None for no group.
     """
 
     def __init__(

@@ -318,8 +318,8 @@ class ProgressReport:
 def noticeably_different(old: Progress | None, new: Progress) -> bool:
     """Whether ``new`` is worth a write.
 
-    It is for another run or group, 1 % of the job, 10 % of the throughput, the first and the last fraction, and a cell
-    that begins or ends.
+    A write is worthwhile for another run or group, a change by 1 % of the job or 10 % of the throughput, the first and
+    the last fraction, and the begin or end of a cell.
     """
     if old is None or (old.run, old.generation, old.busy) != (new.run, new.generation, new.busy):
         return True
@@ -474,8 +474,8 @@ def trainer_report(status: Mapping[str, object], index: int, *, stopping: bool) 
     """The report in an object ``trainerStatus``, which Kubeflow Trainer also keeps in a TrainJob's status.
 
     The metrics ``current_step`` and ``total_steps``, which Hugging Face's Trainer sends, are finer than whole percents
-    and take precedence. Two percentages are ignored. 0 is sent when training begins, even if it continues from a
-    checkpoint. 100 while the run is ``stopping`` is sent by a loop that was left early, as by one that has finished.
+    and take precedence. Two percentages are ignored. Training sends 0 when it begins, even if it continues from a
+    checkpoint. A loop that was left early while the run is ``stopping`` sends 100, as a finished one does.
     """
     percent = number_in(status, "progressPercentage", _DONE, "a number from 0 to 100: percent of the work that is done")
     number_in(status, "estimatedRemainingSeconds", LARGEST, "a number of seconds from 0; it may be left out")

@@ -252,12 +252,12 @@ def _memory_limits(container: Json, allocation: Allocation) -> list[Json]:
 def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) -> list[Json]:
     """The variables for a static launch by torchrun (PET_*) and JAX, and those for charterer_trainer.
 
-    If the number of pods can change in place, it is no variable, because pods that join later would get the old number.
-    Then torchrun must also not share its rendezvous store with the workers. It would keep the address of its first
-    round, and a joining pod would wait for another one until all agents fail.
+    A job that is resized in place gets no variable with the number of pods, because pods that join later would get the
+    old number. Its torchrun must also not share the rendezvous store with the workers. Otherwise torchrun would keep
+    the address of its first round, and a joining pod would wait for another one until all agents fail.
 
-    The address of the first pod is the shortest name that the pods' DNS search list completes. Its first entry fits
-    this name. A name that includes the namespace would miss two entries first.
+    The address of the first pod is the shortest name that the pods' DNS search list completes. The first entry of this
+    list completes the name. A name that includes the namespace would miss two entries first.
     """
     master = pod_address(job, allocation.run, 0)
     values = {
@@ -445,7 +445,7 @@ def _owner(job: Job) -> Json:
 
 
 def _pod_failure_policy(resize: ResizePolicy) -> Json:
-    """A lost rank ends the run, because its peers would wait for it and cost money.
+    """A lost rank ends the run, because its peers would cost money while they wait.
 
     InPlace trainers continue without it. In place, a trainer that requests a restart ends the run, even while other
     pods may fail (``Workload.resize``).

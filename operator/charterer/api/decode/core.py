@@ -423,7 +423,7 @@ _LAST_WORDS_BYTES = 768
 def _last_words(end: Raw) -> str:
     """Why a container ended: the reason and the end of its message.
 
-    Without a message, the message is its last log lines.
+    If a container sets no message, its last log lines are the message.
     """
     return sentence(
         {"reason": end.get("reason"), "message": tail((end.get("message") or "").strip(), _LAST_WORDS_BYTES)}
@@ -539,7 +539,7 @@ def _gpus_of(container: Raw, slices: bool) -> int:
 _OVERDUE = "DeadlineExceeded"
 """The kubelet's reason for a pod that exceeded its own activeDeadlineSeconds.
 
-It is the only end of a pod without started containers that the pod itself causes.
+For a pod without started containers, the kubelet has no other reason that the pod itself causes.
 """
 
 

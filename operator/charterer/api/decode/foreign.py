@@ -49,9 +49,9 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 class ForeignJob:
     """A batch/v1 Job that requests ``gpus`` GPUs for all pods that it runs at a time.
 
-    ``started``: when its pods were created, however long they waited for a node. ``complete``, ``failed``: when it was.
-    ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of its controller, empty without
-    a controller and for a CronJob. ``demands``: the requirements of its template on a node.
+    ``started``: when its pods were created, however long they waited for a node. ``complete`` and ``failed``: the time
+    of its end. ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of its controller,
+    empty without a controller and for a CronJob. ``demands``: the requirements of its template on a node.
     """
 
     uid: str

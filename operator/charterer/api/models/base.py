@@ -624,7 +624,7 @@ Conditions = Annotated[tuple[Condition, ...], Field(json_schema_extra=keyed_by("
 class InvalidObjectView(ApiModel):
     """The view of an object of any kind that cannot be decoded: its conditions say why.
 
-    Whatever else the view showed before is removed by writing only this.
+    Writing only these fields removes all others of the former view.
     """
 
     observed_generation: int | None = None

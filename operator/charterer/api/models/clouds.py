@@ -94,8 +94,8 @@ class AwsNodes(PartOf[AwsFleet | AwsGroup]):
     auto_scaling_group: Annotated[_AwsName | None, Absent("")] = None
     """Name of an Auto Scaling group of size 0 that nobody else changes."""
     gpu_type: Annotated[_GpuType | None, Absent("")] = None
-    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
-    Absent: as Charterer knows it of the instance type."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: Charterer derives it
+    from the instance type."""
     capacity_reservation: Annotated[
         Annotated[str, Field(pattern=r"^cr-[0-9a-z]{1,32}$", max_length=40)] | None, Absent("")
     ] = None
@@ -163,7 +163,7 @@ class AzureNodes(PartOf[AzureScaleSet | AzureNodePool]):
     resource_group: Annotated[str, Field(pattern=r"^[-A-Za-z0-9_.()]*[-A-Za-z0-9_()]$", max_length=90)]
     """Resource group of the scale set, or of the AKS cluster (not the group of its nodes)."""
     location: Annotated[str, Field(pattern=r"^[a-z][a-z0-9]*$", max_length=40)]
-    """Location, such as westeurope: of its prices and quotas."""
+    """Location, such as westeurope, whose prices and quotas count."""
     scale_set: Annotated[
         Annotated[str, Field(pattern=r"^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9_])?$", max_length=64)] | None, Absent("")
     ] = None
@@ -171,8 +171,8 @@ class AzureNodes(PartOf[AzureScaleSet | AzureNodePool]):
     aks: AksNodePool | None = None
     """The node pool, where the scale set belongs to AKS."""
     gpu_type: Annotated[_GpuType | None, Absent("")] = None
-    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
-    Absent: as Charterer knows it of the VM size."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: Charterer derives it
+    from the VM size."""
     tenant_id: Annotated[Annotated[str, Field(pattern=_UUID, max_length=36)] | None, Named("tenant"), Absent("")] = None
     """Id of the tenant of the identity. Absent: that of the environment."""
     client_id: Annotated[Annotated[str, Field(pattern=_UUID, max_length=36)] | None, Named("client"), Absent("")] = None
@@ -229,8 +229,8 @@ class GcpNodes(PartOf[GcpGroup | GcpTemplate]):
     ] = None
     """Instance template from which nodes are made in no group: the name of a global one, or REGION/NAME."""
     gpu_type: Annotated[_GpuType | None, Absent("")] = None
-    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name.
-    Absent: as Charterer knows it of the machine type."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: Charterer derives it
+    from the machine type."""
     reservation: Annotated[_GcpName | None, Absent("")] = None
     """Name of the reservation in which all nodes are made, and nowhere else."""
     run_seconds: Annotated[int, Field(ge=600, le=604_800)] | None = None

@@ -173,7 +173,7 @@ class GrantSpec(Mirror[Grant]):
     first: Annotated[Day, Field(alias="from")]
     """The first day, such as "2027-01-01"."""
     last: Annotated[Day, Field(alias="until")]
-    """The last day, such as "2027-09-30": money may be spent until it is over."""
+    """The last day, such as "2027-09-30". Money may be spent until the end of this day."""
 
     @model_validator(mode="after")
     def _lasts(self) -> Self:
@@ -231,7 +231,8 @@ class GPUBudgetSpec(PartOf[Budget]):
     """The currency of the amounts in this spec, by ISO 4217, such as EUR. The ledger stays in dollars, as the clouds
     bill."""
     currency_rate: CurrencyRate | None = None
-    """What a dollar costs, if currency is not USD. All amounts of this spec are then divided by it."""
+    """The exchange rate, if currency is not USD. All amounts of this spec are then divided by
+    currencyRate.perDollar."""
     period: Period = Period.MONTH
     """The period of the amount: a week (from Monday on), month, quarter or year of the calendar in timeZone, or Grant
     (from a day to a day, once)."""
@@ -254,14 +255,15 @@ class GPUBudgetSpec(PartOf[Budget]):
     """The IANA time zone in which days and periods begin and end, such as Europe/Berlin."""
     namespace_selector: Annotated[LabelSelector | None, Named("selector"), Absent(NOTHING)] = None
     """The namespaces whose training jobs this budget pays for; {} selects all namespaces. Absent: none, for a budget
-    that is only the parent of others. A namespace that a budget and its parent select is paid by the one below. If
+    that is only the parent of others. If a budget and its parent select a namespace, the lower budget pays for it. If
     several other budgets select a namespace, the oldest budget pays."""
     pool_selector: Annotated[LabelSelector | None, Absent(EVERYTHING)] = None
     """The GPUPools that this budget's money may rent, by the labels of the GPUPools. Absent: all GPUPools. A job that
     runs in a GPUPool that is no longer selected runs on there until it ends or moves."""
     parent: ObjectName | None = None
-    """Another GPUBudget whose hardLimit, maxHourlyRate and amount hold for this one too, together with all others below
-    it. It must have the same period, and the same grant. While it has not, or does not exist, nothing new is rented."""
+    """Another GPUBudget. Its hardLimit, maxHourlyRate and amount hold for this budget too, together with all others
+    below it. The parent must have the same period and grant. While the parent differs in them or does not exist,
+    nothing new is rented."""
     loans: Loans = Loans.NEVER
     """Allowed: this budget and those directly below it lend each other what they are not forecast to need in this
     period. Limits stay as they are. Only budgets with the same period, timeZone and carryOverPercent take part."""
@@ -273,9 +275,9 @@ class GPUBudgetSpec(PartOf[Budget]):
     max_hourly_rate: SpecHourly | None = None
     """Maximum dollars per hour that all nodes rented for this budget may cost together."""
     max_pays_per_hour_saved: SpecHourly | None = None
-    """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 5 times what an hour of the
-    job costs at its preferred number of GPUs in the dearest GPUPool that it may use, of those that ever gave a node if
-    there are any. Money that buys nothing below this price stays unspent."""
+    """Maximum dollars paid to complete a job of weight 1 an hour earlier. Absent: 5 times the hourly cost of the job at
+    its preferred number of GPUs in the most expensive GPUPool that it may use. If any of these GPUPools ever gave a
+    node, only those that did count. Money that buys nothing below this price stays unspent."""
     opening_spend: SpecAmount | None = None
     """Dollars that were already spent in the period in which this budget is created. "0": the whole amount is for the
     rest of that period. Absent: the amount counts for what is left of that period, as if it had been spent evenly

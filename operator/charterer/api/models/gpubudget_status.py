@@ -148,7 +148,7 @@ class CauseCosts(ApiModel):
     ending: Amount | None = None
     """Nodes without a job from the decision to end them to their end."""
     incomplete_gang: Amount | None = None
-    """Nodes that came for a job which needs several at once, while too few of them had come."""
+    """Nodes for a job that needs several at once, while too few of them had come."""
 
     def by_cause(self) -> Mapping[Cause, Money]:
         """The amounts that are set."""
@@ -164,24 +164,24 @@ class PoolCosts(CauseCosts):
 
 
 class KnownCosts(ApiModel):
-    """What is known of dollars of jobs. The rest is not known."""
+    """Dollars of jobs by how their GPUs spent their time. The rest is unknown."""
 
     trained: Amount | None = None
-    """Dollars of it for which the jobs advanced."""
+    """Dollars of time in which the jobs advanced."""
     run_start: Amount | None = None
-    """Dollars of it for which runs had not trained yet."""
+    """Dollars of time in which runs had not trained yet."""
     redone: Amount | None = None
-    """Dollars of it for which runs were not yet as far as those before them."""
+    """Dollars of time in which runs repeated work of earlier runs."""
     slow: Amount | None = None
-    """Dollars of it for which others waited for a slow node."""
+    """Dollars of time in which other workers waited for a slow node."""
     starved: Amount | None = None
-    """Dollars of it for which GPUs waited for input."""
+    """Dollars of time in which GPUs waited for input."""
     waiting_for_peers: Amount | None = None
-    """Dollars of it for which ranks waited for each other."""
+    """Dollars of time in which ranks waited for each other."""
     no_cell: Amount | None = None
-    """Dollars of it for which no cell of an interactive job ran."""
+    """Dollars of time in which no cell of an interactive job ran."""
     kept_empty: Amount | None = None
-    """Dollars of it for GPUs that stay empty beside those of a run."""
+    """Dollars of GPUs that stay empty beside those of a run."""
 
     def went_to(self) -> Mapping[JobTime, Money]:
         """The amounts that are set."""
@@ -190,7 +190,7 @@ class KnownCosts(ApiModel):
 
 
 class NamespaceCosts(KnownCosts):
-    """Dollars that the GPUs of a namespace's jobs cost, and what is known of them. The rest is not known."""
+    """Dollars that the GPUs of a namespace's jobs cost, also by how the GPUs spent their time. The rest is unknown."""
 
     namespace: Annotated[str, Field(max_length=63)]
     """The namespace, or (other)."""
@@ -199,7 +199,7 @@ class NamespaceCosts(KnownCosts):
 
 
 class DayOfCosts(CauseCosts, KnownCosts):
-    """Dollars that were counted on a day, by cause, and what is known of those of jobs."""
+    """Dollars that were counted on a day, by cause. Those of jobs are also listed by how the GPUs spent their time."""
 
     start: Time
     """When the day began in the budget's time zone."""
@@ -242,13 +242,13 @@ class BudgetCosts(ApiModel):
     lifetime: Amount | None = None
     """The lifetime of the ledger at that time."""
     pools: Annotated[tuple[PoolCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
-    """Dollars by pool and cause; after 500 pools, further ones count under (other). Together the amounts are what all
-    rented nodes cost so far."""
+    """Dollars by pool and cause; after 500 pools, further ones count under (other). The sum of the amounts is the cost
+    of all rented nodes so far."""
     namespaces: Annotated[tuple[NamespaceCosts, ...], Field(max_length=1_000, json_schema_extra=ATOMIC)] = ()
-    """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other). What is known of them is
-    kept of 100."""
+    """Dollars of jobs by namespace; after 500 namespaces, further ones count under (other). How GPUs spent their time
+    is kept for 100 namespaces."""
     before_period: CauseCosts | None = None
-    """The sums over all pools when the current period began: what they have grown by since is this period's."""
+    """The sums over all pools at the start of the current period. Their growth since then is this period's cost."""
     days: Annotated[tuple[DayOfCosts, ...], Field(max_length=DAYS_KEPT, json_schema_extra=ATOMIC)] = ()
     """The last 62 days on which something was spent, oldest first. A dollar counts on the day on which it was added."""
 
@@ -295,14 +295,14 @@ class DescendantsStatus(ApiModel):
     """The dollars of a budget and all budgets below it, in the current period of each."""
 
     spent: Cents
-    """Dollars spent, running nodes included. While the period has begun for some of them only: those of the period in
-    which they spent more."""
+    """Dollars spent, running nodes included. If a new period has begun for only some of the budgets: the dollars of the
+    period in which they spent more."""
     committed: Cents
     """Dollars that the period will cost at most if nothing more is rented."""
     forecast: Cents | None = None
     """Dollars expected to be spent by the end of the period. Absent while the forecast of one of them is."""
     forecast_low: Cents | None = None
-    """Lower end of the 90 % interval of forecast, as if what they spend were independent."""
+    """Lower end of the 90 % interval of forecast, assuming that the budgets spend independently of each other."""
     forecast_high: Cents | None = None
     """Upper end of the 90 % interval of forecast."""
 
@@ -327,12 +327,12 @@ LOANS_SHOWN = 10
 
 
 class LoanStatus(Mirror[Loan]):
-    """A budget aims at less in this period, and another one at more."""
+    """A loan between two budgets: in this period the lender aims at less, and the borrower at more."""
 
     lender: ObjectName
-    """The GPUBudget that is not forecast to need it."""
+    """The GPUBudget that is not forecast to need the amount."""
     borrower: ObjectName
-    """The GPUBudget that may spend it."""
+    """The GPUBudget that may spend the amount."""
     amount: Cents
     """Dollars."""
 
@@ -362,7 +362,7 @@ class PeriodSpent(Mirror[PastPeriod]):
     aim: Amount | None = None
     """Dollars that were to be spent in the period: the amount and what was carried over."""
     borrowed: Annotated[tuple[BorrowedStatus, ...], Field(max_length=LENDERS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """What was spent beyond aim and lent by other budgets, which spent less than their aims. Kept for 12 periods."""
+    """Dollars spent beyond aim, lent by budgets that spent less than their aims. Kept for 12 periods."""
 
     @classmethod
     def from_domain(cls, period: PastPeriod) -> Self:
@@ -529,7 +529,7 @@ class BudgetState(StrEnum):
 
 
 class ArrivalsStatus(ApiModel):
-    """How often the budget's jobs come."""
+    """The arrival rate of the budget's jobs."""
 
     per_hour: Annotated[str, Field(max_length=20)]
     """Jobs an hour, of all classes."""
@@ -574,14 +574,14 @@ class GPUBudgetView(ApiModel):
     forecast_high: Cents | None = None
     """Upper end of the 90 % interval of forecast."""
     effective_amount: Cents | None = None
-    """Dollars of spec.amount that this budget may aim at with all below it: less than spec.amount where budgets with
-    one parent ask for more than it has, each in proportion. Absent without parent and children."""
+    """Dollars that this budget and all below it may aim at together. If the amounts of all budgets with one parent
+    exceed the parent's, each is reduced in proportion. Absent without parent and children."""
     remaining: SignedCents | None = None
-    """Dollars of the amount, of what was carried over and of loans, that are not spent; negative if overspent."""
+    """Unspent dollars of the amount, of the sum that was carried over, and of loans; negative if overspent."""
     loans: Annotated[tuple[LoanStatus, ...], Field(max_length=LOANS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """Loans of this period between this budget and others, largest first. Each plan decides them anew."""
     with_descendants: DescendantsStatus | None = None
-    """The same of this budget and all below it. Absent where no budget names this one as its parent."""
+    """The dollars of this budget and all budgets below it. Absent if no budget names this one as its parent."""
     hourly: Hourly | None = None
     """Dollars per hour that the rented nodes cost now."""
     pays_per_hour_saved: Cents | None = None

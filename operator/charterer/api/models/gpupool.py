@@ -88,7 +88,7 @@ class SeenTaint(Mirror[NodeTaint]):
 
 
 class NodeTraitsStatus(Mirror[NodeTraits]):
-    """What a node shows to the scheduler."""
+    """Properties of a node that the scheduler uses."""
 
     APART = frozenset(("labels", "resources", "room"))
 
@@ -97,7 +97,7 @@ class NodeTraitsStatus(Mirror[NodeTraits]):
     taints: Annotated[tuple[SeenTaint, ...], Field(json_schema_extra=ATOMIC)] = ()
     """Taints that some nodes have."""
     resources: dict[str, str] = Field(default_factory=dict)
-    """What each node has for pods at least, beside GPUs."""
+    """Minimum resources of each node for pods, without GPUs."""
 
     @classmethod
     def from_domain(cls, traits: NodeTraits) -> Self:
@@ -132,7 +132,7 @@ _Percentage = Annotated[
 
 
 class CommittedSpec(Mirror[Commitment]):
-    """That all of the pool's nodes are paid for until a day, used or not."""
+    """A commitment to pay for all of the pool's nodes until a day, used or not."""
 
     until: Time
     """When the commitment ends. From then on the pool is like any other, at the cloud's list price."""
@@ -162,7 +162,7 @@ class PoolPrice(ApiModel):
     adjustment: _Percentage | None = None
     """A discount or surcharge on the list price, such as "-10%"."""
     adjustment_until: Time | None = None
-    """Until when the adjustment holds, such as the end of a savings plan. After that the list price counts."""
+    """The end of the adjustment, such as that of a savings plan. After that the list price counts."""
     committed: CommittedSpec | None = None
     """A reservation or committed-use discount: all maxNodes nodes are paid for at hourly, used or not. They are rented
     at once and kept, and jobs use them first. Absent: nodes are rented and given back as jobs need them."""
@@ -206,8 +206,8 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     )
 
     max_nodes: Annotated[int, Field(ge=0, le=MOST_NODES)] | None = None
-    """Maximum number of nodes that may be rented at a time. 0 pauses the pool: nothing more is rented, and what is
-    rented goes on until no job uses it. Absent: all that are there; only with existing."""
+    """Maximum number of nodes that may be rented at a time. 0 pauses the pool: no more nodes are rented, and rented
+    nodes stay until no job uses them. Absent: all selected Nodes; only with existing."""
     capacity_type: Annotated[
         CapacityType,
         Field(
@@ -221,32 +221,32 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     resource: Annotated[
         GpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, RESOURCE_ONCE))), Named("device")
     ] = GPU_RESOURCE
-    """Name of the GPUs in a node's resources, by the device plugin of their maker, such as amd.com/gpu. Only jobs whose
-    GPUs are of this name run there."""
+    """Name of the GPUs in a node's resources, as the vendor's device plugin sets it, such as amd.com/gpu. Only jobs
+    with the same resource run in the pool."""
     partition: PartitionSpec | None = None
-    """How the nodes' GPUs are cut into MIG slices when they come: all of them alike, by the node pool's own settings.
-    Jobs that name the profile in spec.gpus.slices run on a slice each. Absent: GPUs are whole."""
+    """How the GPUs of new nodes are cut into MIG slices: all of them alike, by the node pool's own settings. A job that
+    names the profile in spec.gpus.slices runs on one slice. Absent: GPUs are whole."""
     sharing: PoolSharing | None = None
     """How several jobs use each of the nodes' GPUs at once. Jobs with spec.gpus.shared run there. Absent: a GPU is one
     job's."""
     price: PoolPrice | None = None
     """Price of a node. Absent: the cloud's list price."""
     labels: Annotated[Labels, Named("node_labels")] = Field(default_factory=dict)
-    """Labels of the nodes, beside those that their cloud tells and those that NVIDIA's feature discovery or AMD's node
-    labeller writes. A job whose
-    template selects nodes by a label runs in pools whose nodes are known to have it. Karpenter gives them to its nodes;
-    elsewhere the node pool has to. Absent: none."""
+    """Labels of the nodes, in addition to those of the cloud, of NVIDIA's feature discovery and of AMD's node labeller.
+    A job whose template selects nodes by a label runs only in pools whose nodes are known to have the label. Karpenter
+    sets these labels on its nodes; with other clouds the node pool must set them. Absent: none."""
     resources: NodeResources = Field(default_factory=dict)
-    """What a node has for pods beside GPUs, processors and memory, such as vpc.amazonaws.com/efa or hugepages-2Mi. A
-    job whose pods ask for such a resource runs in pools whose nodes are known to have it. Absent: what was seen."""
+    """Resources of a node in addition to GPUs, CPU and memory, such as vpc.amazonaws.com/efa or hugepages-2Mi. A job
+    whose pods request such a resource runs only in pools whose nodes are known to have it. Absent: as observed on
+    nodes."""
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
     """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
-    """Seconds for which no node is asked for in this pool after the cloud refused one. Each time in a row it is
-    twice as long, up to 15 minutes after a stock-out and an hour after other refusals."""
+    """Seconds for which no node is asked for in this pool after the cloud refused one. The time doubles with each
+    refusal in a row, up to 15 minutes after a stock-out and an hour after other refusals."""
     learn_waits: Annotated[bool, Named("learns_waits")] = True
-    """Whether past refusals and starts count: jobs then expect nodes as late as they usually came at this hour of the
-    week. false: a node is expected after startSeconds."""
+    """Whether the expected wait for a node is learned from past refusals and starts at this hour of the week. false: a
+    node is expected after startSeconds."""
 
     def to_domain(self, meta: ObjectMeta, record: GPUPoolRecord) -> Pool:
         """The pool, with the recorded offering and quote.
@@ -310,10 +310,10 @@ class OfferingStatus(Mirror[Offering]):
     """Hardware of one node of the pool."""
 
     gpu_type: Annotated[str, Field(max_length=253)]
-    """GPU type, as in the node label nvidia.com/gpu.product. Of slices, with -MIG- and their profile; of GPUs that two
-    jobs share, with -shared-2 or -mps-2."""
+    """GPU type, as in the node label nvidia.com/gpu.product. Slices have -MIG- and their profile in the name. GPUs that
+    two jobs share have -shared-2 or -mps-2."""
     gpus_per_node: int
-    """Number of GPUs of one node, or of slices, or of jobs that it has room for where they share GPUs."""
+    """Number of GPUs of one node, or of its slices; if jobs share GPUs, number of jobs that fit on the node."""
     instance_type: Annotated[str, Field(max_length=_TYPES_CHARACTERS)]
     """The cloud's name of the machine type; several with commas."""
     zone: Annotated[str, Field(max_length=_ZONES_CHARACTERS)]
@@ -327,10 +327,11 @@ class OfferingStatus(Mirror[Offering]):
     slices_per_gpu: Annotated[int, Field(ge=1, le=8)] = 1
     """Number of slices of one GPU, or of jobs that share it; 1 where GPUs are whole."""
     traits: Annotated[NodeTraitsStatus | None, Absent(NO_TRAITS)] = None
-    """What a node shows to the scheduler: as nodes did that came, or as far as the cloud says it."""
+    """Properties of a node that the scheduler uses: as observed on nodes, or before the first node as the cloud
+    declares them."""
     traits_seen: int = 0
-    """The metadata.generation of the pool when its nodes showed the traits; 0 where the cloud says them. After a change
-    of the spec, nodes are expected to show what cloud and spec say."""
+    """The metadata.generation of the pool at which the traits were observed; 0 if the cloud declares them. After a
+    change of the spec, nodes are expected to have the traits of cloud and spec."""
 
 
 class QuoteStatus(Mirror[Quote]):
@@ -349,30 +350,30 @@ class QuoteStatus(Mirror[Quote]):
     as_of: Time
     """When the cloud gave this price."""
     listed: Hourly | None = None
-    """The cloud's own price, where spec.price made it another."""
+    """The cloud's own price, if spec.price changes it."""
 
 
 class CoolDownStatus(Mirror[CoolDown]):
-    """What the cloud refused, and until when it is not asked for again."""
+    """A refusal of the cloud, and the time until which it is not asked again."""
 
     APART = frozenset(("by",))
 
     kind: RefusalKind
     """The reason, such as StockOut or QuotaExceeded."""
     scope: Scope
-    """How far it reaches."""
+    """The scope of the refusal."""
     where: Annotated[str, Field(max_length=253)] = ""
-    """The zone, quota or group that it holds for, in the cloud's words."""
+    """The zone, quota or group of the refusal, in the cloud's words."""
     code: Annotated[str, Field(max_length=128)] = ""
     """The cloud's own code."""
     message: Message = ""
     """The reason, in the cloud's words."""
     since: Time
-    """When it was refused last."""
+    """When the cloud refused last."""
     until: Time
     """No node is asked for before this time."""
     times: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    """How often it was refused in a row. Each time the cool-down is twice as long, up to its longest."""
+    """Number of refusals in a row. Each one doubles the cool-down, up to a maximum."""
 
     @classmethod
     def from_domain(cls, cooled: CoolDown) -> Self:
@@ -444,13 +445,13 @@ class GPUPoolView(ApiModel):
     interruptions: InterruptionsStatus | None = None
     """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
     next_end: Annotated[str, Field(max_length=256)] = ""
-    """When the cloud ends a node of the pool the next time, as far as that is known long before, such as the end of a
-    Capacity Block or a NodeClaim's expireAfter, and how many nodes then. Jobs move away some minutes before."""
+    """The next time at which the cloud ends nodes of the pool, and how many, if that is known long before, such as the
+    end of a Capacity Block or a NodeClaim's expireAfter. Jobs move away some minutes before."""
     conditions: Conditions = ()
-    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price is not believed; SpeedGuessed
-    where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are rented;
-    NodesTakePart: whether all Nodes do that spec.existing selects; Preflight: what would fail once nodes are rented;
-    Stalled while the object cannot be read."""
+    """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price waits for confirmation;
+    SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
+    rented; NodesTakePart: whether all Nodes that spec.existing selects take part; Preflight: what would fail once nodes
+    are rented; Stalled while the object cannot be read."""
 
 
 class GPUPoolStatus(GPUPoolView, GPUPoolRecord):

@@ -53,7 +53,7 @@ _Thousandths = Annotated[int, Field(ge=0, le=WHOLE)] | None
 
 
 class SpellStatus(ApiModel):
-    """How the GPUs of a run spent their time from one time on, in thousandths. The rest is not known."""
+    """How the GPUs of a run spent their time from since until the next entry, in thousandths. The rest is unknown."""
 
     since: Time
     """When it began."""
@@ -62,9 +62,9 @@ class SpellStatus(ApiModel):
     run_start: _Thousandths = None
     """The run had not trained yet."""
     redone: _Thousandths = None
-    """The run was not yet as far as one before it."""
+    """The run repeated work of an earlier run."""
     slow: _Thousandths = None
-    """Others waited for a slow node."""
+    """Other workers waited for a slow node."""
     starved: _Thousandths = None
     """GPUs waited for input."""
     waiting_for_peers: _Thousandths = None
@@ -101,17 +101,17 @@ class UseStatus(PartOf[Use | Payer]):
     job_class: Annotated[str, Field(max_length=507)] = ""
     """The class of the run, as namespace/name of its SpeedupProfile. Absent: the job names none."""
     user: Annotated[str, Field(max_length=_USER_BYTES)] = ""
-    """Who created the job, where that is recorded."""
+    """The user who created the job, if users are recorded."""
     labels: Labels = Field(default_factory=dict)
-    """Those of the job's labels that are recorded, as they were when it got the GPUs."""
+    """The recorded labels of the job, as they were when the job got the GPUs."""
     gpus: Annotated[int, Field(ge=1, le=999_999)]
     """Number of GPUs, or of slices or places on shared GPUs."""
     since: Time
-    """When the run got them."""
+    """When the run got the GPUs."""
     until: Time | None = None
-    """When it left them. Absent: it holds them."""
+    """When the run left the GPUs. Absent: the run still holds them."""
     spells: Annotated[tuple[SpellStatus, ...], Field(max_length=SPELLS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """What the GPUs did meanwhile, in order. Not known before the first."""
+    """How the GPUs spent their time, in order of time. It is unknown before the first entry."""
 
     @classmethod
     def from_domain(cls, use: Use) -> Self:
@@ -142,16 +142,16 @@ def kept_uses(uses: Sequence[Use], since: Instant | None) -> tuple[tuple[UseStat
 
 
 class RecordedStatus(Mirror[RecordedCost]):
-    """How much of what the node cost is in the record of costs."""
+    """The part of the node's cost that is in the record of costs."""
 
     through: Time
-    """Up to when its cost is on record."""
+    """The time up to which the cost is on record."""
     cost: Amount
     """Dollars that are on record."""
     parts: Annotated[int, Field(ge=1, le=999_999_999)]
     """Number of parts that are on record."""
     correcting: bool = False
-    """Whether a correction of them is being put on record."""
+    """Whether a correction of these parts is being recorded."""
 
 
 _ORDER = "{" + ", ".join(f"'{phase}': {place}" for place, phase in enumerate(RentalPhase)) + "}"
@@ -166,7 +166,7 @@ class GangSpec(Mirror[Gang]):
     """Nodes that a job needs at once, of which this is one. Fewer are of no use to the job."""
 
     name: Annotated[str, Field(min_length=1, max_length=63)]
-    """Name that the rentals of these nodes share, and no others that exist at the same time."""
+    """Name that only the rentals of these nodes share, among all that exist at the same time."""
     job: Annotated[str, Field(max_length=317), Named("job_name")]
     """The TrainingJob, as namespace/name."""
     job_uid: Annotated[str, Field(min_length=1, max_length=63), Named("job")]
@@ -176,8 +176,8 @@ class GangSpec(Mirror[Gang]):
 
 
 class GPURentalSpec(CloudChoice, PartOf[Rental]):
-    """The intent to rent one node. It never changes. Cloud and capacity type are those of the GPUPool: with them the
-    node can be ended also when that object is gone."""
+    """The intent to rent one node. It never changes. Cloud and capacity type are copied from the GPUPool, so that the
+    node can be ended even after that object is gone."""
 
     APART = frozenset((*CLOUD_FIELDS, "instance"))
 
@@ -196,7 +196,7 @@ class GPURentalSpec(CloudChoice, PartOf[Rental]):
     worst_hourly: Annotated[Hourly, Named("worst")]
     """Maximum dollars per hour that the node can cost."""
     instance: Annotated[str, Field(max_length=253)] | None = None
-    """The cloud's identifier of the machine, for a machine that was not asked for."""
+    """The cloud's identifier of the machine, if no rental had requested the machine."""
     gang: GangSpec | None = None
     """The nodes that a job needs at once, of which this is one. Absent: the node is useful by itself."""
 
@@ -223,7 +223,7 @@ class SegmentStatus(Mirror[PriceSegment]):
     hourly: Annotated[NodeHourly, Named("price")]
     """Dollars per hour."""
     listed: NodeHourly | None = None
-    """The cloud's own price, where spec.price of the GPUPool made it another."""
+    """The cloud's own price, if spec.price of the GPUPool changes it."""
 
 
 class GPURentalRecord(PartOf[Rental]):

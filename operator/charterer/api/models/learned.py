@@ -144,7 +144,7 @@ class LearnedPair(Mirror[PairSpeed]):
     beside: Annotated[str, Field(pattern="^[^/]+/[^/]+$", max_length=_CLASS_LIMIT)]
     """SpeedupProfile of the other job, as namespace/name."""
     kept: Annotated[float, Field(gt=0, le=1)]
-    """Fraction of its speed alone on such a GPU."""
+    """Speed beside the other class, as a fraction of the speed alone on such a GPU."""
     reports: Annotated[int, Field(ge=1, le=1_000_000_000_000)]
     """Number of reports that this rests on."""
 

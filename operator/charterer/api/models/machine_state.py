@@ -249,7 +249,7 @@ class LaunchesStatus(ApiModel):
     """The pool's refusals and starts, summed up."""
 
     available_percent: Annotated[int, Field(ge=0, le=100)]
-    """Chance that a node can be had in this hour of the week, in percent."""
+    """Chance that the pool gives a node in this hour of the week, in percent."""
     start_seconds: Annotated[int, Field(ge=0)]
     """Expected seconds from a node's launch until it is ready for pods."""
     hours_seen: Annotated[int, Field(ge=0)]
@@ -276,15 +276,15 @@ class InterruptionsStatus(ApiModel):
     low: Annotated[float, Field(ge=0)]
     """Lower end of the 90 % interval of perNodeHour."""
     high: Annotated[float, Field(ge=0)]
-    """Upper end of it."""
+    """Upper end of the 90 % interval of perNodeHour."""
     seen: Annotated[float, Field(ge=0)]
     """Number of nodes that were taken back. Older ones count for less: half after a month."""
     node_hours: Annotated[float, Field(ge=0)]
-    """Node-hours in which that was."""
+    """Node-hours over which seen was counted."""
     first_half_hour: Annotated[float, Field(ge=0)]
     """Expected interruptions an hour of a node in its first half hour."""
     after_four_hours: Annotated[float, Field(ge=0)]
-    """The same of a node that is older than four hours."""
+    """Expected interruptions an hour of a node that is older than four hours."""
     together: Annotated[float, Field(ge=0, le=1)]
     """Fraction of the interruptions that take the pool's other nodes too."""
 

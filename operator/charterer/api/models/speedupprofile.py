@@ -282,14 +282,15 @@ class ModelSpec(Mirror[ModelFacts]):
     """What is known of the model that jobs of this class train, before the first of them has run."""
 
     family: Annotated[str, Field(max_length=63)] = ""
-    """Any word that the classes share which run the same program, such as sizes of one network. What was measured of
-    one of them tells most about the others."""
+    """A name for classes that run the same program, such as sizes of one network. Measurements of one class tell most
+    about the others of its family."""
     flops_per_sample: Annotated[float, Field(ge=1, le=1e18)] | None = None
     """Floating-point operations of a training step (forward and backward) for one sample: about 6 for each parameter
     and token of a language model, and 6 for each multiply-add of a convolutional network's forward pass."""
     parameters: Annotated[float, Field(ge=1, le=1e15)] | None = None
-    """Number of trained parameters. It says how long a checkpoint takes until one is reported, and how long GPUs
-    synchronise once another class that declares its own has shown how fast their links are."""
+    """Number of trained parameters. The duration of a checkpoint is derived from it until one is reported. The time for
+    synchronising GPUs is derived from it once another class with declared parameters has shown the speed of the
+    links."""
 
 
 class SpeedupProfileSpec(PartOf[Profile]):
@@ -314,8 +315,8 @@ class SpeedupProfileSpec(PartOf[Profile]):
     """Throughput by number of GPUs, for each GPU type. The first curve at its smallest number of GPUs is the reference,
     against which work and speed are measured. Learning starts from these curves: once jobs report batch sizes and step
     times, declared and measured values are weighted by how precise they are. Absent: all is learned. Before the first
-    report jobs run on their preferred number of GPUs, or where batch is given on what other classes have in common, at
-    most twice the preferred number."""
+    report, jobs run on their preferred number of GPUs. If batch is given, they run on the number that experience with
+    other classes suggests, at most twice the preferred number."""
     batch: Batch | None = None
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""
@@ -323,11 +324,11 @@ class SpeedupProfileSpec(PartOf[Profile]):
     """What is known of the model before the first run. It is the prior of learning: `charterer predict` shows what
     follows from it, and the first report outweighs it."""
     mean_work: Annotated[float, Field(gt=1e-3, le=1e12)] | None = None
-    """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs. For the load on the
-    budget it counts up to twice the cost of the dearest job of the class so far."""
+    """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs. In the expected load
+    on the budget it counts at most as twice the cost of the most expensive job of the class so far."""
     arrivals_per_hour: Annotated[float, Field(gt=1e-9, le=1e9)] | None = None
-    """Mean number of jobs of this class that arrive in an hour. Absent: counted. It counts up to twice as many jobs as
-    were seen lately; before the first job of the class it does not count."""
+    """Mean number of jobs of this class that arrive in an hour. Absent: counted. A declared number counts at most as
+    twice the jobs seen lately, and not before the first job of the class."""
     restart_seconds: Annotated[Annotated[float, Field(ge=0, le=86_400)] | None, Absent(DEFAULT_RESTART_SECONDS)] = None
     """Seconds without training when a job of this class is stopped and restarted on another number of GPUs. Absent: as
     reported, and 30 before that."""

@@ -52,10 +52,10 @@ class InteractiveSpec(PartOf[Interactive]):
     """How an interactive job, as the worker of a notebook, gets GPUs and gives them back."""
 
     asks: Annotated[int, Field(ge=0, le=999_999_999)] = 0
-    """How often a GPU was asked for. The job gets one while asks is larger than status.interactive.answered: whoever
-    needs one raises asks above that, and who needs none any more takes it back to that."""
+    """Number of requests for a GPU. The job gets a GPU while asks is larger than status.interactive.answered. A client
+    that needs a GPU raises asks above that number, and sets it back to that number if it no longer needs one."""
     hourly: SpecHourly | None = None
-    """Dollars that an hour of its owner's waiting is worth at least. Absent: as much as an hour of any job of the
+    """Minimum dollars that an hour of the owner's waiting is worth. Absent: as much as an hour of any job of the
     budget."""
     idle_seconds: (
         Annotated[
@@ -73,8 +73,8 @@ class InteractiveSpec(PartOf[Interactive]):
         ]
         | None
     ) = None
-    """Seconds without a cell after which the GPUs are given back. Absent: when to hold them longer costs more than to
-    wait for the next ones, as measured."""
+    """Seconds without a cell after which the GPUs are given back. Absent: they are given back once holding them longer
+    costs more than waiting for the next ones, as measured."""
 
     def to_domain(self, record: InteractiveStatus | None) -> Interactive:
         """The interactive part of a job, from its spec and record."""
@@ -88,7 +88,7 @@ _Word = Annotated[str, Field(min_length=1, max_length=253)]
 
 
 class TargetRefSpec(Mirror[TargetRef]):
-    """An object of the job's namespace that is carried out in the place of runs of its own."""
+    """An object of the job's namespace that Charterer runs in place, instead of runs made of the job's template."""
 
     api_version: _Word
     """Group and version of its kind, such as batch/v1."""
@@ -101,14 +101,14 @@ class TargetRefSpec(Mirror[TargetRef]):
     queued: bool = False
     """True if it waits in a queue of Kueue, which starts and stops it."""
     sized: bool = False
-    """True if it waits in a queue and has the annotation charterer.dev/gpus, so that its width is Charterer's."""
+    """True if it waits in a queue and has the annotation charterer.dev/gpus, so that Charterer chooses its width."""
 
 
 # The quote of cost and end that the owner got before the job was submitted.
 
 
 class QuoteSpec(Mirror[JobQuote]):
-    """What `charterer quote` said of the job before it was submitted, for nine of ten cases."""
+    """The answer of `charterer quote` before the job was submitted: ranges that hold in nine of ten cases."""
 
     model_config = ruled(
         Rule(
@@ -118,7 +118,7 @@ class QuoteSpec(Mirror[JobQuote]):
     )
 
     at: Time
-    """When it was said."""
+    """When the quote was made."""
     cost_low: SpecAmount
     """Dollars that the job costs at least, as status.cost counts them."""
     cost_high: SpecAmount
@@ -220,8 +220,8 @@ class TrainingJobSpec(PartOf[Job]):
     """The numbers of GPUs that the job can use. Absent: exactly those in the limits of the template's first
     container, such as nvidia.com/gpu."""
     resource: GpuResource | None = None
-    """Name of its GPUs in a node's resources, such as amd.com/gpu: it runs in pools with the same spec.resource.
-    Absent: the one in the limits of the template's first container, otherwise nvidia.com/gpu."""
+    """Name of the job's GPUs in a node's resources, such as amd.com/gpu. The job runs in pools with the same
+    spec.resource. Absent: the one in the limits of the template's first container, otherwise nvidia.com/gpu."""
     resize_policy: Annotated[ResizePolicy, Named("resize")] = ResizePolicy.NEVER
     """How the number of GPUs may change while the job runs. Never: it does not change (for jobs without checkpoints).
     Restart: the job is stopped with SIGTERM and continues from its checkpoint. InPlace: pods are added and removed
@@ -243,8 +243,7 @@ class TrainingJobSpec(PartOf[Job]):
     spot_policy: Annotated[SpotPolicy, Named("spot")] = SpotPolicy.NEVER
     """Whether the job may run on spot nodes, which the cloud can take back: Never or Allowed."""
     priority_class_name: ObjectName | None = None
-    """Name of a priority class, by which the budget's weights say how much the job counts. It is not set on the
-    pods."""
+    """Name of a priority class, to which the budget may give a weight. It is not set on the pods."""
     suspend: bool = False
     """True stops the job, with its grace period for a checkpoint, and keeps it from starting."""
     backoff_limit: Annotated[int, Field(ge=0, le=1_000_000)] = 3
@@ -252,15 +251,15 @@ class TrainingJobSpec(PartOf[Job]):
     max_restarts: Annotated[int, Field(ge=0, le=1_000_000)] = 100
     """Number of times the job may be interrupted, by lost nodes for instance, before it is marked Failed."""
     stall_timeout_seconds: Annotated[int, Field(ge=0, le=2_592_000)] | None = None
-    """Seconds without a step, while its pods live, after which a run of a job that reports steps is stopped; the job
-    goes on from its checkpoint. Such runs count against maxRestarts. 0: never. Absent: half an hour, or twenty times
-    its longest pause where that is longer, and twice as long after each run that stalled; with resizePolicy Never its
-    owner is only told."""
+    """Seconds without a step after which a run is stopped although its pods live, if the job reports steps. The job
+    continues from its checkpoint. Such runs count against maxRestarts. 0: never. Absent: half an hour, or twenty times
+    its longest pause if that is longer, and twice as long after each run that stalled. Absent with resizePolicy Never:
+    the run is not stopped, and a condition informs its owner."""
     ready_timeout_seconds: Annotated[int, Field(ge=1, le=86_400)] = 600
-    """Seconds within which all pods of a run must be running, also again where the controller of an adopted object
-    makes lost ones anew. Otherwise the run is withdrawn, its nodes are given back, and the job backs off for a while.
-    If a run can never start, as without its image, that is so after 20 seconds. After three such runs in a row the job
-    has failed: CannotStart."""
+    """Seconds within which all pods of a run must be running. The time starts again if the controller of an adopted
+    object recreates lost pods. If the time passes, the run is withdrawn, its nodes are given back, and the job backs
+    off for a while. If a run can never start, such as without its image, it is withdrawn after 20 seconds. After three
+    such runs in a row the job fails with CannotStart."""
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
     max_cost: SpecAmount | None = None
@@ -274,12 +273,12 @@ class TrainingJobSpec(PartOf[Job]):
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
     the rest of the budget is shared. After that time the job is treated like any other."""
     quote: QuoteSpec | None = None
-    """What `charterer quote` said of the job before it was submitted. Nothing is planned by it: at the job's end the
-    condition WithinQuote says how it came out. Absent: nobody asked."""
+    """The answer of `charterer quote` before the job was submitted. Planning ignores it. At the job's end the condition
+    WithinQuote compares the job with it. Absent: there was no quote."""
     interactive: InteractiveSpec | None = None
-    """Makes the job interactive: it gets GPUs when they are asked for, and gives them back when they are not used. Its
-    pods are the worker that computes, and its process ends with each session; it is never moved meanwhile. Absent: the
-    job runs to its end."""
+    """Makes the job interactive: it gets GPUs on request and gives them back if they are not used. Its pods are the
+    worker that computes. The worker's process ends with each session, and the job is never moved during one. Absent:
+    the job runs to its end."""
     variants: Annotated[tuple[VariantSpec, ...], Field(max_length=4, json_schema_extra=keyed_by("name"))] = ()
     """Other ways to do the same training, of which Charterer chooses with the number of GPUs; the template as it stands
     is one of them. A job that changes to another one is restarted, and has to go on from the same checkpoint. Their

@@ -74,17 +74,17 @@ class ComparedOption(ApiModel):
     hourly: HourlyCents | None = None
     """Dollars an hour: the GPUs' share of the price of their nodes."""
     seconds_left: Annotated[int, Field(ge=0, le=MOST_SECONDS)] | None = None
-    """Seconds from now to the job's end, getting there included."""
+    """Seconds from now to the job's end, including the change to this option."""
     cost_left: Cents | None = None
-    """Dollars from now to the job's end, getting there included; while few jobs are in sight, with what of its nodes
-    stays empty."""
+    """Dollars from now to the job's end, including the change to this option. While few jobs are in sight, they include
+    the GPUs of its nodes that stay empty."""
     per_hour_saved: Cents | None = None
     """Dollars for each hour that the option saves over the chosen one, or that the chosen one saves over it."""
     verdict: Annotated[str, Field(max_length=64)]
-    """At the budget's exchange rate: chosen, as good, better, too dear, too slow, or slower and dearer. Ruled out: the
-    job may not have it."""
+    """The comparison at the budget's exchange rate: chosen, as good, better, too dear, too slow, or slower and dearer.
+    Ruled out: the job may not have it."""
     nodes: Annotated[str, Field(max_length=64)] | None = None
-    """Where the option's nodes would come from, or why they cannot be had now."""
+    """The source of the option's nodes, or why they are not available now."""
     message: Message = ""
     """Why the job has the chosen option, or what rules an option out."""
 
@@ -164,7 +164,7 @@ class AllocationStatus(Mirror[Allocation]):
     stopped_because: _Brief = ""
     """Why the run was stopped for another reason, where no run follows it at once."""
     begun: bool = False
-    """True once Kueue was told that the run may start, if the job stands for an object in a queue."""
+    """True once Kueue was told to start the run, if the job represents an object in a queue."""
 
 
 _Index = Annotated[int, Field(ge=0, le=MOST_PODS - 1)]
@@ -183,17 +183,17 @@ class GroupStatus(Mirror[TrainingGroup]):
     uids: Annotated[tuple[_Uid, ...], Field(max_length=MOST_PODS, json_schema_extra=ATOMIC)] = ()
     """First characters of the pods' uids, in the same order. Absent before the first group trains."""
     since: Time
-    """When this group was asked for."""
+    """When this group was requested."""
     by: Time
-    """When it should have been formed. Otherwise the change is withdrawn, or the run is restarted."""
+    """The time by which the group must have formed. Otherwise the change is withdrawn, or the run is restarted."""
     formed: RunNumber = 0
-    """Number of the group in which the run's leader last said that it trains; 0 before it named any."""
+    """Number of the group in which the run's leader last reported training; 0 before its first report."""
     reports: bool = False
     """True once the job's trainer has named the group that it trains in."""
     withdrawn: RunNumber = 0
-    """How many times in a row pods that were added did not join in time."""
+    """Number of times in a row that added pods did not join in time."""
     withdrawn_at: Time | None = None
-    """When they last did not. The job is not widened again for a while."""
+    """When added pods last did not join in time. The job is not widened again for a while."""
 
 
 class StretchStatus(Mirror[Stretch]):
@@ -240,13 +240,14 @@ class RunStatus(Mirror[RunRecord]):
     until: Time
     """When the run ended."""
     because: _Brief = ""
-    """Why the run was given its GPUs, or those it had last, as a sentence."""
+    """Why the run was given its last GPUs, as a sentence."""
     message: _Brief = ""
     """How and why the run ended, as a sentence."""
     cost: Amount | None = None
     """Dollars that the run's GPUs cost."""
     generation: int | None = None
-    """The metadata.generation of the job when the end was recorded: a job that was changed since does not rest."""
+    """The metadata.generation of the job when the end was recorded. A job that was changed since then does not back
+    off."""
 
 
 def _kept_runs(records: Sequence[RunRecord]) -> tuple[RunStatus, ...]:
@@ -306,9 +307,9 @@ class ProgressStatus(Mirror[Progress]):
     generation: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
     """Number of the group in which the pods train. Absent for trainers that do not name it."""
     busy: bool | None = None
-    """Whether a cell ran on the GPUs of an interactive job. Absent where the run has not said."""
+    """Whether a cell ran on the GPUs of an interactive job. Absent if the run has not reported it."""
     reached: Annotated[float, Field(ge=0, le=1)] | None = None
-    """Largest fraction that was reported before, in any run. What is trained again up to there is redone."""
+    """Largest fraction that was reported before, in any run. Training below this fraction counts as redone."""
     reached_step: int | None = None
     """Largest number of steps that was reported before, in any run."""
 
@@ -324,11 +325,11 @@ class InteractiveStatus(PartOf[Interactive | Usage]):
     answered: _Count = 0
     """The last ask whose GPUs were given back. The job wants GPUs while spec.interactive.asks is larger."""
     served: _Count = 0
-    """The last ask that the present run is there for, or the last one was."""
+    """The last ask that the present run serves, or that the latest run served."""
     idle_since: Time | None = None
-    """Since when no cell runs on its GPUs, or when somebody asked after that. Absent while one runs."""
+    """The time since which no cell runs on its GPUs, or of a later ask. Absent while a cell runs."""
     busy_seconds: _Seconds | None = None
-    """Seconds for which cells ran on its GPUs, in all sessions. Absent before its worker said anything."""
+    """Seconds for which cells ran on its GPUs, in all sessions. Absent before the first report of its worker."""
     idle_seconds: _Seconds | None = None
     """Seconds for which it held GPUs and no cell ran, in all sessions."""
     busy_cost: Annotated[Amount | None, Absent(ZERO)] = None
@@ -367,7 +368,7 @@ class TrainingJobRecord(PartOf[Job]):
     runs: Annotated[tuple[RunStatus, ...], Field(max_length=RUNS_KEPT, json_schema_extra=ATOMIC), Named("records")] = ()
     """The latest runs that have ended, oldest first."""
     earlier_cost: Annotated[Amount | None, Absent(ZERO)] = None
-    """Dollars that earlier runs cost, which are no longer listed in runs."""
+    """Dollars that earlier runs cost that are no longer listed in runs."""
     failures: _Count = 0
     """Number of runs that failed by the job's own fault."""
     restarts: _Count = 0
@@ -460,8 +461,8 @@ class TrainingJobView(ApiModel):
     why: str | None = None
     """The reason why the job has the GPUs that it has, as one CamelCase word; the conditions give the sentence."""
     options: Annotated[tuple[ComparedOption, ...], Field(max_length=OPTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
-    """The options of a job that runs or wants to run, cheapest first: those that are best at the budget's rate. What
-    `charterer explain` shows to somebody who may not read the whole cluster."""
+    """The options of a job that runs or wants to run, cheapest first: those that are best at the budget's rate.
+    `charterer explain` shows them to a user who may not read the whole cluster."""
     options_as_of: Time | None = None
     """When the options were compared."""
     conditions: Conditions = ()

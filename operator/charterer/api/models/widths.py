@@ -62,7 +62,8 @@ class PoolSharing(ApiModel):
     mechanism: Annotated[SharingMechanism, Field(json_schema_extra=rules(Rule(IMMUTABLE, SHARED_ONCE)))] = (
         SharingMechanism.TIME_SLICING
     )
-    """How they share it. TimeSlicing: they take turns. MPS: they run together, and a fatal fault of one ends all."""
+    """How jobs share the GPU. TimeSlicing: they take turns. MPS: they run together, and a fatal fault of one ends
+    all."""
     resource: Annotated[SharedGpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, SHARED_ONCE)))] = (
         SharedGpuResource.RENAMED
     )
@@ -79,10 +80,11 @@ class SharedGpuSpec(ApiModel):
     """What a job needs of a GPU that other jobs use at the same time."""
 
     memory: Annotated[str, Field(pattern="^[1-9][0-9]{0,8}(Mi|Gi)$", max_length=11)]
-    """GPU memory that the job uses at most, such as 6Gi. It gets a GPU only if its part of the memory is as large."""
+    """GPU memory that the job uses at most, such as 6Gi. The job gets a GPU only if its part of the memory is at least
+    as large."""
     least_speed: Annotated[float, Field(ge=0, le=1)] = LEAST_KEPT
-    """Fraction of its speed alone that the job is to keep at least beside a partner. On nodes of one GPU that two jobs
-    share, it gets no partner with which it is expected to be slower; elsewhere partners are not chosen."""
+    """Minimum speed beside another job, as a fraction of the speed alone. On nodes of one GPU that two jobs share, the
+    job gets no partner with which it is expected to be slower. On other nodes partners are not chosen."""
 
     @property
     def mib(self) -> int:
@@ -157,7 +159,7 @@ class VariantVariable(ApiModel):
     name: Annotated[str, Field(max_length=253, json_schema_extra={"pattern": "^[A-Za-z_][A-Za-z0-9_]*$"})]
     """Name of the variable."""
     value: Annotated[str, Field(max_length=2048)] = ""
-    """Its value; $(NAME) stands for a variable before it."""
+    """Value of the variable; $(NAME) stands for an earlier variable."""
 
 
 class VariantSpec(ApiModel):

@@ -8,8 +8,8 @@ Source: Kueue's API ``kueue.x-k8s.io/v1beta2``, and the observed behaviour of Ku
 - Retry stops the job. It never has a delay, which would delay the stop.
 - Rejected is never used, because a person would have to reactivate the Workload.
 - Others may evict the job too: a preemption, another check, or a person who stops the queue or the Workload.
-- Each eviction sets the check to Pending before the pods are gone, and leaves ``podSetUpdates`` unchanged. So they
-  show the started run only while the check is Ready, or Retry that Kueue has not processed yet.
+- Each eviction sets the check to Pending before the pods are gone, and leaves ``podSetUpdates`` unchanged. So
+  ``podSetUpdates`` show the started run only while the check is Ready, or Retry that Kueue has not processed yet.
 - Kueue reads a check only while quota is reserved and the Workload is not evicted. An answer to an evicted Workload
   would block its next admission for ever.
 - Another width, or another template, makes another Workload. An elastic job that grows gets a second Workload beside

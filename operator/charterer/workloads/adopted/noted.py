@@ -41,7 +41,7 @@ _DIGITS: Final = 8
 
 
 def shadow_names(ref: TargetRef) -> tuple[str, str]:
-    """Two names for its TrainingJob: the object's own, or empty if that is no legal name, and one with a hash.
+    """Two names for an object's TrainingJob: its own, or empty if that is no legal name, and one with a hash.
 
     The second name is used if the first is empty or taken.
     """
