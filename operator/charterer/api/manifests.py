@@ -154,10 +154,10 @@ def event(
     note: str,
     warning: bool = False,
 ) -> Json:
-    """An event of events.k8s.io/v1. Its name is a digest of its content, so a repeated creation makes no second one.
+    """An event of events.k8s.io/v1.
 
-    ``reason`` and ``action`` are CamelCase words. A ``note`` that is too long is cut to the length that the API
-    accepts.
+    The event's name has a digest of its content, so a repeated creation makes no second event. ``reason`` and
+    ``action`` are CamelCase words. A ``note`` that is too long is cut to the length that the API accepts.
     """
     content = f"{subject.uid} {reason} {action} {note} {at}"
     return {

@@ -98,14 +98,14 @@ def _same(demands: NodeDemands) -> NodeDemands:
 
 
 def volume_terms(volume: Mapping[str, Any], claim: str) -> tuple[Term, ...]:
-    """The node terms of a PersistentVolume, one of which a node must meet to attach it; empty: any node can."""
+    """The node terms of a PersistentVolume. A node must meet one to attach the volume; empty: any node can."""
     required = _mapping(_mapping(_mapping(volume.get("spec")).get("nodeAffinity")).get("required"))
     terms = [_term(each) for each in _list(required.get("nodeSelectorTerms"))[:_MOST]]
     return _for_volume([term for term in terms if term is not None], f"PersistentVolumeClaim {claim}")
 
 
 def class_terms(storage_class: Mapping[str, Any], name: str) -> tuple[Term, ...]:
-    """The node terms of a StorageClass, one of which a node must meet to get a volume; empty: any node can."""
+    """The node terms of a StorageClass. A node must meet one to get a volume; empty: any node can."""
     terms = []
     for allowed in _list(storage_class.get("allowedTopologies"))[:_MOST]:
         of_labels = [_mapping(each) for each in _list(_mapping(allowed).get("matchLabelExpressions"))[:_MOST]]
@@ -154,7 +154,7 @@ def _toleration(raw: object) -> Toleration:
 
 
 def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[str]:
-    """Fields that are not read here, by which the scheduler may refuse a node that meets all others."""
+    """Unread fields with which the scheduler may refuse a node that meets all others."""
     for field in ("podAffinity", "podAntiAffinity"):
         if _mapping(affinity.get(field)).get("requiredDuringSchedulingIgnoredDuringExecution"):
             yield f"affinity.{field}"

@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 _SECRET = "charterer-progress-tls"
 _RENEWAL_CHECK_SECONDS = 86_400.0
-"""Seconds between two checks whether a renewal is due. It is due weeks before the certificate expires."""
+"""Seconds between two checks whether a renewal is due. A renewal is due weeks before the certificate expires."""
 _RETRY_SECONDS = 600.0
 """Seconds until the next check after a failed one."""
 

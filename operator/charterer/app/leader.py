@@ -155,10 +155,10 @@ class ClusterObjects:
             return True
 
     def _at(self, clock: float) -> Instant:
-        """The API server's time at which the event loop's clock shows ``clock``. It goes back only if that clock does.
+        """The API server's time at which the event loop's clock shows ``clock``.
 
-        The Date header has whole seconds. So each answer is a lower bound of the difference of the clocks, and the
-        largest bound counts.
+        The result goes back only if that clock does. The Date header has whole seconds. So each answer is a lower bound
+        of the difference of the clocks, and the largest bound counts.
         """
         if self._client.date is None:
             return Instant(time.time_ns() // 1_000)

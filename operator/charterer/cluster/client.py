@@ -36,7 +36,7 @@ Body: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """The body of a call: an object, or the operations of a JSON patch."""
 
 TIMEOUT: Final = 10.0
-"""Total seconds of a call, from connecting to reading. It is shorter than the duration of the Lease."""
+"""Total seconds of a call, from connecting to reading. The limit is shorter than the duration of the Lease."""
 PAGE: Final = 250
 """Objects in one page of a list. Decoding a page blocks the event loop for about 20 ms."""
 MIN_LEADERSHIP: Final = 1.0
@@ -154,7 +154,7 @@ class Client:
     async def list(
         self, path: str, *, labels: str = "", fields: str = "", limit: int = PAGE, within: float | None = None
     ) -> Listing:
-        """Get a whole list. It is begun again if its continue token expires between two pages."""
+        """Get a whole list. The list is begun again if its continue token expires between two pages."""
         for attempt in range(1, _LIST_ATTEMPTS + 1):
             items: list[RawObject] = []
             version = 0
@@ -293,7 +293,7 @@ class Client:
         """Send any call whose answer is a JSON object."""
         try:
             return await self._once(method, path, body, query, content_type, within)
-        except Unauthorized:  # the session has read the credentials anew
+        except Unauthorized:  # the session has read the credentials again
             return await self._once(method, path, body, query, content_type, within)
 
     async def _once(

@@ -1,8 +1,8 @@
 """The API server's address and this process's credentials: one source for the client, the watch and the Lease.
 
 The ``kubernetes`` package reads kubeconfigs and service accounts, runs credential plug-ins and refreshes their tokens.
-This module adds what its loaders lack. It detects a user without a credential, reads credentials again after a refusal
-or a possible rotation, and gives three HTTP clients the same TLS context and token.
+This module detects a user without a credential, reads credentials again after a refusal or a possible rotation, and
+gives three HTTP clients the same TLS context and token.
 """
 
 from __future__ import annotations
@@ -41,7 +41,10 @@ it would do so if the plug-in's tokens live less than the library's margin of 5 
 """
 
 Fill: TypeAlias = Callable[[Configuration, str], None]
-"""Fills a configuration. It writes key files into the directory, which is deleted after the files are read."""
+"""Fills a configuration.
+
+The function writes key files into the directory, which is deleted after the files are read.
+"""
 
 
 class NoAccess(Exception):
@@ -133,7 +136,7 @@ class Access:
 
     @property
     def tls(self) -> ssl.SSLContext:
-        """The last known TLS context. It is another object after the certificate was renewed."""
+        """The last known TLS context; another object after the certificate was renewed."""
         return self._credential.tls
 
     @property

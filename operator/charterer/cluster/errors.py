@@ -86,7 +86,7 @@ class Unreachable(ApiError):
 
 
 class Withheld(ApiError):
-    """A mutation of a dry run. It was logged and not sent."""
+    """A mutation of a dry run, which was logged and not sent."""
 
 
 class Fenced(Unreachable):
@@ -96,7 +96,7 @@ class Fenced(Unreachable):
 class OutcomeUnknown(ApiError):
     """A mutation was sent, and its answer was lost, late or a 5xx.
 
-    It may have taken effect. Read the object before a repetition.
+    The mutation may have taken effect. Read the object before a repetition.
     """
 
 

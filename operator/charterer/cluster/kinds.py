@@ -68,14 +68,20 @@ COMMON: Final[tuple[AnyKind, ...]] = (
 """The kinds that are watched with every workload of runs."""
 
 WITHOUT_CHARTERER: Final[tuple[AnyKind, ...]] = (FOREIGN_JOBS, FOREIGN_WORKERS)
-"""Kinds of jobs and pods that Charterer does not manage. They are read for a cluster's history and never planned."""
+"""Kinds of jobs and pods that Charterer does not manage.
+
+These objects are read for a cluster's history and never planned.
+"""
 
 
 # Bodies of conditional writes: the mutation takes effect only if the object is still the one that was read.
 
 
 def status_apply(kind: AnyKind, key: ObjectKey, version: str, status: Mapping[str, Any]) -> RawObject:
-    """The body of a server-side apply to ``/status`` of a Charterer kind. It applies only to this resourceVersion."""
+    """The body of a server-side apply to ``/status`` of a Charterer kind.
+
+    The write applies only to this resourceVersion.
+    """
     metadata = {"name": key.name, "resourceVersion": version}
     if key.namespace:
         metadata["namespace"] = key.namespace

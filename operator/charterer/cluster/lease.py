@@ -453,7 +453,7 @@ def _record(raw: RawObject) -> LeaseRecord:
 # A check that the leader's main client gets answers. The renewals of the Lease have their own connection.
 #
 # A process may renew its Lease and do nothing else, because it has no file descriptors for new connections or a
-# computation blocks its event loop. It must give up the Lease, so that a replica leads that can act.
+# computation blocks its event loop. Such a process must give up the Lease, so that a working replica leads.
 
 
 log = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ V = TypeVar("V")
 TOMBSTONES_KEPT = 20_000
 """Number of deleted objects whose uids are remembered, so that an older list cannot add them again.
 
-It exceeds the number of deletions in the minutes of the longest list, even if thousands of jobs end at once.
+The longest list takes minutes, with fewer deletions even if thousands of jobs end at once.
 """
 
 DEPARTED_KEPT = 1_000
@@ -133,7 +133,10 @@ class Store:
         return tuple(self._caches)
 
     def bind(self, on_change: Callable[[], None]) -> None:
-        """Set the callback for changes. It runs in the running event loop, once for several changes close together."""
+        """Set the callback for changes.
+
+        The callback runs in the running event loop, once for several changes close together.
+        """
         self._loop = asyncio.get_running_loop()
         self._on_change = on_change
 
@@ -206,7 +209,7 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def view(self, kind: WatchedKind[V]) -> KindView[V]:
-        """All objects of the kind now. They are copied only if something changed since the last call."""
+        """All objects of the kind now. The objects are copied only if one changed since the last call."""
         cache = self._caches[kind]
         with self._lock:
             if cache.view is None or cache.view.version != cache.version:

@@ -1,8 +1,8 @@
-"""The watch: kopf in a thread with its own event loop. Its only handlers put events into the store and the heartbeat.
+"""The watch: kopf in a thread with its own event loop. The only handlers put events into the store and the heartbeat.
 
-kopf lists a kind again if its stream cannot be resumed (after an outage, or a change of its CRD). It does not report
-objects that were deleted meanwhile. The watch gives kopf an HTTP session that detects such a list and requests a repair
-of the store.
+kopf lists a kind again if its stream cannot be resumed (after an outage, or a change of its CRD). kopf does not report
+objects that were deleted in between. The watch gives kopf an HTTP session that detects such a list and requests a
+repair of the store.
 
 The watch uses only kopf's resilient watch streams: kopf writes no finalizer, annotation, progress or Event.
 """
@@ -130,7 +130,7 @@ class Watch:
         self._kinds: Sequence[WatchedKind[Any]] = ()
         self._lease = f"metadata.name={lease},metadata.namespace={namespace}"
         self.ready = threading.Event()
-        """Set after kopf has started. Its first lists may still be incomplete."""
+        """Set after kopf has started. The first lists may still be incomplete."""
         self._stop = threading.Event()
         self._stop_kopf: Callable[[], object] = lambda: None
         self._ended = threading.Event()
@@ -300,7 +300,7 @@ class Watch:
 class _Failures(logging.Handler):
     """Detects that kopf gave up the watch of a kind: after most refusals, or an error that ends a stream.
 
-    kopf then stops the watches of the other kinds too, and may not return. It reports this only in its log.
+    kopf then stops the watches of the other kinds too, and may not return. kopf reports this only in its log.
     """
 
     def __init__(self, on_failure: Callable[[], object]) -> None:

@@ -202,7 +202,7 @@ def _together(budget: Budget, family: SpendVerdict, collected: Mapping[str, _Fam
 
 
 def _costs(budget: Budget, collected: Mapping[str, _Family]) -> None:
-    """Add the costs on record. They are on record, so the counters do not decrease after a restart."""
+    """Add the costs on record. Recorded costs survive a restart, so the counters do not decrease."""
     if budget.balance is None:
         return
     costs = budget.balance.costs

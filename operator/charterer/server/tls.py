@@ -1,8 +1,8 @@
 """The progress endpoint's certificate, and its own certificate authority (CA) in one Secret that all replicas share.
 
 Pods get the CA's certificate at their start and may run for weeks. A renewed server certificate is therefore signed by
-the same CA, whose key is kept beside it. The CA itself is renewed under its own name and key, so that pods with its
-former certificate accept what it signs.
+the same CA, whose key is kept beside it. The CA itself is renewed under its own name and key, so that pods with the
+former CA certificate accept new server certificates.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class TlsMaterial:
     """The CA's certificate for the pods, and the server's own chain and key, all as PEM.
 
     ``run_secret`` is the secret from which the keys of runs are derived, by which the pods of a run recognise each
-    other. It is derived from the CA's key, which stays the same when certificates are renewed.
+    other. ``run_secret`` is derived from the CA's key, which stays the same when certificates are renewed.
     """
 
     ca_pem: str
@@ -212,10 +212,10 @@ def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> 
 async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], now: datetime) -> TlsMaterial:
     """The certificate for ``names`` (DNS names or IP addresses): the stored one, or a new one, which is stored first.
 
-    A server certificate lives two years. It is replaced 30 days before its end, or if ``names`` has a new name. The CA
-    lives ten years and is renewed under its own key two years before its end. If replicas race, one wins and the others
-    use its certificate. Raises UnusableSecret if the Secret has other content, and RuntimeError if other replicas keep
-    changing the Secret.
+    A server certificate lives two years. The server certificate is replaced 30 days before its end, or if ``names`` has
+    a new name. The CA lives ten years and is renewed under its own key two years before its end. If replicas race, one
+    wins and the others use its certificate. Raises UnusableSecret if the Secret has other content, and RuntimeError if
+    other replicas keep changing the Secret.
     """
     if now.tzinfo is None:
         raise ValueError("ensure_tls needs an aware datetime")

@@ -1,11 +1,11 @@
 """Authentication of training pods by projected service-account tokens, each made for the audience of its job.
 
 Kubernetes verifies the token (TokenReview). The token must be bound to a pod, and the directory must list that pod in
-the job's current run at the moment of the call. So a deleted pod loses access at once, whatever is cached.
+the job's current run at the moment of the call. So a deleted pod loses access at once, even if its token is cached.
 
-The unverified claims are read before the TokenReview. They name the job, and a token of a stranger must not cost a call
-of the API server. Uids of jobs and pods are no secret, so a forged token can name such a pod. Tokens that Kubernetes
-has not accepted before are therefore reviewed at a limited rate only.
+The unverified claims are read before the TokenReview. The claims name the job, and an unrelated token must not cost a
+call of the API server. Uids of jobs and pods are no secret, so a forged token can name such a pod. Tokens that
+Kubernetes has not accepted before are therefore reviewed at a limited rate only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,10 @@ _LATEST_EXPIRY = 1e12
 _POD_NAME = "authentication.kubernetes.io/pod-name"
 _POD_UID = "authentication.kubernetes.io/pod-uid"
 _REFUSAL_SECONDS = 10.0
-"""Seconds for which a refusal by Kubernetes is cached. It is short: a token may be used a second before it is valid."""
+"""Seconds for which a refusal by Kubernetes is cached.
+
+The time is short: a token may be used a second before it is valid.
+"""
 _REFUSALS = 1_000
 """Number of refused tokens in the cache. Without floods, fewer are reviewed in _REFUSAL_SECONDS."""
 

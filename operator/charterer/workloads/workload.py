@@ -158,7 +158,7 @@ def pod_template(
 
 
 def pod_address(job: Job, run: int, index: int) -> str:
-    """The DNS name of a run's pod within its namespace. It exists before the pod is ready."""
+    """The DNS name of a run's pod within its namespace. The name exists before the pod is ready."""
     return f"{run_name(job.name, run)}-{index}.{job.name}"
 
 
@@ -253,8 +253,8 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
     """The variables for a static launch by torchrun (PET_*) and JAX, and those for charterer_trainer.
 
     A job that is resized in place gets no variable with the number of pods, because pods that join later would get the
-    old number. Its torchrun must also not share the rendezvous store with the workers. Otherwise torchrun would keep
-    the address of its first round, and a joining pod would wait for another one until all agents fail.
+    old number. The job's torchrun must also not share the rendezvous store with the workers. Otherwise torchrun would
+    keep the address of its first round, and a joining pod would wait for another one until all agents fail.
 
     The address of the first pod is the shortest name that the pods' DNS search list completes. The first entry of this
     list completes the name. A name that includes the namespace would miss two entries first.
@@ -447,8 +447,8 @@ def _owner(job: Job) -> Json:
 def _pod_failure_policy(resize: ResizePolicy) -> Json:
     """A lost rank ends the run, because its peers would cost money while they wait.
 
-    InPlace trainers continue without it. In place, a trainer that requests a restart ends the run, even while other
-    pods may fail (``Workload.resize``).
+    InPlace trainers continue without the lost rank. In place, a trainer that requests a restart ends the run, even
+    while other pods may fail (``Workload.resize``).
     """
     disrupted = [{"type": _DISRUPTED, "status": "True"}]
     if resize is not ResizePolicy.IN_PLACE:

@@ -1,4 +1,4 @@
-"""The library for training scripts under Charterer. It uses only the standard library and is harmless elsewhere.
+"""The library for training scripts under Charterer: only the standard library, and harmless elsewhere.
 
 No function raises into training because the operator is absent, slow or wrong. ``charterer_trainer.pytorch``,
 ``charterer_trainer.huggingface`` and ``charterer_trainer.lightning`` need their frameworks and are imported by name.

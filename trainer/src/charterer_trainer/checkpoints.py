@@ -1,4 +1,7 @@
-"""Atomic checkpoints: written beside their name, checksummed, then renamed. They exist completely or not at all."""
+"""Atomic checkpoints: written beside their name, checksummed, then renamed.
+
+A checkpoint exists completely or not at all.
+"""
 
 from __future__ import annotations
 
@@ -78,8 +81,8 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = 
 def seal_checkpoint(path: StrPath) -> None:
     """Record the checksum of a checkpoint (file or folder) that another library wrote in place and has completed.
 
-    Its contents are synced to disk first. Then ``latest_checkpoint(…, summed=True)`` can return it; it never returns an
-    unsealed checkpoint. Call this on one rank, after all ranks have written.
+    The checkpoint's contents are synced to disk first. Then ``latest_checkpoint(…, summed=True)`` can return it; it
+    never returns an unsealed checkpoint. Call this on one rank, after all ranks have written.
     """
     target = Path(path)
     _sync_tree(target)
@@ -184,9 +187,9 @@ saves = SaveClock()
 def save_atomically(path: StrPath) -> Iterator[Path]:
     """Yield a path to write to (a file, or a folder that you create). At the end it is renamed to ``path`` atomically.
 
-    The contents are synced to disk before the rename. Their checksum is recorded, so that ``latest_checkpoint`` detects
-    later damage. If the block raises or the disk is full, the written data are removed and an older ``path`` stays.
-    Every process that saves needs its own ``path``. Raises OSError if nothing was written.
+    The contents are synced to disk before the rename. The checksum of the contents is recorded, so that
+    ``latest_checkpoint`` detects later damage. If the block raises or the disk is full, the written data are removed
+    and an older ``path`` stays. Every process that saves needs its own ``path``. Raises OSError if nothing was written.
     """
     with saves.save(), _atomically(Path(path)) as partial:
         yield partial

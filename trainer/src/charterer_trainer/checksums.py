@@ -1,7 +1,7 @@
 """Checksums of checkpoints: a CRC-32 and the size in bytes, in the name of an empty file beside the checkpoint.
 
-They detect accidents (a truncated file, a flipped bit; 1 in 4 billion is missed) but no forgery. An empty file needs no
-space on a full disk, and its name appears atomically.
+Checksums detect accidents (a truncated file, a flipped bit; 1 in 4 billion is missed) but no forgery. An empty file
+needs no space on a full disk, and its name appears atomically.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _SUFFIX = ".crc32"
 _READERS = 8
 """Number of files that are read at a time: zlib and disk reads release Python's lock."""
 _CHUNK = 1 << 22
-"""Bytes that are read at a time. They stay in the processor's cache until they are summed."""
+"""Bytes that are read at a time. This many bytes stay in the processor's cache until they are summed."""
 
 
 def sum_of(path: Path) -> str:

@@ -18,7 +18,8 @@ def init_jax() -> bool:
     because it reads its ``PET_*`` variables. A job that is resized in place has no number of pods in its environment;
     then the newest allocation has it.
 
-    JAX's own preemption service is disabled. It would handle SIGTERM itself, and ``should_stop()`` would never see it.
+    JAX's own preemption service is disabled. The service would handle SIGTERM itself, and ``should_stop()`` would never
+    see the signal.
     """
     environment = Environment.read(os.environ)
     pods = environment.pods

@@ -1,4 +1,4 @@
-"""The variables that Charterer sets for a training pod. They are read once, and malformed ones are ignored."""
+"""The variables that Charterer sets for a training pod. The variables are read once, and malformed ones are ignored."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ class DdpMeasurement:
         self._local, self._mean = [], []
 
     def _read(self) -> None:
-        """Read the numbers of the last measured step. They are available by now, so this does not wait."""
+        """Read the numbers of the last measured step, which are available by now, so that the call does not wait."""
         self._waited.read()
         self._cost.read()
         if self._unread is not None and self._noise is not None and self._interval is not None:

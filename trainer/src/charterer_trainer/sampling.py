@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 def shuffled(count: int, seed: int, epoch: int) -> Sequence[int]:
     """The permutation of 0 to ``count`` − 1 for an epoch, the same in every version of Python (Fisher and Yates).
 
-    It takes one to two seconds for a million samples, once an epoch, and eight bytes for each.
+    The call takes one to two seconds for a million samples, once an epoch, and eight bytes for each.
     """
     draw = random.Random(f"{seed}/{epoch}").random
     order = array("q", range(count))
@@ -63,7 +63,7 @@ class Batches:
         self._permutation: Sequence[int] = ()
 
     def position(self, step: int) -> int:
-        """The number of samples before this step. It goes into a checkpoint as ``origin``."""
+        """The number of samples before this step, which a checkpoint stores as ``origin``."""
         return self._origin[1] + (step - self._origin[0]) * self.batch
 
     def epochs(self, step: int) -> float:

@@ -88,8 +88,8 @@ class Session:
         """True after SIGTERM or the operator's announcement of a stop: save a checkpoint and leave.
 
         ``agree`` is a collective over all ranks, such as ``any_rank``, that takes this rank's answer and returns
-        whether any rank's is true. Every rank must call this equally often. Its result is this rank's answer from then
-        on. So all ranks leave at the same step and end with 143, even those that no signal reached.
+        whether any rank's is true. Every rank must call this equally often. The result of ``agree`` is this rank's
+        answer from then on. So all ranks leave at the same step and end with 143, even those that no signal reached.
         """
         if self._reporter is not None and self._reporter.stopping.is_set():
             self._stop_requested = True
@@ -122,13 +122,13 @@ class Session:
         ``fraction`` of the whole job is in [0, 1]; ``step`` of ``total_steps`` may replace it. ``throughput`` of the
         whole job is in the unit of its SpeedupProfile.
 
-        With ``batch``, the samples of all GPUs in a step, Charterer learns the speed of the job's class. It uses
+        With ``batch``, the samples of all GPUs in a step, Charterer learns the speed of the job's class. Charterer uses
         ``step_seconds`` (the mean of the last steps), else the times of the reports, else ``throughput`` (in samples a
         second).
 
-        ``grad_sqr`` and ``grad_var`` show how large a batch may be. They are the squared norm of the gradient, and the
-        variance of its estimate at the class's own batch size. Give both with their signs; their means since the last
-        post are sent.
+        ``grad_sqr`` and ``grad_var`` show how large a batch may be. The two are the squared norm of the gradient, and
+        the variance of its estimate at the class's own batch size. Give both with their signs; their means since the
+        last post are sent.
 
         Numbers may be numpy or torch scalars. A value that is no number, or out of range (an exploding gradient), is
         ignored. The newest call counts: numbers that only an earlier call gave are not sent.
@@ -170,7 +170,8 @@ class Session:
     def batch(self) -> int | None:
         """The batch size (samples per step of all GPUs) that the job should use now; None if Charterer advises none.
 
-        It changes during training. Ranks learn of changes at different times, so use rank 0's; see docs/progress.md.
+        The advised size changes during training. Ranks learn of changes at different times, so use rank 0's; see
+        docs/progress.md.
         """
         return None if self._reporter is None else self._reporter.batch
 

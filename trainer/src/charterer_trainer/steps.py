@@ -56,8 +56,8 @@ class StepClock:
     def take(self) -> dict[str, object]:
         """The means of the steps since the last call, empty without steps; then start again.
 
-        They are ``stepSeconds``, and ``computeSeconds``, ``syncSeconds`` and ``loadSeconds`` of the measured parts. If
-        other parts were measured but computing was not, it is the rest of a step.
+        The keys are ``stepSeconds``, and ``computeSeconds``, ``syncSeconds`` and ``loadSeconds`` of the measured parts.
+        If other parts were measured but computing was not, it is the rest of a step.
         """
         first, last = self._first, self._last
         self._first = last

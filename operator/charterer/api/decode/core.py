@@ -40,7 +40,7 @@ from charterer.domain.time import Instant, after, parse_instant
 # another program would repair it. A condition that the job's own fault can cause is only a doubt: the jobs there
 # continue, and no new one starts.
 #
-# These are absent, because they do not announce the end of a machine:
+# The following are absent, because they do not announce the end of a machine:
 #
 # - ``DeletionCandidateOfClusterAutoscaler`` (PreferNoSchedule): every idle node has it until its next pod.
 # - ``VMEventScheduled`` of AKS: it is also true before a freeze of seconds and a reboot.
@@ -146,7 +146,10 @@ _STRANGERS: Final = (
     "didn't satisfy plugin(s) [NodeAffinity]",
     "untolerated taint",
 )
-"""Reasons about nodes that are not the run's. They are about the run's nodes if the message has no other reason."""
+"""Reasons about nodes that are not the run's.
+
+If the message has no other reason, these reasons are about the run's nodes.
+"""
 _PASSES: Final = (
     "were unschedulable",
     *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)],
@@ -348,7 +351,7 @@ def service(raw: Raw) -> JobId | None:
 class JobPod:
     """A pod with the labels of a run, its namespace, and the name and uid of the batch/v1 Job that controls it.
 
-    It is a pod of a run only if this Job is one, in the same namespace, because anybody may write these labels and
+    The pod belongs to a run only if this Job is a run in the same namespace, because anybody may write these labels and
     owner. ``adopted_for``: the TrainingJob in its labels if its controller is an adopted object, or made by one, and no
     run's Job; None otherwise. ``numbered``: whether it has its own completion index.
     """
@@ -412,7 +415,7 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
 
 
 def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
-    """Whether this is a pod of a run that was told to end and has ended. Its object disappears a moment later."""
+    """Whether this is a pod of a run that had to end and has ended. The pod's object disappears a moment later."""
     return isinstance(pod, JobPod) and pod.pod.deleting and pod.pod.exit_code is not None
 
 

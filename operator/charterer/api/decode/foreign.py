@@ -1,4 +1,7 @@
-"""Decoding of training without Charterer: Jobs that request GPUs, and pods that hold some. They are never planned."""
+"""Decoding of training without Charterer: Jobs that request GPUs, and pods that hold some.
+
+Such Jobs and pods are never planned.
+"""
 
 from __future__ import annotations
 

@@ -393,7 +393,7 @@ _MOST_DOLLARS: Final = 10**9
 
 
 def _at_most(dollars: int, parse: Callable[[str], _T]) -> Callable[[str], _T]:
-    """A parser of amounts that users give. It accepts amounts from 0 to below a maximum in dollars."""
+    """A parser of amounts that users give. The parser accepts amounts from 0 to below a maximum in dollars."""
 
     def read(text: str) -> _T:
         parsed = parse(text)

@@ -72,7 +72,7 @@ class AwsNodes(PartOf[AwsFleet | AwsGroup]):
     region: Annotated[str, Field(pattern=r"^[a-z]{2,4}(-[a-z]+)+-[0-9]{1,2}$", max_length=32)]
     """Region, such as us-east-1."""
     launch_template: AwsLaunchTemplate | None = None
-    """The launch template: what the nodes boot from, their role, security groups and user data."""
+    """The launch template, with the nodes' boot image, role, security groups and user data."""
     subnets: Annotated[
         Annotated[
             tuple[Annotated[str, Field(pattern=r"^subnet-[0-9a-z]{1,32}$", max_length=40)], ...],
@@ -81,7 +81,7 @@ class AwsNodes(PartOf[AwsFleet | AwsGroup]):
         | None,
         Absent(()),
     ] = None
-    """Ids of the subnets in which nodes may be launched; any of them that has room is used."""
+    """Ids of the subnets in which nodes may be launched. Charterer uses any of them that has room."""
     instance_types: Annotated[
         Annotated[
             tuple[Annotated[str, Field(pattern=r"^[a-z0-9-]+\.[a-z0-9-]+$", max_length=63)], ...],
@@ -115,8 +115,8 @@ class AwsNodes(PartOf[AwsFleet | AwsGroup]):
     abandon_after_seconds: Annotated[Annotated[int, Field(ge=1800, le=31_536_000)] | None, Named("abandon_seconds")] = (
         None
     )
-    """An instance ends itself when no operator has renewed it for this many seconds. It needs a script in the instance,
-    see docs/clouds/aws.md. Absent: only Charterer ends it."""
+    """An instance ends itself when no operator has renewed it for this many seconds. This needs a script in the
+    instance, see docs/clouds/aws.md. Absent: only Charterer ends it."""
 
     def to_domain(self) -> AwsFleet | AwsGroup:
         """The fleet or group."""
@@ -169,7 +169,7 @@ class AzureNodes(PartOf[AzureScaleSet | AzureNodePool]):
     ] = None
     """Name of a scale set of capacity 0, in Uniform or Flexible orchestration."""
     aks: AksNodePool | None = None
-    """The node pool, where the scale set belongs to AKS."""
+    """The node pool, if the scale set belongs to AKS."""
     gpu_type: Annotated[_GpuType | None, Absent("")] = None
     """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: Charterer derives it
     from the VM size."""
@@ -232,9 +232,9 @@ class GcpNodes(PartOf[GcpGroup | GcpTemplate]):
     """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: Charterer derives it
     from the machine type."""
     reservation: Annotated[_GcpName | None, Absent("")] = None
-    """Name of the reservation in which all nodes are made, and nowhere else."""
+    """Name of the reservation in which all nodes are made. No node is made elsewhere."""
     run_seconds: Annotated[int, Field(ge=600, le=604_800)] | None = None
-    """Google Cloud deletes a node after this many seconds. Nodes of an instanceGroup are then asked for by resize
+    """Google Cloud deletes a node after this many seconds. Charterer then requests nodes of an instanceGroup by resize
     requests (flex-start), which wait until there is room. Absent: a node runs until it is ended."""
 
     def to_domain(self) -> GcpGroup | GcpTemplate:
@@ -292,16 +292,16 @@ class KarpenterNodes(Mirror[NodeClaims]):
     )
 
     node_class_ref: NodeClassRef
-    """The node class: what the nodes boot from, and their network."""
+    """The node class, with the nodes' boot image and network."""
     instance_type: _LabelValue
     """The cloud's name of the machine type."""
     zone: _LabelValue
     """The cloud's name of the zone."""
     gpu_type: Annotated[_LabelValue | None, Absent("")] = None
-    """GPU type, as in the node label nvidia.com/gpu.product. Absent: as the nodes of this instance type in the cluster
-    say."""
+    """GPU type, as in the node label nvidia.com/gpu.product. Absent: as on the nodes of this instance type in the
+    cluster."""
     gpus_per_node: Annotated[Annotated[int, Field(ge=1, le=1024)] | None, Named("gpus"), Absent(0)] = None
-    """Number of GPUs of one node. Absent: as the nodes of this instance type in the cluster say."""
+    """Number of GPUs of one node. Absent: as on the nodes of this instance type in the cluster."""
     taints: Annotated[tuple[ClaimedTaint, ...], Field(max_length=16, json_schema_extra=ATOMIC)] = ()
     """Taints of the nodes. The template of a job has to tolerate them."""
     price_metrics: Annotated[Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)] | None, Absent("")] = (
@@ -313,8 +313,8 @@ class KarpenterNodes(Mirror[NodeClaims]):
     abandon_after_seconds: Annotated[Annotated[int, Field(ge=600, le=315_360_000)] | None, Named("abandon_seconds")] = (
         None
     )
-    """A node is drained and ended this many seconds after it was asked for, also while Charterer is down. Absent:
-    only Charterer ends it."""
+    """A node is drained and ended this many seconds after its request, even while Charterer is down. Absent: only
+    Charterer ends it."""
 
     def to_domain(self) -> NodeClaims:
         """The nodes as a domain value."""
@@ -343,15 +343,15 @@ class OwnNodes(ApiModel):
     )
 
     node_selector: SomeLabels
-    """Labels of the Nodes, such as {example.com/gpus: own}. A Node has to have all of them. Those that NVIDIA's feature
-    discovery or AMD's node labeller writes may be among them."""
+    """Labels of the Nodes, such as {example.com/gpus: own}. A Node must have all of them. Labels of NVIDIA's feature
+    discovery or AMD's node labeller may be among them."""
     budget: ObjectName
     """Name of the GPUBudget whose jobs run there. No other budget's jobs do."""
     gpu_type: _LabelValue | None = None
-    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: as the Nodes say.
-    Nodes with other GPUs take no part."""
+    """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: as on the Nodes. Nodes
+    with other GPUs take no part."""
     gpus_per_node: Annotated[int, Field(ge=1, le=1024)] | None = None
-    """Number of GPUs of one node. Absent: as the Nodes say. Nodes with another number take no part."""
+    """Number of GPUs of one node. Absent: as on the Nodes. Nodes with another number take no part."""
 
     def to_domain(self) -> ExistingNodes:
         """The nodes as a domain value."""
@@ -378,7 +378,7 @@ class FakeCloudGroup(Mirror[FakeGroup]):
 
 
 class CloudChoice(ApiModel):
-    """Where the nodes come from: a field for each cloud, of which exactly one is set."""
+    """The source of the nodes: one field for each cloud, exactly one of which is set."""
 
     fake: FakeCloudGroup | None = None
     """The instance group of the fake cloud."""

@@ -265,10 +265,10 @@ class GPUBudgetSpec(PartOf[Budget]):
     below it. The parent must have the same period and grant. While the parent differs in them or does not exist,
     nothing new is rented."""
     loans: Loans = Loans.NEVER
-    """Allowed: this budget and those directly below it lend each other what they are not forecast to need in this
+    """Allowed: this budget and those directly below it lend each other money that they are not forecast to need in this
     period. Limits stay as they are. Only budgets with the same period, timeZone and carryOverPercent take part."""
     mode: Mode = Mode.ENFORCE
-    """Enforce: rent nodes and run jobs. Observe: only plan, and report what would be done."""
+    """Enforce: rent nodes and run jobs. Observe: only plan, and report the plan."""
     hard_limit: SpecAmount | None = None
     """Maximum dollars that can be spent in a period. A node is rented only if the worst-case cost of everything rented
     stays within this limit."""
@@ -280,15 +280,15 @@ class GPUBudgetSpec(PartOf[Budget]):
     node, only those that did count. Money that buys nothing below this price stays unspent."""
     opening_spend: SpecAmount | None = None
     """Dollars that were already spent in the period in which this budget is created. "0": the whole amount is for the
-    rest of that period. Absent: the amount counts for what is left of that period, as if it had been spent evenly
-    before."""
+    rest of that period. Absent: only the part of the amount for the rest of that period counts, as if it had been spent
+    evenly before."""
     weights: Annotated[
         tuple[PriorityWeight, ...], Field(max_length=64, json_schema_extra=keyed_by("priorityClassName"))
     ] = ()
     """Weights of jobs by priority class. Jobs with another priority class, or with none, have weight 1."""
     carry_over_percent: Annotated[int, Field(ge=0, le=100)] = 0
     """Percent of a period's surplus or deficit that is carried over into the next period. Spending stays within
-    hardLimit whatever is carried over. With period Grant 0, because no period comes after it."""
+    hardLimit, however much is carried over. With period Grant 0, because no period comes after it."""
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""

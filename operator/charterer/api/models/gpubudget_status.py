@@ -199,7 +199,8 @@ class NamespaceCosts(KnownCosts):
 
 
 class DayOfCosts(CauseCosts, KnownCosts):
-    """Dollars that were counted on a day, by cause. Those of jobs are also listed by how the GPUs spent their time."""
+    """Dollars that were counted on a day, by cause. Dollars of jobs are also listed by how the GPUs spent their
+    time."""
 
     start: Time
     """When the day began in the budget's time zone."""
@@ -360,7 +361,7 @@ class PeriodSpent(Mirror[PastPeriod]):
     spent: Amount
     """Dollars spent in the period."""
     aim: Amount | None = None
-    """Dollars that were to be spent in the period: the amount and what was carried over."""
+    """Dollars that were to be spent in the period: the amount and the sum carried over."""
     borrowed: Annotated[tuple[BorrowedStatus, ...], Field(max_length=LENDERS_KEPT, json_schema_extra=ATOMIC)] = ()
     """Dollars spent beyond aim, lent by budgets that spent less than their aims. Kept for 12 periods."""
 
@@ -430,7 +431,7 @@ class GPUBudgetRecord(PartOf[Balance]):
     """The dollars spent by cause, since this budget exists."""
     machine_state: PackedStatistics | None = None
     """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
-    If this is deleted, costs of classes are learned anew."""
+    If this field is deleted, costs of classes are learned again."""
 
     @classmethod
     def from_domain(cls, balance: Balance | None) -> Self:
@@ -579,23 +580,23 @@ class GPUBudgetView(ApiModel):
     remaining: SignedCents | None = None
     """Unspent dollars of the amount, of the sum that was carried over, and of loans; negative if overspent."""
     loans: Annotated[tuple[LoanStatus, ...], Field(max_length=LOANS_SHOWN, json_schema_extra=ATOMIC)] = ()
-    """Loans of this period between this budget and others, largest first. Each plan decides them anew."""
+    """Loans of this period between this budget and others, largest first. Each plan decides the loans again."""
     with_descendants: DescendantsStatus | None = None
     """The dollars of this budget and all budgets below it. Absent if no budget names this one as its parent."""
     hourly: Hourly | None = None
     """Dollars per hour that the rented nodes cost now."""
     pays_per_hour_saved: Cents | None = None
-    """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time.
-    Absent where the amount is 0, or where there is no job, and none is expected."""
+    """Dollars paid to complete a job of weight 1 an hour earlier: the exchange rate between money and time. Absent if
+    the amount is 0, or if there is no job and none is expected."""
     in_currency: InCurrency | None = None
     """The amounts in the currency of the spec, if that is not USD."""
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh; Overlaps where other budgets select its namespaces; CurrencyRateCurrent
-    with another currency; LeftRunning while it only observes and nodes are rented; CostsRecorded with a record of
-    costs; CommitmentsCovered with commitments; Stopped while a person has stopped the operator; Stalled while the
-    object cannot be read."""
+    """Ready, WithinBudget, PriceDataFresh; Overlaps if other budgets select its namespaces; CurrencyRateCurrent with
+    another currency; LeftRunning while it only observes and nodes are rented; CostsRecorded with a record of costs;
+    CommitmentsCovered with commitments; Stopped while a person has stopped the operator; Stalled while the object
+    cannot be read."""
 
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):

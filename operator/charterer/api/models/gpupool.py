@@ -141,7 +141,7 @@ class CommittedSpec(Mirror[Commitment]):
 
 
 class PoolPrice(ApiModel):
-    """Price of a node, where it is not the list price."""
+    """Price of a node, if it is not the list price."""
 
     model_config = ruled(
         Rule("has(self.hourly) != has(self.adjustment)", "price needs exactly one of hourly and adjustment"),
@@ -164,8 +164,8 @@ class PoolPrice(ApiModel):
     adjustment_until: Time | None = None
     """The end of the adjustment, such as that of a savings plan. After that the list price counts."""
     committed: CommittedSpec | None = None
-    """A reservation or committed-use discount: all maxNodes nodes are paid for at hourly, used or not. They are rented
-    at once and kept, and jobs use them first. Absent: nodes are rented and given back as jobs need them."""
+    """A reservation or committed-use discount: all maxNodes nodes are paid for at hourly, used or not. The nodes are
+    rented at once and kept, and jobs use them first. Absent: nodes are rented and given back as jobs need them."""
 
     @property
     def basis_points(self) -> int:
@@ -178,7 +178,7 @@ _MAX_NODES_NEEDED: Final = "say how many nodes may be rented at a time (maxNodes
 
 
 class GPUPoolSpec(CloudChoice, PartOf[Pool]):
-    """Where nodes come from, and how many may be rented. Exactly one cloud is set."""
+    """The source of nodes, and the number that may be rented. Exactly one cloud is set."""
 
     APART = frozenset(
         (*CLOUD_FIELDS, "partition", "sharing", "price", "resources", "max_nodes", "start_seconds", "cooldown_seconds")
@@ -242,7 +242,7 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     start_seconds: Annotated[int, Field(ge=0, le=86_400)] = 120
     """Seconds from asking for a node until it is ready for pods."""
     cooldown_seconds: Annotated[int, Field(ge=1, le=86_400)] = 60
-    """Seconds for which no node is asked for in this pool after the cloud refused one. The time doubles with each
+    """Seconds for which Charterer requests no node in this pool after the cloud refused one. The time doubles with each
     refusal in a row, up to 15 minutes after a stock-out and an hour after other refusals."""
     learn_waits: Annotated[bool, Named("learns_waits")] = True
     """Whether the expected wait for a node is learned from past refusals and starts at this hour of the week. false: a
@@ -321,11 +321,12 @@ class OfferingStatus(Mirror[Offering]):
     group_id: Annotated[str, Field(max_length=512)] = ""
     """The cloud's own identifier of the instance group. Of pools with the same one only one is used."""
     group_size: Annotated[int, Field(ge=0)] | None = None
-    """Maximum number of nodes of the instance group. The pool has no more, whatever its maxNodes. Absent: not known."""
+    """Maximum number of nodes of the instance group. The pool has no more nodes, even if maxNodes is larger. Absent:
+    not known."""
     resource: Annotated[str, Field(max_length=253)] = GPU_RESOURCE
     """Name of the GPUs or slices in a node's resources."""
     slices_per_gpu: Annotated[int, Field(ge=1, le=8)] = 1
-    """Number of slices of one GPU, or of jobs that share it; 1 where GPUs are whole."""
+    """Number of slices of one GPU, or of jobs that share it; 1 if GPUs are whole."""
     traits: Annotated[NodeTraitsStatus | None, Absent(NO_TRAITS)] = None
     """Properties of a node that the scheduler uses: as observed on nodes, or before the first node as the cloud
     declares them."""
@@ -346,7 +347,7 @@ class QuoteStatus(Mirror[Quote]):
     billing_minimum_seconds: int
     """Minimum number of seconds that the cloud bills."""
     source: Annotated[str, Field(max_length=_SOURCE_CHARACTERS)]
-    """Where the price comes from."""
+    """The source of the price."""
     as_of: Time
     """When the cloud gave this price."""
     listed: Hourly | None = None
@@ -354,7 +355,7 @@ class QuoteStatus(Mirror[Quote]):
 
 
 class CoolDownStatus(Mirror[CoolDown]):
-    """A refusal of the cloud, and the time until which it is not asked again."""
+    """A refusal of the cloud, and the time until which Charterer requests no node there."""
 
     APART = frozenset(("by",))
 
@@ -371,7 +372,7 @@ class CoolDownStatus(Mirror[CoolDown]):
     since: Time
     """When the cloud refused last."""
     until: Time
-    """No node is asked for before this time."""
+    """Charterer requests no node before this time."""
     times: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Number of refusals in a row. Each one doubles the cool-down, up to a maximum."""
 
@@ -391,9 +392,11 @@ class GPUPoolRecord(PartOf[Pool]):
     quote: QuoteStatus | None = None
     """Price of one node, as the cloud last reported it. Used until the cloud answers again."""
     cooled: Annotated[tuple[CoolDownStatus, ...], Field(max_length=KEPT, json_schema_extra=ATOMIC)] = ()
-    """Recent refusals of the cloud, by the end of their cool-downs. No node is asked for before the last one ends."""
+    """Recent refusals of the cloud, by the end of their cool-downs. Charterer requests no node before the last
+    cool-down ends."""
     machine_state: PackedStatistics | None = None
-    """The statistics behind interruptions, launches and expected waits. If this is deleted, they are learned anew."""
+    """The statistics behind interruptions, launches and expected waits. If this field is deleted, they are learned
+    again."""
 
     @classmethod
     def from_domain(cls, pool: Pool) -> Self:
@@ -439,9 +442,9 @@ class GPUPoolView(ApiModel):
     """Number of GPUs allocated to jobs."""
     scarcity_price: HourlyCents | None = None
     """Dollars per hour that one more GPU would be worth on top of its price, if the pool is too small for the jobs that
-    would choose it; otherwise 0. Rounded up to the cent. Jobs choose as if they paid it. It is never paid."""
+    would choose it; otherwise 0. Rounded up to the cent. Jobs choose as if they paid it. Nobody pays this price."""
     launches: LaunchesStatus | None = None
-    """The pool's refusals and starts, counted; absent before the first one, and where learnWaits is false."""
+    """The pool's refusals and starts, counted; absent before the first one, and if learnWaits is false."""
     interruptions: InterruptionsStatus | None = None
     """How often the cloud takes back a node: of spot pools, and of others from which a node was taken."""
     next_end: Annotated[str, Field(max_length=256)] = ""
@@ -449,7 +452,7 @@ class GPUPoolView(ApiModel):
     end of a Capacity Block or a NodeClaim's expireAfter. Jobs move away some minutes before."""
     conditions: Conditions = ()
     """Ready, with a reason such as StockOut or QuotaExceeded; PriceHeld while a price waits for confirmation;
-    SpeedGuessed where no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
+    SpeedGuessed if no data sheet of the GPU type is known; CommitmentKept: whether the nodes of a commitment are
     rented; NodesTakePart: whether all Nodes that spec.existing selects take part; Preflight: what would fail once nodes
     are rented; Stalled while the object cannot be read."""
 

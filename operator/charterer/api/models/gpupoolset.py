@@ -54,7 +54,7 @@ class PoolMetadata(ApiModel):
 
 
 class PoolTemplate(ApiModel):
-    """What all GPUPools of the set have in common."""
+    """The common part of all GPUPools of the set."""
 
     metadata: PoolMetadata = Field(default_factory=PoolMetadata)
     """Metadata of all GPUPools."""
@@ -63,15 +63,15 @@ class PoolTemplate(ApiModel):
 
 
 class AxisValue(ApiModel):
-    """One value of an axis: what the GPUPools that have it differ in from the others."""
+    """One value of an axis: the fields in which its GPUPools differ from others."""
 
     name: _Name
     """Name of the value, which becomes a part of the names of its GPUPools."""
     metadata: PoolMetadata = Field(default_factory=PoolMetadata)
-    """Metadata of the GPUPools with this value, beside the template's."""
+    """Metadata of the GPUPools with this value, in addition to the template's."""
     spec: PartialSpec = Field(default_factory=dict)
-    """Fields of the spec of the GPUPools with this value. They are merged into the template's field by field; a list
-    replaces the template's list."""
+    """Fields of the spec of the GPUPools with this value. The fields are merged into the template's; a list replaces
+    the template's list."""
 
 
 class Axis(ApiModel):
@@ -82,7 +82,7 @@ class Axis(ApiModel):
     values: Annotated[
         tuple[AxisValue, ...], Field(min_length=1, max_length=MOST_POOLS, json_schema_extra=keyed_by("name"))
     ]
-    """The values. Their order does not matter."""
+    """The values. The order of values does not matter."""
 
 
 def _combinations() -> Rule:
@@ -116,7 +116,7 @@ class GPUPoolSetSpec(ApiModel):
     )
 
     template: PoolTemplate
-    """What all GPUPools have in common."""
+    """The common part of all GPUPools."""
     axes: Annotated[tuple[Axis, ...], Field(min_length=1, max_length=_MOST_AXES, json_schema_extra=keyed_by("name"))]
     """The respects in which the GPUPools differ. There is one GPUPool for each combination of one value of every axis,
     named SET-VALUE-VALUE..., with the values in the order of the axes."""

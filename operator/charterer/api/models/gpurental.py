@@ -72,7 +72,7 @@ class SpellStatus(ApiModel):
     no_cell: _Thousandths = None
     """No cell of an interactive job ran."""
     kept_empty: _Thousandths = None
-    """GPUs that stay empty beside those of the run."""
+    """GPUs of the node that stay empty beside those of the run."""
 
     @classmethod
     def from_domain(cls, spell: Spell) -> Self:
@@ -86,7 +86,7 @@ class SpellStatus(ApiModel):
 
 
 class UseStatus(PartOf[Use | Payer]):
-    """GPUs of the node that a run of a job holds or held. It stays when the job is deleted."""
+    """GPUs of the node that a run of a job holds or held. The entry stays if the job is deleted."""
 
     APART = frozenset(("payer",))
 
@@ -111,7 +111,7 @@ class UseStatus(PartOf[Use | Payer]):
     until: Time | None = None
     """When the run left the GPUs. Absent: the run still holds them."""
     spells: Annotated[tuple[SpellStatus, ...], Field(max_length=SPELLS_KEPT, json_schema_extra=ATOMIC)] = ()
-    """How the GPUs spent their time, in order of time. It is unknown before the first entry."""
+    """How the GPUs spent their time, in order of time. Their use is unknown before the first entry."""
 
     @classmethod
     def from_domain(cls, use: Use) -> Self:
@@ -249,7 +249,7 @@ class GPURentalRecord(PartOf[Rental]):
     named_at: Annotated[Time | None, Named("named")] = None
     """When the cloud named the machine in its reply, which is before its list shows it."""
     missing_since: Time | None = None
-    """When the cloud's list first lacked the machine. It counts as ended when a later list lacks it too."""
+    """When the cloud's list first lacked the machine. The machine counts as ended if a later list lacks it too."""
     segments: Annotated[tuple[SegmentStatus, ...], Field(max_length=SEGMENTS_KEPT, json_schema_extra=ATOMIC)] = ()
     """The prices at which the node is billed, oldest first."""
     billing_minimum_seconds: int = 0

@@ -97,8 +97,8 @@ class LearnedWidth(ApiModel):
     step_seconds: Positive
     """Seconds of a step with the best batch size."""
     source: CurveSource
-    """Where the numbers come from. Measured: here. Extrapolated: from other widths or GPU types of the class. Declared:
-    from spec.curves. Prior: from other classes."""
+    """The source of the numbers. Measured: on this width. Extrapolated: from other widths or GPU types of the class.
+    Declared: from spec.curves. Prior: from other classes."""
     reports: Count = 0
     """Number of reports from this width."""
 

@@ -1,6 +1,6 @@
 """Conversion of a learner's knowledge of one class into records of its profile's status, and back into a learner.
 
-Numbers are rounded. Those for people have six digits, far more than are certain. Sums whose differences matter have
+Numbers are rounded. Numbers for people have six digits, far more than are certain. Sums whose differences matter have
 ten. A learner that is made from a status predicts the same to that precision.
 """
 

@@ -49,7 +49,7 @@ _C = TypeVar("_C", bound=MachineContent)
 
 
 class PackedStatistics(ApiModel):
-    """Statistics that only Charterer reads. If this is deleted, they are learned anew."""
+    """Statistics that only Charterer reads. If this field is deleted, they are learned again."""
 
     version: Annotated[int, Field(ge=1, le=1_000_000)]
     """Version of the format of data."""
@@ -253,7 +253,7 @@ class LaunchesStatus(ApiModel):
     start_seconds: Annotated[int, Field(ge=0)]
     """Expected seconds from a node's launch until it is ready for pods."""
     hours_seen: Annotated[int, Field(ge=0)]
-    """Hours in which nodes were asked for. Older ones count for less: half after four weeks."""
+    """Hours in which nodes were requested. Older ones count for less: half after four weeks."""
     starts_seen: Annotated[int, Field(ge=0)]
     """Nodes whose start was seen. Older ones count for less: half after four weeks."""
 

@@ -95,8 +95,8 @@ def _points(curve: SpeedCurve) -> tuple[tuple[int, float], ...]:
 def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tuple[Phase, ...]) -> float | None:
     """The declared mean work, converted from seconds on the declared reference to seconds on the learned reference.
 
-    It is unchanged if no learned curve has the declared reference. Then the first width of the first curve is the
-    reference.
+    The mean work is unchanged if no learned curve has the declared reference. Then the first width of the first curve
+    is the reference.
     """
     if mean is None or declared is None:
         return mean
@@ -113,7 +113,8 @@ def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tupl
 
 
 _MOST_APART: Final = 1e9
-"""The largest ratio of a throughput to the reference's. It exceeds that of the largest cluster to the slowest GPU."""
+"""The largest ratio of a throughput to the reference's. The ratio of the largest cluster to the slowest GPU is
+smaller."""
 _BEYOND_DATA_SHEETS: Final = 4.0
 """Tolerance factor for the ratio of two GPU types' throughputs beyond that of their data sheets.
 
@@ -279,7 +280,7 @@ class Batch(BatchTermsStatus):
 
 
 class ModelSpec(Mirror[ModelFacts]):
-    """What is known of the model that jobs of this class train, before the first of them has run."""
+    """Facts about the model that jobs of this class train, for the time before the first of them has run."""
 
     family: Annotated[str, Field(max_length=63)] = ""
     """A name for classes that run the same program, such as sizes of one network. Measurements of one class tell most
@@ -321,7 +322,7 @@ class SpeedupProfileSpec(PartOf[Profile]):
     """The batch sizes that Charterer may choose. Jobs are sent the best batch size, and use it if they can. Absent:
     every job keeps its own batch size."""
     model: Annotated[ModelSpec | None, Absent(NO_FACTS)] = None
-    """What is known of the model before the first run. It is the prior of learning: `charterer predict` shows what
+    """Facts about the model before the first run. They are the prior of learning: `charterer predict` shows what
     follows from it, and the first report outweighs it."""
     mean_work: Annotated[float, Field(gt=1e-3, le=1e12)] | None = None
     """Mean seconds that a job of this class takes on the reference. Absent: learned from the jobs. In the expected load
@@ -336,8 +337,8 @@ class SpeedupProfileSpec(PartOf[Profile]):
     """Seconds without training when pods are added to or removed from a job of this class (resizePolicy InPlace).
     Absent: as reported, and 0 before that."""
     checkpoint_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = None
-    """Seconds for which training stops while a checkpoint is written. Absent: as reported; before that, what follows
-    from model.parameters, and 30 without it."""
+    """Seconds for which training stops while a checkpoint is written. Absent: as reported. Before the first report:
+    derived from model.parameters, or 30 without it."""
 
     def to_domain(self, meta: ObjectMeta, record: SpeedupProfileRecord, unreadable: str = "") -> Profile:
         """The profile with the learned facts about its class. Raises InvalidObject if a declared curve cannot be used.
@@ -389,7 +390,7 @@ class SpeedupProfileRecord(ApiModel):
     learned: LearnedStatus | None = None
     """Curves and statistics learned from the class's jobs."""
     machine_state: PackedStatistics | None = None
-    """The statistics from which learning goes on after a restart. If this is deleted, all is learned anew."""
+    """The statistics from which learning goes on after a restart. If this field is deleted, all is learned again."""
 
     def statistics(self) -> ClassStatistics | None:
         """The content of the machine state. Raises ValueError, which names the unreadable field and the cause."""

@@ -93,11 +93,11 @@ class TargetRefSpec(Mirror[TargetRef]):
     api_version: _Word
     """Group and version of its kind, such as batch/v1."""
     kind: _Word
-    """Its kind, such as Job."""
+    """Kind of the object, such as Job."""
     name: _Word
     """Its name."""
     uid: _Word
-    """Its uid: an object of the same name that is created later is another one."""
+    """UID of the object. An object of the same name that is created later is another object."""
     queued: bool = False
     """True if it waits in a queue of Kueue, which starts and stops it."""
     sized: bool = False
@@ -230,7 +230,7 @@ class TrainingJobSpec(PartOf[Job]):
     """The pod template. The first container is the trainer: it gets the GPUs and the environment variables that
     torchrun reads. A trainer that is stopped must exit with 143, never with 0. A change takes effect with the job's
     next run. nodeName, schedulerName, resourceClaims, a priorityClassName that begins with system- and GPUs in other
-    containers are refused. Whoever writes a template needs the right to create pods."""
+    containers are refused. A user who writes a template needs the right to create pods."""
     profile_name: ProfileName | None = None
     """Name of the SpeedupProfile, in the same namespace, that describes the class of this job. Charterer creates it
     when the jobs report their speed. Absent: nothing is learned of the job's speed."""
@@ -243,7 +243,7 @@ class TrainingJobSpec(PartOf[Job]):
     spot_policy: Annotated[SpotPolicy, Named("spot")] = SpotPolicy.NEVER
     """Whether the job may run on spot nodes, which the cloud can take back: Never or Allowed."""
     priority_class_name: ObjectName | None = None
-    """Name of a priority class, to which the budget may give a weight. It is not set on the pods."""
+    """Name of a priority class, to which the budget may give a weight. The priority class is not set on the pods."""
     suspend: bool = False
     """True stops the job, with its grace period for a checkpoint, and keeps it from starting."""
     backoff_limit: Annotated[int, Field(ge=0, le=1_000_000)] = 3
@@ -267,8 +267,8 @@ class TrainingJobSpec(PartOf[Job]):
     a job is its share of the nodes that it runs on, from the time it is given them until its pods have left them, over
     all runs, at the price with which each run began. Restarts and grace periods count; the time in which nodes start or
     stand idle does not. Options that are expected to cost more are not used, and the job is stopped, with its grace
-    period, before it costs more. It then waits with the reason MaxCost, and continues from its checkpoint when maxCost
-    is raised. maxCost takes precedence over targetCompletionTime."""
+    period, before it costs more. The job then waits with the reason MaxCost, and continues from its checkpoint when
+    maxCost is raised. maxCost takes precedence over targetCompletionTime."""
     target_completion_time: Annotated[Time | None, Named("target_completion")] = None
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
     the rest of the budget is shared. After that time the job is treated like any other."""
@@ -280,10 +280,10 @@ class TrainingJobSpec(PartOf[Job]):
     worker that computes. The worker's process ends with each session, and the job is never moved during one. Absent:
     the job runs to its end."""
     variants: Annotated[tuple[VariantSpec, ...], Field(max_length=4, json_schema_extra=keyed_by("name"))] = ()
-    """Other ways to do the same training, of which Charterer chooses with the number of GPUs; the template as it stands
-    is one of them. A job that changes to another one is restarted, and has to go on from the same checkpoint. Their
-    speeds are compared in samples a second, and progress must be reported as a fraction of the job. Whoever writes them
-    needs the right to create pods."""
+    """Other ways to do the same training. Charterer chooses one of them, or the template as it stands, together with
+    the number of GPUs. A job that changes to another one is restarted, and has to go on from the same checkpoint. The
+    speeds of variants are compared in samples a second, and progress must be reported as a fraction of the job. A user
+    who writes variants needs the right to create pods."""
     target_ref: TargetRefSpec | None = None
     """The object, such as a Job with the label charterer.dev/adopt, that is held, placed, started and stopped for this
     job. Charterer makes such a TrainingJob itself, with the object's own pod template. Absent: runs are made of the

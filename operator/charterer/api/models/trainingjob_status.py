@@ -59,7 +59,7 @@ MOST_SECONDS: Final = 10**12
 
 
 class ComparedOption(ApiModel):
-    """One way to run the job from now to its end, or a pool in which there is none."""
+    """One way to run the job from now to its end, or a pool without a way to run it."""
 
     pool: ObjectName
     """Name of the GPUPool."""
@@ -68,7 +68,7 @@ class ComparedOption(ApiModel):
     capacity_type: CapacityType | None = None
     """OnDemand or Spot."""
     gpus: Annotated[int, Field(ge=1, le=MOST_GPUS)] | None = None
-    """Number of GPUs; absent where the pool has no option for the job."""
+    """Number of GPUs; absent if the pool has no option for the job."""
     variant: Annotated[str, Field(max_length=32)] | None = None
     """Name of the job's variant. Absent: the template as it stands."""
     hourly: HourlyCents | None = None
@@ -76,8 +76,8 @@ class ComparedOption(ApiModel):
     seconds_left: Annotated[int, Field(ge=0, le=MOST_SECONDS)] | None = None
     """Seconds from now to the job's end, including the change to this option."""
     cost_left: Cents | None = None
-    """Dollars from now to the job's end, including the change to this option. While few jobs are in sight, they include
-    the GPUs of its nodes that stay empty."""
+    """Dollars from now to the job's end, including the change to this option. While few jobs are in sight, these
+    dollars include the GPUs of its nodes that stay empty."""
     per_hour_saved: Cents | None = None
     """Dollars for each hour that the option saves over the chosen one, or that the chosen one saves over it."""
     verdict: Annotated[str, Field(max_length=64)]
@@ -162,7 +162,7 @@ class AllocationStatus(Mirror[Allocation]):
     stalled_because: Message = ""
     """Why the run was given up because it did not advance any more."""
     stopped_because: _Brief = ""
-    """Why the run was stopped for another reason, where no run follows it at once."""
+    """Why the run was stopped for another reason, if no run follows it at once."""
     begun: bool = False
     """True once Kueue was told to start the run, if the job represents an object in a queue."""
 
@@ -355,7 +355,7 @@ class InteractiveStatus(PartOf[Interactive | Usage]):
 
 
 class TrainingJobRecord(PartOf[Job]):
-    """Intents and outcomes: what must survive a restart."""
+    """Intents and outcomes, which must survive a restart."""
 
     APART = frozenset(("invalid", "interactive"))
 

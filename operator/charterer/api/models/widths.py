@@ -77,7 +77,7 @@ class PoolSharing(ApiModel):
 
 
 class SharedGpuSpec(ApiModel):
-    """What a job needs of a GPU that other jobs use at the same time."""
+    """Requirements of a job on a GPU that other jobs use at the same time."""
 
     memory: Annotated[str, Field(pattern="^[1-9][0-9]{0,8}(Mi|Gi)$", max_length=11)]
     """GPU memory that the job uses at most, such as 6Gi. The job gets a GPU only if its part of the memory is at least
@@ -141,10 +141,10 @@ class GpuRange(ApiModel):
         Field(max_length=16, json_schema_extra={"x-kubernetes-list-type": "set"}),
     ] = ()
     """MIG profiles of the slices that the job can use instead of a GPU, such as 1g.10gb: those whose memory it fits
-    into. It gets one slice at most. Absent: none."""
+    into. The job gets one slice at most. Absent: none."""
     shared: SharedGpuSpec | None = None
-    """The job can use a GPU at the same time as other jobs, for a part of the price, in pools with spec.sharing. It
-    gets one such GPU at most. Absent: it shares none."""
+    """The job can use a GPU at the same time as other jobs, for a part of the price, in pools with spec.sharing. The
+    job gets one such GPU at most. Absent: it shares none."""
 
     def to_domain(self) -> Widths:
         """The numbers of GPUs, and the parts of a GPU that the job may use instead."""
@@ -168,8 +168,8 @@ class VariantSpec(ApiModel):
     name: Annotated[str, Field(max_length=32, json_schema_extra={"pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"})]
     """Name of the variant, as the trainer finds it in CHARTERER_VARIANT."""
     env: Annotated[tuple[VariantVariable, ...], Field(max_length=32, json_schema_extra=keyed_by("name"))] = ()
-    """Environment variables of the trainer's container, beside those of the template or in their place. Those that
-    Charterer sets stay as they are."""
+    """Environment variables of the trainer's container, in addition to those of the template or in their place.
+    Variables that Charterer sets stay as they are."""
     args: (
         Annotated[tuple[Annotated[str, Field(max_length=1024)], ...], Field(max_length=64, json_schema_extra=ATOMIC)]
         | None
@@ -178,8 +178,8 @@ class VariantSpec(ApiModel):
     gpus: GpuRange | None = None
     """The numbers of GPUs that the variant can use. Absent: those of the job."""
     profile_name: ProfileName | None = None
-    """Name of the SpeedupProfile that says how fast the variant is. Absent: the job's profileName, a dot, and the name
-    of the variant."""
+    """Name of the SpeedupProfile with the speed of the variant. Absent: the job's profileName, a dot, and the name of
+    the variant."""
 
     def to_domain(self, template: ClassId, widths: Widths) -> Variant:
         """The variant. ``template``: the job's class; ``widths``: the job's."""

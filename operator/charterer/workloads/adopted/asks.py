@@ -72,7 +72,7 @@ class LabelledKind(ABC):
         return self._patched(raw, stop_operations(raw))
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
-        """See ``TargetKind.resize``. It is never called for an object whose ``shadow`` does not say InPlace."""
+        """See ``TargetKind.resize``. Never called for an object whose ``shadow`` does not say InPlace."""
         return ()
 
     def _labelled(self, raw: Raw) -> Target | None:
@@ -114,7 +114,7 @@ _OWN: Final = (
 
 
 class Elasticity(NamedTuple):
-    """What Charterer may change in objects of a kind: the width at a restart, and the width of a running object.
+    """The permitted changes of a kind's objects: of the width at a restart, and of the width of a running object.
 
     ``because``: the remedy in the sentence that refuses an unsupported change.
     """
@@ -180,7 +180,7 @@ def asked(spec: Json) -> Asked:
 
 
 def when_given_up(meta: ObjectMeta) -> WhenGivenUp:
-    """What happens to the object if its job is given up."""
+    """The treatment of the object if its job is given up."""
     back = _value(meta, ANNOTATION_WHEN_GIVEN_UP) == WhenGivenUp.GIVE_BACK
     return WhenGivenUp.GIVE_BACK if back else WhenGivenUp.FAIL
 
@@ -245,13 +245,13 @@ def _suspend(meta: ObjectMeta) -> Json:
 
 
 def _when_given_up(meta: ObjectMeta) -> Json:
-    """Validate the annotation. It adds nothing to the spec."""
+    """Validate the annotation, which adds nothing to the spec."""
     _word(meta, ANNOTATION_WHEN_GIVEN_UP, WhenGivenUp)
     return {}
 
 
 def _known_words(meta: ObjectMeta) -> Json:
-    """Refuse unknown keys of Charterer's group, which may be misspelt. They add nothing to the spec."""
+    """Refuse unknown keys of Charterer's group, which may be misspelt and add nothing to the spec."""
     wrong = [
         f"{noun} {key} is not known: {nearest(key, known, f'{GROUP}/') or f'known are {names(known)}'}"
         for noun, keys, known in (("label", meta.labels, _LABELS), ("annotation", meta.annotations, _ANNOTATIONS))

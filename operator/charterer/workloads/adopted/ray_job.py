@@ -214,7 +214,7 @@ QUEUED_RAY_JOBS: Final[WatchedKind[WaitingRayJob]] = WatchedKind(
 
 
 def _incomplete(state: str, entrypoint: str) -> str:
-    """What the RayJob waits for. KubeRay reports Running before Ray knows the entrypoint."""
+    """The reason why the RayJob waits. KubeRay reports Running before Ray knows the entrypoint."""
     if state != "Running":
         return f"KubeRay says {state or 'nothing'} of it, not Running"
     return "" if entrypoint else "Ray has not heard of its entrypoint: the pod that submits it may not have begun"

@@ -4,11 +4,11 @@ Every implementation keeps these rules, and the code outside this package relies
 
 - The methods are pure: they read the raw object as the API server returned it, and return the writes.
 - They write ``suspend``, the width, the scheduling fields of the pod template and Charterer's own annotations. To fail
-  a given-up object they also write the field or condition that its controller acts on. They write nothing else.
+  a given-up object they also write the field or condition that its controller acts on. The methods write nothing else.
 - The first ``place`` notes the values that it changes in the annotation ``charterer.dev/original``. So the object can
   be given back, or adopted again, after its TrainingJob is gone.
 - Each write tests uid and resourceVersion, so that it changes the object that was read or nothing.
-- ``place`` and ``restore`` are called for stopped objects only. They are refused until the last pods have ended.
+- ``place`` and ``restore`` are called for stopped objects only. Writes are refused until the last pods ended.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class TargetKind(Protocol):
     def kind(self) -> WatchedKind[Target]:
         """The watched kind: the resource, and the decoder of labelled objects.
 
-        It is ``optional`` if a CRD defines it.
+        The kind is ``optional`` if a CRD defines it.
         """
         ...
 
@@ -85,8 +85,8 @@ class TargetKind(Protocol):
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
         """Change the width of a running object; the lowest indexes stay. ``retries``: see ``Workload.resize``.
 
-        ``leaving``: names of the pods that end, if pods have no indexes of their own. It is called only for objects
-        whose ``shadow`` says InPlace.
+        ``leaving``: names of the pods that end, if pods have no indexes of their own. The method is called only for
+        objects whose ``shadow`` says InPlace.
         """
         ...
 

@@ -87,9 +87,9 @@ class ElasticJob:
         return self._group.generation
 
     def on_resize(self, callback: _Callback) -> _Callback:
-        """Register a callback.
+        """Register a callback that rebuilds samplers and groups.
 
-        It is called now, and after each change before the next step, to rebuild samplers and groups.
+        The callback runs now, and after each change before the next step.
         """
         self._callbacks.append(callback)
         callback()

@@ -64,7 +64,7 @@ def send_state(torch: Any, state: object, group: Any, source: int) -> None:
 def receive_state(torch: Any, own: Iterable[Any], group: Any, source: int) -> Any:
     """Receive the state that ``source`` sends.
 
-    Its first tensors are written into ``own``, which saves a copy of the net.
+    The first tensors are written into ``own``, which saves a copy of the net.
     """
     size = torch.zeros(1, dtype=torch.int64)
     torch.distributed.broadcast(size, source, group=group)

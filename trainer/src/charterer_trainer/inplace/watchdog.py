@@ -34,7 +34,7 @@ class Watchdog:
     def limit(self, seconds: float, what: str) -> Iterator[None]:
         """Limit the block to ``seconds``; ``what`` names it in the message.
 
-        An inner limit replaces the outer one meanwhile.
+        An inner limit replaces the outer one until it ends.
         """
         before = self._deadline
         self._deadline = (time.monotonic() + seconds, what)

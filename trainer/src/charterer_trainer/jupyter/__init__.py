@@ -1,6 +1,6 @@
 """A Jupyter kernel whose cells get a GPU only while they need one: docs/capacity/notebooks.md.
 
-It needs ``pip install './trainer[jupyter]'`` in the images of the notebook and of the GPU's pod. ``kernel`` runs in the
-notebook server's pod and holds all values. ``worker`` runs in the pod of a TrainingJob with ``spec.interactive`` and
-executes the cells that need a GPU.
+The kernel needs ``pip install './trainer[jupyter]'`` in the images of the notebook and of the GPU's pod. ``kernel``
+runs in the notebook server's pod and holds all values. ``worker`` runs in the pod of a TrainingJob with
+``spec.interactive`` and executes the cells that need a GPU.
 """

@@ -37,7 +37,10 @@ EVERYTHING = CellNames(opaque=True)
 
 
 def gpu_cell(source: str) -> str | None:
-    """The cell below a first line ``%%gpu``; None without this line. It is left blank, so that line numbers stay."""
+    """The cell below a first line ``%%gpu``; None without this line.
+
+    The first line is left blank, so that line numbers stay.
+    """
     lines = source.splitlines(keepends=True)
     for place, line in enumerate(lines):
         if line.strip():

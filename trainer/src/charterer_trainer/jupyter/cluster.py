@@ -1,6 +1,6 @@
 """The kernel's access to the cluster: it reads the TrainingJob that provides its GPU and requests GPUs, over HTTPS.
 
-It uses the token of the pod's service account, as Kubernetes mounts it. The account's Role needs get and patch of
+The calls use the token of the pod's service account, as Kubernetes mounts it. The account's Role needs get and patch of
 trainingjobs. If each kernel makes its own job from a template, it also needs create and delete.
 """
 
@@ -73,7 +73,7 @@ class JobView:
 
 
 def _why(code: str, conditions: Mapping[str, Mapping[str, Any]], wanted: bool) -> str:
-    """The sentence of the reason's code; empty if the reason is older than the request for a GPU."""
+    """The sentence of the condition with this reason; empty if the reason is older than the request for a GPU."""
     if wanted and code == _NOT_WANTED:
         return ""
     said = [each["message"] for each in conditions.values() if each.get("reason") == code and each.get("message")]

@@ -106,7 +106,7 @@ class Gpu:
     def shut_down(self) -> None:
         """The kernel ends: withdraw its request for a GPU.
 
-        It takes the time of two calls, and may run in any thread.
+        This takes the time of two calls, and may run in any thread.
         """
         if self._cluster is None:
             return
@@ -127,7 +127,7 @@ class Gpu:
         return "There is no GPU to give back."
 
     def status(self) -> str:
-        """The text of `%gpu status`. It takes the time of a call to the API server. Raises ClusterError."""
+        """The text of `%gpu status`, after one call to the API server. Raises ClusterError."""
         cluster = Cluster.of_pod(self._environ, self._own)
         try:
             view = cluster.view()

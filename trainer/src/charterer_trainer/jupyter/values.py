@@ -71,9 +71,10 @@ class _Draft:
 
 @dataclass
 class _Known:
-    """A parcel that both sides have. Its digests are of this side's pickles, empty if the other side never had it.
+    """A parcel that both sides have.
 
-    ``stale``: the parcel may have changed since.
+    ``digests`` are those of this side's pickles, empty if the other side never had it. ``stale``: the parcel may have
+    changed since.
     """
 
     names: tuple[str, ...]
@@ -243,9 +244,10 @@ class Values:
         elsewhere: Mapping[str, Parcel] = _NOTHING,
         urgent: Callable[[], bool] = lambda: False,
     ) -> Changes:
-        """The parcels that the other side needs before the cell runs there. They count as known to it afterwards.
+        """The parcels that the other side needs before the cell runs there.
 
-        Raises InterruptedCopyError as soon as ``urgent()`` is True. Then the other side's knowledge stays as it was.
+        The parcels then count as known to the other side. Raises InterruptedCopyError as soon as ``urgent()`` is True.
+        Then the other side's knowledge stays as it was.
         """
         drafts = self.survey(urgent)
         present = self.names()
@@ -303,7 +305,7 @@ class Values:
 
 
 def unpacked(parcel: Parcel, namespace: dict[str, Any]) -> dict[str, Any]:
-    """The parcel's values by name. Their functions use ``namespace`` as their globals."""
+    """The parcel's values by name. Functions among them use ``namespace`` as their globals."""
     values = _NamespaceUnpickler(io.BytesIO(parcel.stream), namespace, parcel.buffers).load()
     return dict(zip(parcel.names, values))
 
