@@ -60,7 +60,7 @@ def latest_checkpoint(directory: StrPath, pattern: str = "*", *, summed: bool = 
 
     A checkpoint of ``save_atomically`` is read and compared with its checksum. A checkpoint that differs, or cannot be
     read, is skipped with a warning in the log, and the one before it is tried. A file without a checksum counts as
-    good. With ``summed`` it is skipped, because it may be left over from a killed save of another library.
+    good. With ``summed`` such a file is skipped, because it may be left over from a killed save of another library.
     """
     for path in _newest_first(Path(directory), pattern):
         try:

@@ -83,7 +83,7 @@ class GradientNoise:
 
     ``own_batch`` is the class's own batch size in samples, for which its learning rate was chosen, even if the run uses
     another one. ``share`` is the fraction of training time for measuring. ``charterer_trainer.pytorch`` measures this
-    cost, and measures fewer steps if it would be exceeded. ``sqr`` and ``var`` are the means of this run so far.
+    cost, and measures fewer steps if the share would be exceeded. ``sqr`` and ``var`` are the means of this run so far.
     """
 
     def __init__(self, own_batch: int, every: int = EVERY, share: float = SHARE) -> None:

@@ -47,8 +47,9 @@ class PassNoise:
     """Gradient noise of one process that accumulates the gradients of several passes in a step.
 
     Call ``passed`` after each ``backward`` with the step, the number of samples of the pass, and whether it was the
-    last. The gradient of the first pass is compared with the sum of all. The loss of each pass must have a weight that
-    yields the mean over the step's ``batch`` (``Batches.weight``, or 1/passes). With a single pass nothing is measured.
+    last. The gradient of the first pass is compared with that of all passes. The loss of each pass must have a weight
+    that yields the mean over the step's ``batch`` (``Batches.weight``, or 1/passes). With a single pass nothing is
+    measured.
     """
 
     def __init__(self, parameters: Iterable[Any], noise: GradientNoise, batch: int) -> None:

@@ -57,7 +57,7 @@ class StepClock:
         """The means of the steps since the last call, empty without steps; then start again.
 
         The keys are ``stepSeconds``, and ``computeSeconds``, ``syncSeconds`` and ``loadSeconds`` of the measured parts.
-        If other parts were measured but computing was not, it is the rest of a step.
+        If other parts were measured but computing was not, computing is the rest of a step.
         """
         first, last = self._first, self._last
         self._first = last

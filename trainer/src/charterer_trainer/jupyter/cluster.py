@@ -1,7 +1,7 @@
 """The kernel's access to the cluster: it reads the TrainingJob that provides its GPU and requests GPUs, over HTTPS.
 
 The calls use the token of the pod's service account, as Kubernetes mounts it. The account's Role needs get and patch of
-trainingjobs. If each kernel makes its own job from a template, it also needs create and delete.
+trainingjobs. If each kernel makes its own job from a template, the Role also needs create and delete.
 """
 
 from __future__ import annotations

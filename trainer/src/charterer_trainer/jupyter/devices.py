@@ -1,8 +1,8 @@
 """Pickling of values in GPU memory as host memory, together with the device to which they later return.
 
-A process without such a device keeps the value in host memory and remembers the device. A torch tensor stores it as an
-attribute, and returns to it in a process that has the device. A jax array of the default device goes to the default
-device. An array that is sharded over a mesh is sharded again if there are as many devices.
+A process without such a device keeps the value in host memory and remembers the device. A torch tensor stores the
+device as an attribute, and returns to the device in a process that has it. A jax array of the default device goes to
+the default device. An array that is sharded over a mesh is sharded again if there are as many devices.
 """
 
 from __future__ import annotations
