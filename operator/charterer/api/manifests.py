@@ -46,7 +46,7 @@ def to_annotations(limits: OperatorLimits) -> Mapping[str, str]:
 
 
 def from_annotations(annotations: Mapping[str, str]) -> OperatorLimits:
-    """The limits in these annotations. Raises ValueError, which names an annotation that no operator wrote so."""
+    """The limits in these annotations. Raises ValueError, which names an invalid annotation."""
     nodes, hourly = annotations.get(ANNOTATION_MAX_NODES), annotations.get(ANNOTATION_MAX_HOURLY)
     if nodes is not None and not (nodes.isascii() and nodes.isdigit() and len(nodes) <= 9):
         raise ValueError(f"annotation {ANNOTATION_MAX_NODES} is {nodes!r}, and not a number of nodes")

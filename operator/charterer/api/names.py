@@ -57,7 +57,7 @@ CATEGORY: Final = "charterer"
 UNSEEN_GENERATION: Final = -1
 """``status.observedGeneration`` of an object whose status nobody has written yet. The API server fills it in.
 
-With it, a client that waits by kstatus' rules does not consider a new object to be current.
+The value keeps clients that wait by kstatus' rules from considering a new object to be current.
 """
 
 LABEL_JOB_UID: Final = f"{GROUP}/job-uid"
@@ -123,7 +123,7 @@ ANNOTATION_STOP: Final = f"{GROUP}/stop"
 ANNOTATION_CREATED_BY: Final = f"{GROUP}/created-by"
 """On a TrainingJob or an adopted object: the user who created it, as the API server knows the user.
 
-An admission policy of the chart writes it.
+An admission policy of the chart writes the annotation.
 """
 
 ANNOTATION_MAX_NODES: Final = f"{GROUP}/max-nodes"
@@ -132,7 +132,7 @@ ANNOTATION_MAX_HOURLY: Final = f"{GROUP}/max-dollars-per-hour"
 
 FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
 FINALIZER_BILL: Final = f"{GROUP}/bill"
-"""On a NodeClaim: it stays until Charterer has read how the NodeClaim ended."""
+"""On a NodeClaim: keeps the object until Charterer has read how the NodeClaim ended."""
 FINALIZER_IN_USE: Final = f"{GROUP}/in-use"
 
 MANAGER_RECORD: Final = "charterer"

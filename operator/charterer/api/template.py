@@ -320,7 +320,7 @@ def _bad_count(list_name: str, index: int, resource: str, quantity: object) -> I
 
 
 def _resources(container: object) -> Iterator[tuple[str, object]]:
-    """The well-formed limits and requests of a container. The Job API reports malformed ones."""
+    """The well-formed limits and requests of a container. The Job API reports malformed entries."""
     resources = container.get("resources") if isinstance(container, Mapping) else None
     for part in ("limits", "requests"):
         entries = resources.get(part) if isinstance(resources, Mapping) else None

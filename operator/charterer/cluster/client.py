@@ -31,7 +31,7 @@ from charterer.cluster.errors import (
 from charterer.cluster.paths import resource_in
 
 RawObject: TypeAlias = dict[str, Any]
-"""A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` encode and decode it."""
+"""A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` encode and decode such objects."""
 Body: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 """The body of a call: an object, or the operations of a JSON patch."""
 
@@ -75,8 +75,8 @@ class Client:
     ``fence`` returns the seconds for which this process still holds the Lease (``Lease.remaining``). A mutation times
     out before they end. A mutation for which too few seconds are left is not sent (Fenced). ``wrote`` is called after
     every successful mutation except dry runs, with the verb, such as patch, and the resource, such as
-    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises to
-    prevent the mutation.
+    trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises an
+    exception to prevent the mutation.
     """
 
     def __init__(
@@ -200,7 +200,8 @@ class Client:
     ) -> RawObject:
         """Create an object in the collection at ``path``. ``dry_run``: the server only validates it and sets defaults.
 
-        ``strict``: the server refuses unknown fields (BadRequest names them). Otherwise it drops them silently.
+        ``strict``: the server refuses unknown fields (BadRequest names them). Otherwise the server drops unknown fields
+        silently.
         """
         query = {**_dry(dry_run), **({"fieldValidation": "Strict"} if strict else {})}
         return await self.raw("POST", path, body=body, query=query, within=within)

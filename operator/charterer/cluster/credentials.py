@@ -37,7 +37,7 @@ MAX_AGE: Final = 60.0
 """Seconds for which a token is used before the library is asked for the token again.
 
 Projected tokens rotate at 80 % of their life. The limit also keeps the library from running a plug-in at every request:
-it would do so if the plug-in's tokens live less than the library's margin of 5 minutes.
+the library does so if the plug-in's tokens live less than the library's margin of 5 minutes.
 """
 
 Fill: TypeAlias = Callable[[Configuration, str], None]

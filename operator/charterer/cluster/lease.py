@@ -39,7 +39,8 @@ from charterer.cluster.errors import (
 )
 from charterer.cluster.paths import LEASES
 
-# Calls to the API server without an event loop. The Lease's thread uses them, so a blocked loop does not delay it.
+# Calls to the API server without an event loop. The Lease's thread uses these calls, so that a blocked loop does not
+# delay the thread.
 
 
 class BlockingClient:
@@ -235,7 +236,7 @@ _CLOCK_CHECK_SECONDS: Final = 0.5
 def steady() -> float:
     """Seconds of a clock that never goes back.
 
-    If the system has one, the clock also runs while the machine is suspended.
+    If the system has such a clock, it also runs while the machine is suspended.
     """
     return time.clock_gettime(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic()
 
@@ -332,12 +333,12 @@ class Lease:
                     pause = self._times.renew
             except ApiError as error:
                 log.warning("Lease %s/%s: %s", self._namespace, self._name, error)
-            except Exception as error:  # such as an answer that is no Lease: without this thread nobody would lead
+            except Exception as error:  # such as a malformed Lease; this thread must not end
                 log.error("Lease %s/%s: %s: %s", self._namespace, self._name, type(error).__name__, error)
             self._stopping.wait(pause)
 
     def _attempt(self) -> bool:
-        """Take or renew the Lease if the rules of the election allow it. Returns whether it did so."""
+        """Take or renew the Lease if the rules of the election allow it. Returns whether the Lease was written."""
         if not self._election.leading or self._outdated:
             self._observe()
         elif self._write():

@@ -48,7 +48,8 @@ class WatchedKind(Generic[V]):
     ``name`` is the CamelCase kind. Only objects that match the selectors ``labels`` and ``fields`` are watched. If
     kinds of one resource have different selectors, all objects are watched, and each ``decode`` filters its own.
     ``outlives`` decides whether the last value of a deleted object is kept (``KindView.departed``); None keeps no
-    value. ``optional``: an API server may not serve the kind, or forbid reading it. Then the store has no object of it.
+    value. ``optional``: an API server may not serve the kind, or forbid reading it. Then the store has no object of the
+    kind.
     """
 
     name: str

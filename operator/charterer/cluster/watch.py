@@ -286,8 +286,8 @@ class Watch:
         settings.persistence.diffbase_storage = _NoDiffBase()
         for kind in self._kinds:
             where = (kind.resource.group, kind.resource.version, kind.resource.plural)
-            # kopf has one stream per resource. If kinds of it have different selectors, all objects come and each
-            # decodes its own.
+            # kopf has one stream per resource. If kinds of one resource have different selectors, all objects come, and
+            # each kind decodes its own.
             alike = [other for other in self._kinds if other.resource == kind.resource]
             if kind.labels and {other.labels for other in alike} == {kind.labels}:
                 settings.watching.label_selectors[where] = kind.labels

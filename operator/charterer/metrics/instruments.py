@@ -31,7 +31,10 @@ _JOB_BUCKETS = (
 )
 """Ten seconds to a week, for the times of jobs."""
 _NAMESPACES = 100
-"""Number of namespaces with series of their own: the first that this process met. Others share the label OTHER."""
+"""Number of namespaces with series of their own: the first that this process met.
+
+Further namespaces share the label OTHER.
+"""
 
 
 class _Registry(CollectorRegistry):

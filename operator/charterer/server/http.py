@@ -32,7 +32,7 @@ from charterer.server.tokens import Authenticator, Caller
 HOLD_SECONDS: Final = 20.0
 """The longest wait of an answer in seconds. The limit is shorter than the time-outs of proxies and clients."""
 MOST_HELD: Final = 2_048
-"""Number of answers that may wait at the same time. Further ones are sent at once, and the pod asks again later."""
+"""Number of answers that may wait at the same time. Further answers are sent at once, and the pod asks again later."""
 
 
 class HeldAnswers:

@@ -71,7 +71,10 @@ C = TypeVar("C")
 
 
 class ConnectionTable(Generic[C]):
-    """The open connections by client address. The caller closes surplus ones, so that at most ``limit`` stay."""
+    """The open connections by client address.
+
+    The caller closes surplus connections, so that at most ``limit`` stay open.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit = limit

@@ -80,7 +80,7 @@ def whole_in(body: Mapping[str, object], name: str, least: int = 0, largest: int
 class Members(NamedTuple):
     """The pods that should form the group of ``generation``: their indexes in the run's Job, and their DNS names.
 
-    ``key`` is a secret by which the pods recognise each other. Pods of other runs do not have it.
+    ``key`` is a secret by which the pods recognise each other. Pods of other runs do not have the key.
     """
 
     generation: int
@@ -90,7 +90,7 @@ class Members(NamedTuple):
 
 
 class SessionOfRun(NamedTuple):
-    """The run of an interactive job: how often the job asked for GPUs, and since when it has its present ones."""
+    """The run of an interactive job: how often the job asked for GPUs, and since when the run has its GPUs."""
 
     asks: int
     since: Instant
@@ -98,7 +98,7 @@ class SessionOfRun(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CurrentRun:
-    """The oldest run of a job that has live pods. While one run replaces another, it is still the former run.
+    """The oldest run of a job that has live pods. While one run replaces another, the former run still counts.
 
     ``allocation`` is the content of the pods' annotation ``charterer.dev/allocation``. ``stopping``: the run is being
     stopped or is about to be, so its pods should write a checkpoint and exit. ``hazard`` is the rate at which its nodes

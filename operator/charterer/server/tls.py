@@ -85,7 +85,7 @@ class TlsMaterial:
 
 
 class UnusableSecret(ValueError):
-    """The Secret has other content. If it is deleted, the operator writes a new one."""
+    """The Secret has other content. If the Secret is deleted, the operator writes a new one."""
 
 
 @dataclass(frozen=True, slots=True)

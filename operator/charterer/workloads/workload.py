@@ -286,8 +286,9 @@ def _environment(job: Job, allocation: Allocation, environment: RunEnvironment) 
 def _trainer_status(job: Job, environment: RunEnvironment) -> dict[str, str]:
     """The variables of Kubeflow Trainer, with which Hugging Face's Trainer and Kubeflow's SDK report to Charterer.
 
-    The kubelet inserts the pod's index into the URL. Interactive jobs do not get them, because their cells train one
-    thing after another. Jobs that are resized in place do not get them, because these reports name no group.
+    The kubelet inserts the pod's index into the URL. Interactive jobs do not get these variables, because their cells
+    train one thing after another. Jobs that are resized in place do not get these variables, because such reports name
+    no group.
     """
     if job.interactive is not None:
         return {}

@@ -30,8 +30,8 @@ class Answer:
     """The operator's answer: the current allocation, whether a stop is coming, and seconds until the next report.
 
     ``batch``: samples per step that the whole job should use from now on. ``checkpoint_every``: seconds of training
-    between two checkpoints. ``members``: the pods that should form the group of a job that is resized in place. Each is
-    None if the operator does not advise it.
+    between two checkpoints. ``members``: the pods that should form the group of a job that is resized in place. Each
+    value is None if the operator advises none.
     """
 
     allocation: Allocation | None

@@ -43,7 +43,7 @@ class Environment:
 
     @classmethod
     def read(cls, environ: Mapping[str, str]) -> Environment:
-        """Read variables from a mapping such as ``os.environ``. Missing or malformed ones get their defaults."""
+        """Read variables from a mapping such as ``os.environ``. Missing or malformed variables get their defaults."""
         index = whole(environ.get("PET_NODE_RANK"))
         if index is None:
             index = whole(environ.get("JOB_COMPLETION_INDEX"))

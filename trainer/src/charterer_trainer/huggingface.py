@@ -51,8 +51,8 @@ class Callback(_TrainerCallback):  # type: ignore[misc]
 
     Usage: ``trainer.add_callback(Callback(trainer))``. ``own_batch`` is the class's own batch size; with it, gradient
     noise between ranks is measured. ``keep`` is the number of newest good checkpoints that stay; do not set
-    ``save_total_limit`` then, because it also counts damaged ones. After a stop the process leaves ``train()`` by
-    SystemExit(143).
+    ``save_total_limit`` then, because it also counts damaged checkpoints. After a stop the process leaves ``train()``
+    by SystemExit(143).
     """
 
     def __init__(self, trainer: Any, *, own_batch: int | None = None, keep: int | None = None) -> None:

@@ -58,8 +58,8 @@ class Callback(_Callback):  # type: ignore[misc]
     def on_load_checkpoint(self, trainer: Any, pl_module: Any, checkpoint: Any) -> None:
         """Count batches from the checkpoint's step, because the loader begins there.
 
-        Lightning would continue its count within the epoch, in batches of the former width. So it would end the epoch
-        too early and place its steps differently. If a loader has a state of its own, Lightning restores it.
+        Lightning would continue its count within the epoch, in batches of the former width. So Lightning would end the
+        epoch too early and place its steps differently. If a loader has a state of its own, Lightning restores it.
         """
         loop = checkpoint["loops"]["fit_loop"]
         if not loop["state_dict"]:

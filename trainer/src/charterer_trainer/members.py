@@ -64,7 +64,7 @@ class MembersWatch:
     """The newest members that the operator has announced.
 
     While following (``follow``), a thread keeps a call open, which the operator answers as soon as the members change.
-    Otherwise the answers to ordinary reports bring the members (``heard``).
+    If not following, the members come from answers to ordinary reports (``heard``).
     """
 
     def __init__(self, ask: Callable[[Mapping[str, object]], Members | None]) -> None:

@@ -58,7 +58,7 @@ class Reporter:
         self._thread.start()
 
     def report(self, numbers: Mapping[str, object]) -> None:
-        """Keep these numbers for the next post. Earlier ones that were not posted yet are dropped."""
+        """Keep these numbers for the next post. Earlier numbers that were not posted yet are dropped."""
         if os.getpid() == self._pid:
             with self._lock:
                 self._clock.step(numbers.get("step"), numbers.get("batch"))

@@ -44,8 +44,8 @@ _RANGES: dict[str, tuple[float, float]] = {
 }
 """The range of each field that the operator accepts. Unnamed fields have the range 0 to ``_LARGEST``.
 
-The operator refuses a whole report for one number out of range. Then the trainer would miss the answer, which announces
-stops. A fraction above 1 is sent as 1.
+The operator refuses a whole report for one number out of range. In this case the trainer would miss the answer, which
+announces stops. A fraction above 1 is sent as 1.
 """
 
 
@@ -352,9 +352,9 @@ def run(*, exit_seconds: float = EXIT_SECONDS) -> Iterator[Session]:
     If the run was stopped, the process **ends with 143 where it leaves the block**. This also holds if the block ended
     normally, or with an exception, whose traceback is printed (ranks fail if their peers stop first). No code after or
     around the block runs any more. The last numbers are posted, and ranks that agreed to stop wait for each other.
-    Handlers of ``atexit`` run for at most ``exit_seconds``, or not at all if it is 0. Open files are written. Python's
-    shut-down is skipped, because it takes seconds with a framework. In another thread than the main one, and in a
-    forked process, SystemExit(143) is raised instead.
+    Handlers of ``atexit`` run for at most ``exit_seconds``, or not at all if it is 0. The buffers of open files are
+    written. Python's shut-down is skipped, because it takes seconds with a framework. In another thread than the main
+    one, and in a forked process, SystemExit(143) is raised instead.
 
     A run that was not stopped ends as the block does.
     """

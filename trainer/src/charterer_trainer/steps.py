@@ -83,7 +83,7 @@ class GradientMean:
         self._var = 0.0
 
     def step(self, numbers: Mapping[str, object]) -> None:
-        """Add the figures of a step; it may have neither."""
+        """Add the figures of a step, which may have neither."""
         sqr, var = numbers.get("gradSqr"), numbers.get("gradVar")
         if isinstance(sqr, float) and isinstance(var, float):
             self._steps += 1

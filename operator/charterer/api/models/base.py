@@ -175,7 +175,7 @@ class PartOf(ApiModel, Generic[_V]):
     APART: ClassVar[frozenset[str]] = frozenset()
     """Fields of the model or of the values that are not copied.
 
-    The value lacks them, they are not stored, or a method computes them.
+    A method computes such a field, the value lacks it, or the field is not stored.
     """
 
     @classmethod

@@ -227,7 +227,7 @@ class GcpNodes(PartOf[GcpGroup | GcpTemplate]):
         Named("template"),
         Absent(""),
     ] = None
-    """Instance template from which nodes are made in no group: the name of a global one, or REGION/NAME."""
+    """Instance template for nodes outside any group: the name of a global template, or REGION/NAME."""
     gpu_type: Annotated[_GpuType | None, Absent("")] = None
     """GPU type, as in the node label nvidia.com/gpu.product or amd.com/gpu.product-name. Absent: Charterer derives it
     from the machine type."""
@@ -303,7 +303,7 @@ class KarpenterNodes(Mirror[NodeClaims]):
     gpus_per_node: Annotated[Annotated[int, Field(ge=1, le=1024)] | None, Named("gpus"), Absent(0)] = None
     """Number of GPUs of one node. Absent: as on the nodes of this instance type in the cluster."""
     taints: Annotated[tuple[ClaimedTaint, ...], Field(max_length=16, json_schema_extra=ATOMIC)] = ()
-    """Taints of the nodes. The template of a job has to tolerate them."""
+    """Taints of the nodes. The template of a job must tolerate these taints."""
     price_metrics: Annotated[Annotated[str, Field(pattern=r"^https?://[^\s]+$", max_length=512)] | None, Absent("")] = (
         None
     )
@@ -343,8 +343,8 @@ class OwnNodes(ApiModel):
     )
 
     node_selector: SomeLabels
-    """Labels of the Nodes, such as {example.com/gpus: own}. A Node must have all of them. Labels of NVIDIA's feature
-    discovery or AMD's node labeller may be among them."""
+    """Labels of the Nodes, such as {example.com/gpus: own}. A Node must have all of these labels. Labels of NVIDIA's
+    feature discovery or AMD's node labeller may be among these labels."""
     budget: ObjectName
     """Name of the GPUBudget whose jobs run there. No other budget's jobs do."""
     gpu_type: _LabelValue | None = None

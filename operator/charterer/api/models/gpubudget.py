@@ -288,7 +288,7 @@ class GPUBudgetSpec(PartOf[Budget]):
     """Weights of jobs by priority class. Jobs with another priority class, or with none, have weight 1."""
     carry_over_percent: Annotated[int, Field(ge=0, le=100)] = 0
     """Percent of a period's surplus or deficit that is carried over into the next period. Spending stays within
-    hardLimit, however much is carried over. With period Grant 0, because no period comes after it."""
+    hardLimit, however much is carried over. With period Grant it must be 0, because no period comes after a grant."""
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""

@@ -115,7 +115,7 @@ class InCurrency(ApiModel):
     rate: Annotated[str, Field(max_length=64)]
     """The exchange rate, and the day on which it was set."""
     spent: Cents
-    """Spent in the current period."""
+    """Amount spent in the current period."""
     remaining: SignedCents
     """The rest of the amount and of the sum that was carried over."""
     forecast: Cents | None = None
@@ -538,7 +538,7 @@ class ArrivalsStatus(ApiModel):
     """Assumed (from the amount, as long as too few jobs were seen), Counted (after a day and ten batches) or Declared
     (spec.arrivalsPerHour of the SpeedupProfiles)."""
     batches: Annotated[int, Field(ge=0)]
-    """Number of batches of jobs seen lately: jobs that come within an hour of each other are one."""
+    """Number of recent batches of jobs. Jobs that come within an hour of each other are one batch."""
 
     @classmethod
     def from_domain(cls, arrivals: ArrivalsVerdict) -> Self:

@@ -201,7 +201,7 @@ class GPURentalSpec(CloudChoice, PartOf[Rental]):
     """The nodes that a job needs at once, of which this is one. Absent: the node is useful by itself."""
 
     def to_domain(self, meta: ObjectMeta, record: GPURentalRecord) -> Rental:
-        """The rental. An instance that was not requested is in the spec, before the status has it."""
+        """The rental. The spec names an instance that was not requested, even before the status does."""
         return joined(
             Rental,
             meta,

@@ -126,7 +126,7 @@ class FailedWidthStatus(Mirror[FailedWidth]):
     at: Time
     """When the last of them failed."""
     message: Annotated[str, Field(max_length=_MESSAGE_LIMIT)] = ""
-    """The error message of the last of them."""
+    """The error message of the last failed run."""
 
     @classmethod
     def from_domain(cls, failed: FailedWidth) -> Self:
@@ -226,7 +226,7 @@ class LearnedClass(ApiModel):
 
 
 class LearnedStatus(LearnedCurves, LearnedClass):
-    """Curves and statistics learned from the class's jobs. Deleting the profile deletes them."""
+    """Curves and statistics learned from the class's jobs. Deleting the profile deletes these curves and statistics."""
 
 
 # SpeedupProfile.status.machineState: the statistics of a class from which learning continues after a restart.

@@ -95,8 +95,8 @@ def _points(curve: SpeedCurve) -> tuple[tuple[int, float], ...]:
 def _restated(mean: float | None, declared: tuple[str, int] | None, phases: tuple[Phase, ...]) -> float | None:
     """The declared mean work, converted from seconds on the declared reference to seconds on the learned reference.
 
-    The mean work is unchanged if no learned curve has the declared reference. Then the first width of the first curve
-    is the reference.
+    The mean work is unchanged if no learned curve has the declared reference. In this case the first width of the first
+    curve is the reference.
     """
     if mean is None or declared is None:
         return mean

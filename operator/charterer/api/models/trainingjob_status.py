@@ -79,7 +79,8 @@ class ComparedOption(ApiModel):
     """Dollars from now to the job's end, including the change to this option. While few jobs are in sight, these
     dollars include the GPUs of its nodes that stay empty."""
     per_hour_saved: Cents | None = None
-    """Dollars for each hour that the option saves over the chosen one, or that the chosen one saves over it."""
+    """Dollars for each hour that the option saves over the chosen option, or that the chosen option saves over this
+    one."""
     verdict: Annotated[str, Field(max_length=64)]
     """The comparison at the budget's exchange rate: chosen, as good, better, too dear, too slow, or slower and dearer.
     Ruled out: the job may not have it."""
@@ -127,7 +128,8 @@ class OptionStatus(Mirror[Option]):
     variant: Annotated[str, Field(max_length=32)] = ""
     """Name of the job's variant. Absent: the template as it stands."""
     empty: Annotated[int, Field(ge=0)] = 0
-    """Number of GPUs of its nodes that stay empty because its pods do not fill them; their price is in hourly."""
+    """Number of GPUs of its nodes that stay empty because its pods do not fill the nodes. The price of these GPUs is
+    part of hourly."""
 
 
 class PlacementStatus(Mirror[Placement]):
@@ -305,7 +307,7 @@ class ProgressStatus(Mirror[Progress]):
     at: Time
     """When the report came."""
     generation: Annotated[int, Field(ge=1, le=999_999_999)] | None = None
-    """Number of the group in which the pods train. Absent for trainers that do not name it."""
+    """Number of the group in which the pods train. Absent if the trainer reports no group."""
     busy: bool | None = None
     """Whether a cell ran on the GPUs of an interactive job. Absent if the run has not reported it."""
     reached: Annotated[float, Field(ge=0, le=1)] | None = None

@@ -234,7 +234,7 @@ def _spot_refused(spec: Mapping[str, Any], group: _ReplicatedGroup) -> str:
 
 # A team's own TrainJob of Kubeflow Trainer 2, adopted in place at its own width.
 #
-# Trainer copies the pod template from the TrainJob's runtime. Charterer changes it by one entry of
+# Trainer copies the pod template from the TrainJob's runtime. Charterer changes the template by one entry of
 # ``spec.runtimePatches``, under a manager name of its own.
 
 

@@ -406,7 +406,7 @@ def _spot_refused(owner: Raw) -> str:
 
 
 def answer(raw: Raw, message: str, at: Instant, *, ready: bool) -> Sequence[Write]:
-    """Answer a Workload whose check is Pending. ``ready``: it may start wherever its queue places it."""
+    """Answer a Workload whose check is Pending. ``ready``: the job may start wherever its queue places it."""
     found = check_of(raw)
     if found is None or found[1].get("state") != PENDING or (ready and not is_reserved(raw)):
         return ()

@@ -73,7 +73,7 @@ class JaxJob(ElasticJob):
     def shard(self, samples: Any) -> Any:
         """This rank's part of a step's samples, as a numpy array.
 
-        Some samples are repeated, so that devices get equal numbers. ``weight`` is 0 for the repeated ones. Raises
+        Some samples are repeated, so that devices get equal numbers. ``weight`` is 0 for repeated samples. Raises
         ValueError if there are fewer samples than ranks.
         """
         samples = self._numpy.asarray(samples)

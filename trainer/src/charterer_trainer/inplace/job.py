@@ -73,7 +73,7 @@ class ElasticJob:
 
     @property
     def rank(self) -> int:
-        """This process's rank among the members, from 0. A change of the members changes it."""
+        """This process's rank among the members, from 0. A change of the members changes the rank."""
         return self._group.indexes.index(self._rendezvous.index)
 
     @property
@@ -211,7 +211,7 @@ class ElasticJob:
     def _who_sends(self, again: int = 0) -> tuple[int, list[int], int]:
         """The rank whose state counts, the ranks that need it, and its step.
 
-        If no rank has trained, all others need it.
+        If no rank has trained, all other ranks need the state.
         """
         mine = [self.step if self._trained else -1, self.step]
         steps = self._rendezvous.gather(self._group, f"steps {again}", mine, self._patience)

@@ -247,7 +247,7 @@ class Values:
         """The parcels that the other side needs before the cell runs there.
 
         The parcels then count as known to the other side. Raises InterruptedCopyError as soon as ``urgent()`` is True.
-        Then the other side's knowledge stays as it was.
+        In this case the other side's knowledge does not change.
         """
         drafts = self.survey(urgent)
         present = self.names()
