@@ -85,7 +85,7 @@ class TlsMaterial:
 
 
 class UnusableSecret(ValueError):
-    """The Secret has other content. If the Secret is deleted, the operator writes a new one."""
+    """The Secret does not have the expected content. If the Secret is deleted, the operator writes a new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,8 +214,8 @@ async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], n
 
     A server certificate lives two years. The server certificate is replaced 30 days before its end, or if ``names`` has
     a new name. The CA lives ten years and is renewed under its own key two years before its end. If replicas race, one
-    wins and the others use its certificate. Raises UnusableSecret if the Secret has other content, and RuntimeError if
-    other replicas keep changing the Secret.
+    wins and the others use its certificate. Raises UnusableSecret if the Secret does not have the expected content, and
+    RuntimeError if other replicas keep changing the Secret.
     """
     if now.tzinfo is None:
         raise ValueError("ensure_tls needs an aware datetime")

@@ -164,7 +164,7 @@ class PoolCosts(CauseCosts):
 
 
 class KnownCosts(ApiModel):
-    """Dollars of jobs by how their GPUs spent their time. The rest is unknown."""
+    """Dollars of jobs by how their GPUs spent their time. How the GPUs spent the rest is unknown."""
 
     trained: Amount | None = None
     """Dollars of time in which the jobs advanced."""

@@ -53,7 +53,8 @@ _Thousandths = Annotated[int, Field(ge=0, le=WHOLE)] | None
 
 
 class SpellStatus(ApiModel):
-    """How the GPUs of a run spent their time from since until the next entry, in thousandths. The rest is unknown."""
+    """How the GPUs of a run spent their time between since and the next entry, in thousandths. Time in no field is
+    unknown."""
 
     since: Time
     """When it began."""

@@ -79,7 +79,10 @@ class TargetKind(Protocol):
         ...
 
     def stop(self, raw: Raw) -> Sequence[Write]:
-        """Stop the object: its pods get SIGTERM and their grace period. No write if it is stopped already."""
+        """Stop the object: its pods get SIGTERM and their grace period.
+
+        Returns no write if the object is stopped already.
+        """
         ...
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:
