@@ -9,26 +9,26 @@ from typing import Final
 
 
 def count(amount: int, word: str) -> str:
-    """``1 node``, ``2 nodes``."""
+    """A number with its noun: ``1 node``, ``2 nodes``."""
     return f"{amount} {word}{'' if amount == 1 else 's'}"
 
 
 def is_or_are(amount: int) -> str:
-    """The verb after that many things."""
+    """The verb for a subject of that number."""
     return "is" if amount == 1 else "are"
 
 
 def names(items: Iterable[str], most: int = 3) -> str:
-    """The first few of them and how many more there are, for a sentence."""
+    """The first ``most`` items in sorted order, and the number of further ones, for a sentence."""
     listed = sorted(items)
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
 def visible(text: str) -> str:
-    r"""The text with each character that a terminal would obey instead of showing it as an escape (``\u001b``).
+    r"""The text with escapes (``\u001b``) for all characters that a terminal would interpret instead of showing.
 
-    These are the control characters (C0 but for line break and tab, DEL, C1), those that change the direction of a line
-    (Unicode Standard Annex 9), breaks of lines and paragraphs, and those without width.
+    These are control characters (C0 except line break and tab, DEL, C1), characters that change the text direction
+    (Unicode Standard Annex 9), line and paragraph separators, and characters without width.
     """
     return text.translate(_OBEYED)
 
