@@ -44,11 +44,11 @@ _OBEYED: Final = {
         range(0x2060, 0x2070),
     )
 }
-"""Escapes by code point. They are those of JSON, in which such characters stand only in strings."""
+"""Escapes by code point, in JSON's syntax. JSON output contains such characters only within strings."""
 
 
 def did_you_mean(name: str, existing: Iterable[str]) -> str:
-    """``did you mean vit or vits?``: names that are similar or contain it, whatever their case; empty without any."""
+    """``did you mean vit or vits?``: existing names that are similar or contain the name, ignoring case; or empty."""
     there = {each.casefold(): each for each in sorted(existing)}
     asked = name.casefold()
     similar = [there[each] for each in get_close_matches(asked, there, n=3, cutoff=0.5)]
@@ -58,14 +58,14 @@ def did_you_mean(name: str, existing: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str], prefix: str) -> str:
-    """``did you mean charterer.dev/gpus?``: the word of this prefix that is most alike; empty if none is."""
+    """``did you mean charterer.dev/gpus?``: the most similar known word with the prefix; empty if none is similar."""
     rest = [each.removeprefix(prefix) for each in known]
     near = get_close_matches(word.removeprefix(prefix), rest, 1, cutoff=0.6)
     return f"did you mean {prefix}{near[0]}?" if near else ""
 
 
 def similar_names(name: str, existing: Iterable[str]) -> str:
-    """The end of an error message about a missing name: similar names, or otherwise the first eight that exist."""
+    """The end of an error message about a missing name: similar names, or else the first eight existing names."""
     listed = sorted(existing)
     if hint := did_you_mean(name, listed):
         return hint
