@@ -11,7 +11,7 @@ be rented again needs a start-up of T seconds. With the price P of a node per se
 where k_j is the number of the job's GPUs, at c dollars per second each. The factor covers further costs of a restart.
 Every job keeps its width, so no path changes. The nodes with the cheapest restarts come first. A node that is more than
 three quarters full moves only if it has a single job, because it will probably be filled, or soon have fewer jobs to
-move. If a node is one GPU that two jobs share, no job is moved to it (``outlook.partners``).
+move. Nodes of one GPU that two jobs share are left alone, because a move would choose a partner (``outlook.partners``).
 """
 
 from __future__ import annotations
