@@ -535,8 +535,7 @@ def _month(time_zone: str, at: Instant) -> str:
 
 
 class CostRecord:
-    """The record at ``place``: a folder, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``.
-    """
+    """The record at ``place``: a folder, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``."""
 
     def __init__(self, place: str) -> None:
         """RecordUnavailable if ``place`` is no valid location."""

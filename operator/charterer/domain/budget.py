@@ -104,8 +104,7 @@ class Need:
 
     @property
     def spare(self) -> Money:
-        """Dollars of the budget's own target that it is not forecast to spend; zero if it is short or has no forecast.
-        """
+        """Dollars of the budget's own target that it will probably not spend; zero if short or without a forecast."""
         return ZERO if self.short or self.high is None else max(self.aim - max(self.high, self.spent), ZERO)
 
     @property

@@ -83,8 +83,7 @@ def resized(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Job:
 
 
 def without_resize(job: Job, until: Instant) -> Job:
-    """The job after its run left the width from which it was resized. The time at that width is added to ``stretches``.
-    """
+    """The job after its run left the width before a resize. The time at that width is added to ``stretches``."""
     former = job.resized_from
     if former is None:
         return job

@@ -113,8 +113,7 @@ _Key = TypeVar("_Key", bound=_Ordered)
 
 
 def apportion(amount: Money, weights: Mapping[_Key, int]) -> dict[_Key, Money]:
-    """Divide ``amount`` exactly in proportion to ``weights`` by largest remainder. Weights: not negative, not all zero.
-    """
+    """Divide ``amount`` exactly in proportion to ``weights``, by largest remainder. Weights: >= 0, not all zero."""
     whole = sum(weights.values())
     parts = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
     left = amount.micros - sum(quotient for quotient, _ in parts.values())

@@ -1,5 +1,4 @@
-"""The demands of a pod on its node, the traits of a pool's nodes, and whether the scheduler would place the pod there.
-"""
+"""The demands of a pod on its node, the traits of a pool's nodes, and whether the scheduler would place it there."""
 
 from __future__ import annotations
 
@@ -172,8 +171,7 @@ class NodeDemands:
         return self._hash
 
     def also(self, terms: AnyOf) -> NodeDemands:
-        """The demands, plus the demand that one of these terms is met, as for a volume that only some zones can attach.
-        """
+        """The demands, and one of these terms must be met too, as for a volume that only some zones can attach."""
         both = tuple([(*own, *other) for own in self.terms or ((),) for other in terms])
         return replace(self, terms=both)
 
@@ -229,8 +227,7 @@ def passes(taint: NodeTaint) -> bool:
 
 
 def shown_by_all(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
-    """Shared traits of several nodes: labels that all have, all lasting taints, and the least amount of each resource.
-    """
+    """Traits of several nodes: labels that all have, lasting taints of any, and the least amount of each resource."""
     if not of_nodes:
         return NO_TRAITS
     labels = set.intersection(*[set(traits.labels) for traits in of_nodes])
@@ -243,8 +240,7 @@ def shown_by_all(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
 
 
 def misfits(demands: NodeDemands, node: OfferedNode) -> tuple[Misfit, ...]:
-    """Why no pod of the template fits on the node. Of several affinity terms, only the best-matching one is reported.
-    """
+    """Why no pod of the template fits on the node. Of several affinity terms, only the closest one is reported."""
     if demands is NO_DEMANDS:
         return ()
     labels = dict(node.labels)

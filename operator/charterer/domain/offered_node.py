@@ -76,8 +76,7 @@ def _found(device: str, offering: Offering) -> Mapping[str, tuple[str, ...]]:
 
 
 def _product(offering: Offering) -> str:
-    """The product name by NVIDIA's feature discovery. Slices that are counted as GPUs have a product name of their own.
-    """
+    """The product name by NVIDIA's feature discovery. Slices that are counted as GPUs have their own product name."""
     profile = slice_profile(offering.gpu_type)
     if not profile:
         return offering.gpu_type
@@ -118,8 +117,7 @@ def _room(pool: Pool) -> Amounts:
 
 
 def pods_on_node(size: int, each: int, most: int | None = None) -> int:
-    """How many pods of ``each`` GPUs fit on a node of ``size`` GPUs. ``most``: the limit of the node's other resources.
-    """
+    """How many pods of ``each`` GPUs fit on a node of ``size`` GPUs. ``most``: the limit by its other resources."""
     fitting = size // each
     return fitting if most is None else min(fitting, most)
 

@@ -8,8 +8,6 @@ from enum import StrEnum
 from charterer.domain.ids import NodeName
 from charterer.domain.time import Instant, seconds_between
 
-
-
 RUN_LABEL_PREFIX = "run.charterer.dev/"
 """Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` implement a placement (``Job.run_label``)."""
 
@@ -31,8 +29,6 @@ def run_number(name: str, job_name: str | None = None) -> int | None:
         return None
     number = int(digits)
     return number if run_name(job if job_name is None else job_name, number) == name else None
-
-
 
 
 _KILLED = 137
@@ -103,6 +99,5 @@ class Pod:
 
     @property
     def proves_completion(self) -> bool:
-        """Whether the pod succeeded undisturbed. A pod that was made to stop may exit with 0 before its work is done.
-        """
+        """Whether the pod succeeded undisturbed. A pod that is made to stop may exit with 0 before its work is done."""
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted

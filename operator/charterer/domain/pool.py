@@ -57,8 +57,7 @@ class MigStrategy(StrEnum):
 
 
 class SharingMechanism(StrEnum):
-    """How jobs share a GPU. TIME_SLICING: they take turns. MPS: they run together, each in its own part of the memory.
-    """
+    """How jobs share a GPU. TIME_SLICING: they take turns. MPS: they run together, each with a part of the memory."""
 
     TIME_SLICING = "TimeSlicing"
     MPS = "MPS"
@@ -278,8 +277,7 @@ class ExpectedWait:
 
 
 class CapacityType(StrEnum):
-    """How the cloud sells a node. Both kinds can be rented and ended at any time; the cloud may take a spot node back.
-    """
+    """How the cloud sells a node. Both kinds are rented and ended at will, but the cloud may take spot nodes back."""
 
     ON_DEMAND = "OnDemand"
     SPOT = "Spot"

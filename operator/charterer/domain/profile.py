@@ -26,8 +26,7 @@ DEFAULT_RESTART_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Amdahl:
-    """throughput(k) = value / ((1 - p) + p / k), where p is the parallel fraction and value the throughput of one GPU.
-    """
+    """throughput(k) = value / ((1 - p) + p / k), with parallel fraction p, and value the throughput of one GPU."""
 
     parallel_fraction: float
     value: float

@@ -298,8 +298,7 @@ class MarkReady(RentalRecord):
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Mark the node unschedulable, with the uid of the rental that is the cause (JSON patch that tests the node's uid).
-    """
+    """Mark the node unschedulable, with the uid of the causing rental (JSON patch that tests the node's uid)."""
 
     rental: RentalId
     node: NodeName

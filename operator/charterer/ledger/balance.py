@@ -1,5 +1,4 @@
-"""OpenPeriod and the entries of KeepBooks, applied to a balance. Applying one repeatedly changes the balance only once.
-"""
+"""OpenPeriod and the entries of KeepBooks, applied to a balance. Applying one again does not change the balance."""
 
 from __future__ import annotations
 
@@ -288,8 +287,7 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
 
 
 def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
-    """The periods without lenders, except for the latest ``LENDING_KEPT`` - 1, because one more period will be added.
-    """
+    """The periods without lenders, except the latest ``LENDING_KEPT`` - 1, because one more period will be added."""
     first_kept = len(history) - LENDING_KEPT + 1
     return (
         replace(past, borrowed={}) if number < first_kept and past.borrowed else past

@@ -27,8 +27,7 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The next part of a rental's cost: [start, end), which may be empty. ``after``: what is on record with the part.
-    """
+    """The next part of a rental's cost: [start, end), maybe empty. ``after``: what is on record with the part."""
 
     start: Instant
     end: Instant

@@ -211,8 +211,7 @@ def unprofitable_layouts(solution: BudgetSolution) -> frozenset[PoolId]:
 
 
 def _demand(assignment: GroupAssignment) -> _Demand | None:
-    """The demand of a group: of its jobs in sight or, if more, of the long-run mean number of jobs; None without jobs.
-    """
+    """The demand of a group's jobs in sight or, if more, of the long-run mean number of jobs; None without jobs."""
     group, worth, best = assignment.group, assignment.values.worth, dict[PoolId, _Choice]()
     jobs = max(float(group.active), group.foreseen * assignment.mean_seconds)
     if not jobs or not group.menu.options:
@@ -286,8 +285,7 @@ def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
 
 
 def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
-    """The needs of a budget in its period, given the loans made so far. A budget without namespaces needs nothing more.
-    """
+    """The needs of a budget in its period with the loans so far. A budget without namespaces needs nothing more."""
     budget = solution.budget
     idle = budget.selector.nothing
     high = None if solution.arrivals_verdict().assumed else solution.forecast_verdict().high
@@ -345,8 +343,7 @@ def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
 
 
 def _plan(inputs: PlanInputs) -> SolvedPlan:
-    """Find rentals that must end and jobs that leave, solve budgets again if any job leaves, then let each budget act.
-    """
+    """Find rentals that must end and jobs that leave, solve budgets again if any leaves, then let each budget act."""
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
     shared = SharedNodes.of(inputs)
@@ -401,8 +398,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
 
 
 def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
-    """The target of a parent and its descendants together, without amounts that do not count in their present periods.
-    """
+    """The target of a parent and its descendants together, without amounts that do not count in present periods."""
     budgets = inputs.snapshot.known_budgets
     family = [budgets[each] for each in (name, *inputs.tree.below[name])]
     left_out = total(each.amount - each.counted for each in family)

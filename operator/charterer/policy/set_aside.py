@@ -141,8 +141,7 @@ class _Trials:
         return job if job is not None and self._left > 0 and self.failure([*left_out, job]) is None else None
 
     def _first(self, left_out: Sequence[PlannedObject], suspects: Sequence[PlannedObject]) -> PlannedObject | None:
-        """The first suspect such that planning succeeds without it and all before it; None if it is not found in time.
-        """
+        """The first suspect such that planning succeeds without it and all before; None if it is not found in time."""
         fails, succeeds = 0, len(suspects)
         while succeeds - fails > 1:
             if self._left <= 0:
@@ -200,8 +199,7 @@ def _silent(job: Job, *, refused: bool) -> Job:
 
 
 def _around(solved: SolvedPlan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
-    """The plan with the problem of each object that was set aside, which also becomes the reason of the affected jobs.
-    """
+    """The plan with the problem of each object that was set aside, also as the reason of the affected jobs."""
     plan = solved.plan
     if not faults:
         return PlanAroundFaults(plan, faults, solutions=solved.solutions)

@@ -95,8 +95,7 @@ class NodeGoesIdle(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoCellRuns(Fact):
-    """No cell has run on the job's GPUs since ``since``. They are given back at ``until``, unless a cell runs before.
-    """
+    """No cell has run on the job's GPUs since ``since``. Without a cell, they are given back at ``until``."""
 
     since: Instant
     until: Instant

@@ -21,8 +21,7 @@ from charterer.sentences import count, did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class UnknownSpeed(Fact):
-    """The job has ``option``, and the speed of other options is unknown. ``left``: assumed seconds of remaining work.
-    """
+    """The job has ``option``, and other options' speeds are unknown. ``left``: assumed seconds of remaining work."""
 
     option: Option
     seconds: float
@@ -101,8 +100,7 @@ class MovePays(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MakesRoom(Fact):
-    """The job moves from ``here`` to ``to`` for waiting jobs. It ends ``later`` seconds later and costs ``cost`` more.
-    """
+    """The job moves from ``here`` to ``to`` for waiting jobs. It ends ``later`` seconds later for ``cost`` more."""
 
     to: Option
     here: Option
@@ -156,8 +154,7 @@ class SlowNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HadNow(Fact):
-    """An option that the job could have now. With it, the job would end ``later`` seconds later and cost ``more`` more.
-    """
+    """An option that the job could have now. It would end ``later`` seconds later and cost ``more`` more."""
 
     option: Option
     later: float

@@ -177,8 +177,7 @@ class StartsAbout(Fact):
 
 @dataclass(frozen=True, slots=True)
 class LateNodes(Fact):
-    """A pool is expected to give a node only after ``wait``. ``probation``: the refusal that makes the pool doubtful.
-    """
+    """A pool is expected to give a node only after ``wait``. ``probation``: the refusal that makes this doubtful."""
 
     pool: PoolId
     wait: ExpectedWait

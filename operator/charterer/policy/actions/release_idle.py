@@ -310,8 +310,7 @@ def _worth(rental: Rental) -> tuple[bool, Instant, RentalId]:
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:
-    """Whether the cloud has answered and lists the rental's instance, if it is known. A lost instance ends elsewhere.
-    """
+    """Whether the cloud answered and lists the rental's instance, if it is known. Lost instances end elsewhere."""
     instances = listed.get(rental.pool)
     return instances is not None and (rental.instance is None or rental.instance in instances)
 

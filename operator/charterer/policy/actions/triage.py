@@ -177,8 +177,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
 
 
 def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
-    """File a job whose pods did not form a group in time: without the pods that should have joined, or for a restart.
-    """
+    """File a job whose pods did not form a group in time: it gives up the pods that did not join, or restarts."""
     run = job.run_title(group.run)
     if widens(job):
         not_joined = of_jobs.NotJoined(run, _trouble(job.current_run))

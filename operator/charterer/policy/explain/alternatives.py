@@ -388,8 +388,7 @@ class _Weighing:
         return self.own()
 
     def projections(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Projection]:
-        """The projections from now to the end on every option including the chosen one, as the planner computes them.
-        """
+        """The planner's projections from now to the end on every option, including the chosen one."""
         if not self._runs:
             projections = values.entering(position)
             if all(

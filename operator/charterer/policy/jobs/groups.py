@@ -143,8 +143,7 @@ def _is_billed(facts: JobFacts) -> bool:
 
 
 def _line(facts: JobFacts) -> tuple[float, float]:
-    """The cost line of the job's unrecorded runs: dollars per microsecond, and the instant at which the line is zero.
-    """
+    """The cost line of the job's unrecorded runs: dollars per microsecond, and the instant of cost zero."""
     micros = sum([micros for micros, _ in facts.meters])
     begun = sum([micros * since for micros, since in facts.meters])
     return micros / _UNIT, begun / micros if micros else 0.0

@@ -337,8 +337,7 @@ _TOLD = 3
 
 
 def no_option(plan: BudgetPlan, job: Job) -> Reason:
-    """Why no pool of the job's budget fits it. The code is ``NotAskedYet`` if the cloud of a pool has not answered yet.
-    """
+    """Why no pool of the job's budget fits it. The code is ``NotAskedYet`` if a pool's cloud has not answered yet."""
     snapshot, budget = plan.snapshot, plan.solution.budget
     pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
     paid = tuple(
@@ -550,8 +549,7 @@ class Admission:
         return StartsAbout(wait.option, after(self._plan.snapshot.now, wait.seconds))
 
     def _restart_at_once(self, job: Job, ranked: Sequence[Projection], why: Reason) -> None:
-        """Restart the job on free nodes; a later move may improve that. If money is short, the job stays in the queue.
-        """
+        """Restart the job on free nodes; it may move later. If money is short, the job stays in the queue."""
         if not self._money.affords(job, ranked[0].option):
             return
         for option in (projection.option for projection in ranked):

@@ -389,8 +389,7 @@ def _best_now(job: Unplaced, seconds: Sequence[float], wait: RoomWait | None) ->
 
 
 def _cost_of_beginning(job: Unplaced, end: Projection, move: float, wait: RoomWait | None) -> float:
-    """The cost of staying there for life, or until the GPUs that the job would wait for become free and it moves there.
-    """
+    """The cost of staying there for life, or until a move to the GPUs that the job would wait for."""
     if wait is None:
         return end.total_cost
     there = wait.end.total_cost - job.worth * wait.seconds
@@ -438,8 +437,7 @@ class _UnplacedJobs:
 
 
 def _held(plan: BudgetPlan, rooms: Mapping[PoolId, PoolRoom]) -> Iterable[HeldRoom]:
-    """The part of the room that runs hold. GPUs of other pods, and of runs that were told to stop, have no known end.
-    """
+    """The room that runs hold. GPUs of other pods, and of runs that were told to stop, have no known end."""
     pool_of = {rental: pool for pool, room in rooms.items() for rental in room.free}
     for kept in plan.jobs.running:
         assignment = plan.solution.assignments.get(kept.group.key)

@@ -192,8 +192,7 @@ class _Shortage:
         return waits_for_room(self._plan, self._rooms, given, sorted(others, key=lambda one: (-one.index, one.job.id)))
 
     def _may_start(self, waiting: Sequence[RoomCandidate]) -> bool:
-        """Whether the hard limit allows as many nodes as the waiting jobs want. Otherwise room would be made in vain.
-        """
+        """Whether the hard limit allows as many nodes as the waiting jobs want. Otherwise making room is useless."""
         plan, tightest = self._plan, self._plan.placer.purse.tightest
         if tightest is None or (slack := tightest.slack) is None:
             return True
