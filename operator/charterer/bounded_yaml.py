@@ -12,9 +12,9 @@ from typing import Any, Final
 import yaml
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of a file. A kubeconfig of a thousand clusters has a third of that."""
+"""Maximum bytes of a file. A kubeconfig of a thousand clusters has a third of that."""
 MOST_VALUES: Final = 1_000_000
-"""Most values of a file with all its aliases expanded. An object of the API server has 1.5 MB at most."""
+"""Maximum number of values of a file with all its aliases expanded. An object of the API server has 1.5 MB at most."""
 
 
 class UnboundedYAML(ValueError):

@@ -41,7 +41,7 @@ class RecordUnavailable(Exception):
 
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Most bytes of a file that is read. The operator writes far smaller files."""
+"""Maximum bytes of a file that is read. The operator writes far smaller files."""
 
 
 def refuse_large(name: str, size: int) -> None:
@@ -202,8 +202,8 @@ _ADVICE: Final = {
 
 
 class Folder:
-    """A folder of a disk or volume. It must exist: files in a new folder would be lost if the volume is not mounted
-    yet.
+    """A folder of a disk or volume. The folder must exist, because files in a new folder would be lost if the volume is
+    not mounted.
 
     ``at_once`` is 1, because a disk reads files faster than Python decodes them, and more threads would only take
     turns.
@@ -312,7 +312,7 @@ class PartKey(NamedTuple):
 
 
 def encoded(rows: Iterable[CostRow]) -> bytes:
-    """The content of a file with these rows. It does not depend on the order of the rows."""
+    """The content of a file with these rows, which does not depend on the order of the rows."""
     return "".join(sorted(f"{json.dumps(_plain(row), ensure_ascii=False)}\n" for row in rows)).encode()
 
 
@@ -513,7 +513,7 @@ _PACKET: Final = 16
 """Files that a thread reads in one task, because passing a result between threads costs as much as reading some files.
 """
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a month's files that are kept between the two passes over them. Files beyond it are fetched twice."""
+"""Bytes of a month's files that are kept between the two passes over them. Further files are fetched twice."""
 
 
 _MOVES: Final = 50 * 3_600.0
@@ -660,8 +660,8 @@ class CostRecord:
                 raise self._damaged(name, number, str(error)) from error
 
     def _changed(self, name: str, content: bytes) -> DamagedRecord:
-        """The error for a file whose name is not its digest. It names the first unreadable line, otherwise the last
-        line."""
+        """The error for a file whose name is not its digest. The error names the first unreadable line, otherwise the
+        last line."""
         lines = content.splitlines()
         for number, line in enumerate(lines, 1):
             try:

@@ -237,8 +237,8 @@ LENDERS_KEPT = 10
 LENDING_KEPT = 12
 """Past periods that keep their lenders."""
 FOLDED_KEPT = 10_000
-"""Most folded rentals whose uids a balance keeps while their objects may still exist. The limit bounds the ledger's
-size. Rentals beyond it are folded as soon as the objects of others are gone, so that none is left out."""
+"""Maximum number of folded rentals whose uids a balance keeps while their objects may still exist. The limit bounds the
+ledger's size. Rentals beyond it are folded as soon as the objects of others are gone, so that none is left out."""
 
 
 def decay(seconds: float, half_life: float) -> float:
@@ -474,7 +474,8 @@ class AmountShare:
 
 
 OPENING_SECONDS = 3_600.0
-"""Age of a budget in seconds up to which new jobs are assumed to have waited for it. They do not count as arrivals."""
+"""Age of a budget in seconds up to which new jobs are assumed to have waited for it. Such jobs do not count as
+arrivals."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -564,8 +565,8 @@ class Budget:
     def in_period_of(self, now: Instant) -> Budget:
         """The budget with an empty balance for the present period, if it has no balance or one of a past period.
 
-        That lasts only until the new period is opened. Without the empty balance, spending of the past period would
-        count against the new one, and jobs would be moved for that reason.
+        The empty balance is used only until the new period is opened. Without the empty balance, spending of the past
+        period would count against the new one, and jobs would be moved for that reason.
         """
         if self.balance is not None and now < self.period[1]:
             return self

@@ -22,7 +22,7 @@ class BudgetTree:
 
     ``above``: the ancestors of each budget that has any, the nearest first; none if the chain is a cycle. ``below``:
     all descendants of each budget that has any. ``faults``: errors by budget, for budgets whose ancestors are not all
-    known. Such budgets rent nothing new.
+    known. Budgets with a fault rent nothing new.
     """
 
     above: Mapping[BudgetId, tuple[BudgetId, ...]] = field(default_factory=dict)

@@ -27,13 +27,13 @@ class Spell(NamedTuple):
 
 
 SPELLS_KEPT: Final = 32
-"""Most spells that one use keeps. If the limit is reached, the last spell is "unknown": the object's size stays bounded
-and no activity is invented."""
+"""Maximum number of spells that one use keeps. If the limit is reached, the last spell is "unknown": the object's size
+stays bounded and no activity is invented."""
 
 # A row of the record of costs: the cost of one rental for one purpose in a part of one day.
 #
-# The rows of a rental add up to its cost to the micro-dollar. They are written before the rental's object is deleted
-# and are never changed. A later row with ``correction`` corrects a wrong one.
+# The rows of a rental add up to its cost to the micro-dollar. The rows are written before the rental's object is
+# deleted, and are never changed. A later row with ``correction`` corrects a wrong one.
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +121,8 @@ class CostRow:
 
 
 USES_KEPT: Final = 200
-"""Most uses on record of one rental: eight GPUs whose jobs last an hour each make that many in a day. Older uses are
-dropped (``Rental.uses_since``), so that the object's size stays bounded."""
+"""Maximum number of recorded uses of one rental. A day of eight GPUs with jobs of one hour has about that many. Older
+uses are dropped (``Rental.uses_since``), so that the object's size stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,15 +14,15 @@ from charterer.domain.option import GPU
 # a node.
 #
 # The rules are those of Kubernetes' plugins NodeAffinity, TaintToleration and NodeResourcesFit
-# (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/). They decide only in which pools nodes are
-# rented. The scheduler decides where a pod runs.
+# (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/). The rules decide only in which pools nodes
+# are rented. The scheduler decides where a pod runs.
 
 
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
 """Resources by name, in thousandths of a processor, a byte or a device."""
 NODE_NAME = "metadata.name"
-"""The key of a requirement on the node's name. It is no label key, so no label selector can contain it."""
+"""The key of a requirement on the node's name. The key is no label key, so no label selector can contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +177,7 @@ class NodeDemands:
 
 
 NO_DEMANDS = NodeDemands()
-"""The demands of an unknown template. They rule out no node."""
+"""The demands of an unknown template. Unknown demands rule out no node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +197,8 @@ class UntoleratedTaint:
 
 @dataclass(frozen=True, slots=True)
 class LackingRoom:
-    """A pod that requests more of a resource than a node has. Both are in thousandths; ``there``: 0 if it has none."""
+    """A pod that requests more of a resource than a node has. ``asked`` and ``there`` are in thousandths; ``there``: 0
+    if the node has none."""
 
     resource: str
     asked: int
@@ -283,7 +284,7 @@ def preference(demands: NodeDemands, node: OfferedNode) -> int:
 
 
 PodLimits: TypeAlias = frozenset[tuple[PoolId, int]]
-"""By pool, the most pods of a job on one of its nodes. In a pool without an entry, only GPUs limit them."""
+"""By pool, the maximum number of pods of a job on one node. In a pool without an entry, only GPUs limit them."""
 NO_LIMITS: PodLimits = frozenset()
 
 

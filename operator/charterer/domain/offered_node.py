@@ -112,8 +112,8 @@ def _room(pool: Pool) -> Amounts:
 #
 # A job with p pods of g GPUs each is packed onto nodes of n GPUs. A node takes n div g pods, or fewer if its
 # processors, memory or other resources suffice only for fewer. If all pods fit on one node, other jobs may use the rest
-# of the node. Otherwise the job has its nodes to itself and pays for the GPUs that stay empty. A pod may use a larger
-# fraction of another resource than of the GPUs. It then also takes that fraction of the node's GPUs.
+# of the node. Otherwise the job has its nodes to itself and pays for the GPUs that stay empty. If a pod uses a larger
+# fraction of another resource than of the GPUs, the pod also takes that fraction of the node's GPUs.
 
 
 def pods_on_node(size: int, each: int, most: int | None = None) -> int:

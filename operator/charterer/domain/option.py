@@ -32,7 +32,7 @@ MIG_PREFIX = "nvidia.com/mig-"
 """The prefix of the resource names of MIG slices. The MIG profile follows."""
 
 MOST_PODS = 4_000
-"""Most pods of a run, to bound the size of its record. It allows 32,000 GPUs on nodes of eight."""
+"""Maximum number of pods of a run, which bounds the size of its record: 32,000 GPUs on nodes of eight."""
 
 
 @dataclass(frozen=True, slots=True)

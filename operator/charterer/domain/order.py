@@ -15,18 +15,19 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.time import Instant, after, seconds_between
 
 LONGEST_SECONDS: Final = 3600.0
-"""The longest cool-down, unless the pool's own ``cooldownSeconds`` is longer. It is long because a failed launch may be
-billed, and a quota or a mistake stays until somebody changes it."""
+"""The longest cool-down, unless the pool's own ``cooldownSeconds`` is longer. The limit is long because a failed launch
+may be billed, and a quota or a mistake stays until somebody changes it."""
 LONGEST_FREE_SECONDS: Final = 900.0
 """The longest cool-down if a refusal costs only a call: four calls an hour. Capacity that is back is then found 7
 minutes late on average, which is little compared with the hours for which a job keeps a node."""
 KEPT: Final = 8
-"""Most cool-downs that a pool remembers."""
+"""Maximum number of cool-downs that a pool remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: for people who look there.
+    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: shown to people who use the
+    cloud's console.
 
     Names of rentals are reused, tokens never. So only the token identifies the rental of an instance.
     """
@@ -77,9 +78,9 @@ class Scope(StrEnum):
     SUBNET = "Subnet"
     """A subnet that has no free addresses."""
     ZONE = "Zone"
-    """This instance type and capacity type in one zone."""
+    """One instance type and capacity type in one zone."""
     REGION = "Region"
-    """This instance type and capacity type in one region."""
+    """One instance type and capacity type in one region."""
     FAMILY = "Family"
     """The account's quota of a family of instance types in one region."""
     CAPACITY_TYPE = "CapacityType"
@@ -233,7 +234,7 @@ def cool_down(
 
     ``known``: earlier cool-downs of the pool, and those of other pools that affect it. A cool-down no longer counts
     after its probation, or if the offer was seen to be back since (``returned``). ``billed``: whether other nodes of
-    the request came, which are paid for in vain.
+    the request were launched and billed without use.
     """
     alike = (each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where))
     before = max(alike, key=lambda each: each.since, default=None)

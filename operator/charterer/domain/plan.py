@@ -123,8 +123,8 @@ class Release:
 class Allocate:
     """Write the job's allocation. None stops its runs and requeues it.
 
-    ``predicted``: its expected cost from now on. ``predicted_end``: its expected end. Both are recorded only if the job
-    has no prediction yet.
+    ``predicted``: the job's expected cost from now on. ``predicted_end``: the job's expected end. Both fields are
+    recorded only if the job has no prediction yet.
     """
 
     job: JobId
@@ -157,9 +157,9 @@ Command = Rent | Release | Allocate
 class TargetOutlook:
     """The expected end of a job whose targetCompletionTime lies ahead.
 
-    ``seconds``: from now to the end on the path chosen for the target, as far as the budget pays for it. ``met``:
-    whether that end is in time. ``fastest_seconds``: from now to the end on the fastest path. ``counts``: False if even
-    that end is so late that the target is ignored.
+    ``seconds``: seconds until the end on the path chosen for the target, as far as the budget pays for it. ``met``:
+    whether that end is in time. ``fastest_seconds``: seconds until the end on the fastest path. ``counts``: False if
+    even that end is so late that the target is ignored.
     """
 
     seconds: float
@@ -194,8 +194,8 @@ class ArrivalsBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsVerdict:
-    """The arrival rate of a budget's jobs. ``per_hour``: of all classes. ``jobs``: jobs in sight. ``batches``: batches
-    seen.
+    """The arrival rate of a budget's jobs. ``per_hour``: arrivals of all classes per hour. ``jobs``: jobs in sight.
+    ``batches``: batches seen.
 
     Jobs that arrive within an hour of each other are one batch.
     """
@@ -224,9 +224,10 @@ class ForecastVerdict:
 class SpendVerdict:
     """The spending of a budget and all its descendants (compare ``BudgetVerdict``).
 
-    ``amount``: the counted amounts of their present periods. ``spent``: of one period; while the next has begun for
-    some of them only, of the period in which more was spent. ``forecast``: of the spending at its end, with an interval
-    as if they were independent; None if one of them has no forecast. ``hourly``: the sum of their nodes' worst prices.
+    ``amount``: the counted amounts of their present periods. ``spent``: dollars spent in one period. If the next period
+    has begun for some of the budgets only, this is the period with more spending. ``forecast``: the sum of the budgets'
+    forecasts, treated as independent; None if one of them has no forecast. ``hourly``: the sum of their nodes' worst
+    prices.
     """
 
     amount: Money
@@ -248,10 +249,10 @@ class BudgetVerdict:
     running rentals up to now. ``committed``: the worst-case cost of what is already rented. ``in_sight``: the cost
     until the period's end of the nodes of running and waiting jobs. ``to_come``: the expected cost until then of the
     jobs in ``arrivals``. ``commitments``: the cost until then of nodes that are paid for whether used or not.
-    ``forecast``: of the spending at the period's end (``policy.budgets.forecast``), which is the sum of ``spent``,
-    ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``: of the
-    budget and its descendants; None without any. ``parent_fault``: why the limits of its ancestors are unknown, so that
-    it rents nothing new. ``loans``: the loans in which it is lender or borrower.
+    ``forecast``: the expected spending at the period's end (``policy.budgets.forecast``), which is the sum of
+    ``spent``, ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``:
+    the spending of the budget and its descendants; None without descendants. ``parent_fault``: why the limits of its
+    ancestors are unknown, so that it rents nothing new. ``loans``: the loans in which it is lender or borrower.
     """
 
     rate: Rate | None
@@ -340,7 +341,7 @@ class Plan:
 
     ``pools``: only pools that are too small for the options that jobs would choose. ``observed_commands``: the commands
     that budgets in mode Observe would have given. ``again_at``: when something changes without an event; None if
-    nothing does. ``problems``: of objects that were left out of the plan, because planning failed with them.
+    nothing does. ``problems``: one for each object that was left out of the plan because planning failed with it.
     ``not_rented``: committed pools with nodes that are not rented, and why.
     """
 

@@ -118,11 +118,11 @@ def band_of(hours: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EndedNode:
-    """A node that ended at ``at`` after ``hours`` hours. ``taken``: whether the cloud took it back. ``uid``: of its
-    rental.
+    """A node that ended at ``at`` after ``hours`` hours. ``taken``: whether the cloud took it back. ``uid``: the uid of
+    its rental.
 
     ``others``: how many other nodes of the pool existed then. ``announced``: whether there was a notice. ``ordinal``:
-    the number in its rental's name.
+    the number in the rental's name.
     """
 
     uid: str
@@ -416,8 +416,8 @@ class Quote:
 class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
-    ``labels``: of its metadata; budgets select pools by them. ``set_uid``: the uid of the GPUPoolSet that controls it;
-    empty if none does. ``max_nodes``: the declared number, or the size of its group if that is less
+    ``labels``: the labels of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
+    controls it; empty if none does. ``max_nodes``: the declared number, or the size of its group if that is less
     (``controller.snapshot.pools``). ``start_seconds``: the declared time from a node's request to its readiness; money
     limits use it. ``cooled``: the cloud's recent refusals, the latest ``until`` last; no node is requested before that.
     ``reached``: a refusal of another pool of the account that applies to this one too. ``deleted``: when its deletion
@@ -534,7 +534,7 @@ class Pool:
 
     @property
     def cool_downs(self) -> tuple[CoolDown, ...]:
-        """Its own cool-downs, and the one of another pool that applies to it too."""
+        """The pool's own cool-downs, and the cool-down of another pool that applies to this pool too."""
         return self.cooled if self.reached is None else (*self.cooled, self.reached)
 
     def cooling(self, now: Instant) -> CoolDown | None:
@@ -675,7 +675,7 @@ class LeftOutWhy(StrEnum):
 
 
 class LeftOut(NamedTuple):
-    """A Node that a pool selects but does not use. ``told``: a text with the Node, the cause and the remedy."""
+    """A Node that a pool selects but does not use. ``told``: a message with the Node, the cause and the remedy."""
 
     why: LeftOutWhy
     told: str

@@ -133,8 +133,8 @@ class ModelFacts:
 
 NO_FACTS = ModelFacts()
 TRIAL_STEP = 2
-"""Largest ratio of the width of a trial to the widest width that a learned class has run on. It bounds the money at
-risk in a trial."""
+"""Largest ratio of the width of a trial to the widest width that a learned class has run on. The limit bounds the money
+at risk in a trial."""
 FAILURES_KEPT_SECONDS = 30 * 86_400.0
 """Seconds for which a failed width is remembered: a month, after which a class's code, images and data have changed."""
 
@@ -151,7 +151,8 @@ class FailedWidth:
 
 
 MOST_PAIRS = 64
-"""Most pairs of class and shared GPU type beside which a class's speed is remembered. The oldest are dropped."""
+"""Maximum number of pairs (other class, shared GPU type) for which a class's speed is remembered. The oldest are
+dropped."""
 
 
 @dataclass(frozen=True, slots=True)

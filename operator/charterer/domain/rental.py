@@ -1,6 +1,6 @@
 """A rental: one node rented for one budget, from the intent to rent it until its cost is in the ledger.
 
-Also gangs: rentals of nodes that a job needs at once (docs/development/adr/0013).
+A gang is a set of rentals whose nodes a job needs at once (docs/development/adr/0013).
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
 from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000
-"""Most price segments on record: enough for years of spot prices that change a few times a day. Older segments are
-merged (``billing.abridged``). A changed ``spec.price`` may lead to more segments; then the last recorded one is
-extended."""
+"""Maximum number of recorded price segments: enough for years of spot prices that change a few times a day. Older
+segments are merged (``billing.abridged``). A changed ``spec.price`` may lead to more segments; then the last recorded
+one is extended."""
 SHORTEST_WAIT_SECONDS: Final = 30.0
-"""Least seconds to wait for an incomplete gang, because clouds launch or refuse machines one by one."""
+"""Minimum seconds to wait for an incomplete gang, because clouds launch or refuse machines one by one."""
 
 
 class RentalPhase(StrEnum):
-    """The phase of a rental. It only moves forward.
+    """The phase of a rental, which only moves forward.
 
     REQUESTED: the object is written; the cloud may or may not have got the request. STARTING: an instance was adopted.
     READY: its node takes pods. DRAINING: it is to be ended by intent, or its instance vanished. ENDED: the cloud
@@ -66,7 +66,7 @@ class Rental:
 
     ``named``: when the cloud's reply named its instance. ``missing_since``: the cloud's time of the first list that
     should have shown its instance and did not. ``worst``: the most it can cost per hour. ``launched``, ``ended``,
-    ``segments``: from the cloud. ``released_because``, ``released``: why and since when it drains. ``node``,
+    ``segments``: data from the cloud. ``released_because``, ``released``: why and since when it drains. ``node``,
     ``provider_id``: known after an instance was adopted. ``held_by``: pods not started by Charterer that, at the last
     check, kept its machine from being ended. ``cloud``, ``capacity_type``: those of its pool, so that the machine can
     be ended after the pool's object is gone. ``gang``: the gang that it belongs to; None if it is useful alone.

@@ -71,10 +71,10 @@ class Progress:
 
     Reports with the same content are equal. ``advanced``: when this process last saw step or fraction change; None if
     it has not seen the run, or if neither is reported. ``longest_pause``: the most seconds between two such changes, of
-    which it has seen ``advances`` in all runs of the job. ``generation``: of the group in which the pods train
-    (``domain.job``); None if they never named one. ``busy``: whether a cell runs in an interactive job's run; None if
-    its worker has not reported it. ``usage``: the reported usage of all its runs. ``reached``, ``reached_step``: the
-    largest fraction and step reported earlier, in any run.
+    which it has seen ``advances`` in all runs of the job. ``generation``: the generation of the group in which the pods
+    train (``domain.job``); None if the pods never reported one. ``busy``: whether a cell runs in an interactive job's
+    run; None if its worker has not reported it. ``usage``: the reported usage of all its runs. ``reached``,
+    ``reached_step``: the largest fraction and step reported earlier, in any run.
     """
 
     run: int

@@ -169,7 +169,8 @@ class EditPool:
 
 @dataclass(frozen=True, slots=True)
 class DeletePool:
-    """Delete a GPUPool of the set that is no longer declared. Its finalizer keeps it until its rentals have ended."""
+    """Delete a GPUPool of the set that is no longer declared. A finalizer keeps the GPUPool until its rentals have
+    ended."""
 
     pool_set: PoolSetId
     pool: PoolId
@@ -260,7 +261,7 @@ class CloseUnfulfilled(RentalRecord):
 class RecordOffer:
     """Record the cloud's last offering and quote in the pool's status, for use while the cloud does not answer.
 
-    ``replaces``: the quote on record before. ``starts``: of nodes that became ready since the last record.
+    ``replaces``: the quote on record before. ``starts``: the starts of nodes that became ready since the last record.
     """
 
     pool: PoolId
@@ -319,8 +320,9 @@ class Uncordon:
 class Terminate:
     """End this instance and lower the group's target with it, after an uncached check that its node has no live pod.
 
-    ``node``: None if no Node ever appeared; the instants are then not needed. ``evict_from``: from then on, pods not
-    started by Charterer are evicted. ``patience_until``: from then on, the instance is ended whatever runs there.
+    ``node``: None if no Node ever appeared; the instants are then not needed. ``evict_from``: the instant from which
+    pods not started by Charterer are evicted. ``patience_until``: the instant from which the instance is ended whatever
+    runs on the node.
     """
 
     rental: RentalId
@@ -687,7 +689,7 @@ __all__ = [
 class Wait:
     """No step is due now. ``reason``: what is awaited, for the log. ``until``: when to check again.
 
-    ``error``: the program fault that prevented finding a step. It must not stop the steps of other objects.
+    ``error``: the program fault that prevented finding a step. Such a fault must not stop the steps of other objects.
     """
 
     reason: str

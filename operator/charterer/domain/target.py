@@ -71,14 +71,14 @@ class Target:
     ``pods``: its width in pods. ``indexed``: whether its pods are numbered from 0. ``controllers``: names of the
     objects that control its pods. ``controller_prefix``: name prefix of further such objects, whose names vary and
     which may be gone; empty if there are none. ``placeable``: its scheduling fields can be written now. ``begun``: it
-    has or had pods that nobody placed. ``held``: the chart's policy suspended it, or a run of it was placed, so that
-    its author cannot run it. ``started``: since when it is not suspended. ``complete``, ``failed``: when it ended so,
-    by its own status. ``retries``: how many more pods may fail than its author allows, while it is resized in place.
-    ``progress``: the progress of its run in its own status. ``asked``: its author's request; None if unreadable.
-    ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author asks for and does not get.
-    ``incomplete``: what its controller still waits for although all pods with GPUs may run; empty if it waits for
-    nothing. ``when_given_up``: its author's choice. ``ending``: its time to run is over, so that its controller ends it
-    now.
+    has or had pods that Charterer did not place. ``held``: the chart's policy suspended it, or a run of it was placed,
+    so that its author cannot run it. ``started``: since when it is not suspended. ``complete``, ``failed``: when it
+    completed or failed, by its own status. ``retries``: how many more pods may fail than its author allows, while it is
+    resized in place. ``progress``: the progress of its run in its own status. ``asked``: its author's request; None if
+    unreadable. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author asks for and does
+    not get. ``incomplete``: what its controller still waits for although all pods with GPUs may run; empty if it waits
+    for nothing. ``when_given_up``: its author's choice. ``ending``: its time to run is over, so that its controller
+    ends it now.
 
     If it is in a queue of Kueue, ``run`` is the run that Kueue may start, and further fields are used. ``workload``:
     the name of the Workload by which Kueue starts and stops it; empty if there is none. ``has_quota``: Kueue has

@@ -1,4 +1,4 @@
-"""OpenPeriod and the entries of KeepBooks, applied to a balance. Applying one again does not change the balance."""
+"""OpenPeriod and the entries of KeepBooks, applied to a balance. Applying a step again does not change the balance."""
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ from charterer.ledger.attribution import by_purpose, divided, gpus_of, in_vain
 UIDS_KEPT_SECONDS = 86_400.0
 """Seconds for which a counted job's uid is kept: a day, the longest assumed delay until a job's end is seen."""
 CLASSES_KEPT = 1_000
-"""Most classes in a balance, to bound its size. The class whose last job finished longest ago is dropped first."""
+"""Maximum number of classes in a balance, which bounds its size. The class whose last job finished longest ago is
+dropped first."""
 
 
 def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
@@ -113,11 +114,11 @@ def _latest(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHi
 
 
 NAMES_KEPT = 500
-"""Most pools, and most namespaces, with sums of their own. The limit bounds the status."""
+"""Maximum number of pools, and of namespaces, with sums of their own. The limit bounds the status."""
 KNOWN_NAMES_KEPT = 100
-"""Most namespaces with known uses of their dollars (``went_to``)."""
+"""Maximum number of namespaces with known uses of their dollars (``went_to``)."""
 DAY_NAMES_KEPT = 10
-"""Most namespaces with sums for one day."""
+"""Maximum number of namespaces with sums for one day."""
 OTHER = "(other)"
 """Stands for all further pools or namespaces, in sums and in metrics."""
 
@@ -296,7 +297,7 @@ def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
 
 
 def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:
-    """The balance without the uids of deleted rentals. Its sums do not change."""
+    """The balance without the uids of deleted rentals. The sums of the balance do not change."""
     return replace(balance, folded=balance.folded - frozenset(step.rental_uids))
 
 

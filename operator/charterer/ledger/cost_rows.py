@@ -1,10 +1,10 @@
 """The rows that a rental adds to the record of costs: part by part, each within one day of the budget's time zone.
 
-A part is recorded at once. It begins where the rental's record ends, and ends with that day or with the rental. The
-rows of all parts add up to the rental's cost to the micro-dollar. The cost of a day is the cost accrued at its end
-minus that at its beginning (``billing.accrued``), which is also how costs are assigned to a budget's periods. It is
-negative if a price fell within a billing minimum. A separate row corrects that, and corrects earlier rows that turned
-out wrong.
+Each part is recorded in one write. A part begins where the rental's record ends, and ends with that day or with the
+rental. The rows of all parts add up to the rental's cost to the micro-dollar. The cost of a day is the cost accrued at
+its end minus that at its beginning (``billing.accrued``), which is also how costs are assigned to a budget's periods.
+The cost of a day is negative if a price fell within a billing minimum. A separate row corrects such a cost, and earlier
+rows that turned out wrong.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def correction_begun(rental: Rental) -> RecordedCost | None:
 
 
 def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:
-    """The rows of the part, at least one. They add up to the difference of ``part.after`` to the recorded cost.
+    """The rows of the part, at least one. The rows add up to the cost in ``part.after`` minus the cost already
+    recorded.
 
     A part without cost has one row that says so, because an earlier version of it may be on file, written just before
     the operator ended. ``pool``: the rental's pool; None if it is deleted. ``gpus``: GPUs of its node. ``in_vain``: the

@@ -63,7 +63,7 @@ from charterer.policy.outlook.placer import Placer, SharedNodes
 
 
 _OFTEN = 10.0
-"""Least seconds until the next plan because of a job that must soon hurry to meet its target."""
+"""Minimum seconds until the next plan if a job has almost no slack left before its target."""
 
 
 class PlanRule(NamedTuple):
@@ -145,8 +145,8 @@ def decide_budget(plan: BudgetPlan) -> None:
 def rent_committed(plan: BudgetPlan) -> None:
     """Rent the missing nodes of the budget's committed pools, as far as all limits allow.
 
-    This is done for all budgets before any job requests nodes, so that no job takes the room under a limit, including
-    limits of ancestors. The plan is made again when a commitment ends.
+    These nodes are rented for all budgets before any job requests nodes, so that no job takes the room under a limit,
+    including limits of ancestors. The plan is made again when a commitment ends.
     """
     for name, pool in plan.snapshot.committed_to(plan.solution.budget).items():
         if pool.committed is None or pool.offering is None or pool.quote is None:
@@ -229,7 +229,7 @@ def _cost(demands: Sequence[_Demand], closed: Collection[PoolId], offers: Mappin
     """Cost rate of all jobs in dollars per second if the ``closed`` pools are not used; infinite if jobs have no
     option.
 
-    It includes the price, the value of the jobs' time, and idle GPUs of nodes.
+    The cost rate includes the price, the value of the jobs' time, and idle GPUs of nodes.
     """
     total, used = 0.0, dict[PoolId, float]()
     for each in demands:
@@ -409,7 +409,8 @@ def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
 def _with_descendants(
     verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, SpendVerdict], inputs: PlanInputs
 ) -> Mapping[BudgetId, BudgetVerdict]:
-    """The verdicts with those about ancestors and descendants. ``together``: of each parent, without a forecast."""
+    """The verdicts with those about ancestors and descendants. ``together``: the verdict about each parent with its
+    descendants, without a forecast."""
     tree, found = inputs.tree, dict[BudgetId, BudgetVerdict]()
     for name, verdict in verdicts.items():
         family = together.get(name)

@@ -33,7 +33,8 @@ FIRST_PAUSE_SECONDS = 300.0
 LAST_PAUSE_SECONDS = 6 * 3600.0
 """Longest pause in seconds before an object is tried again."""
 _MOST_TRIALS = 64
-"""Most plans in one turn to find the faulty object. If it is not found by then, the next turn searches again."""
+"""Maximum number of plans in one turn to find the faulty object. If it is not found by then, the next turn searches
+again."""
 
 
 class PlannedKind(StrEnum):
@@ -54,7 +55,8 @@ class PlannedObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An object that made planning fail with ``error``. It is set aside for ``pause`` seconds, until ``until``."""
+    """An object that made planning fail with ``error``. The object is set aside for ``pause``
+    seconds, until ``until``."""
 
     problem: Problem
     error: Exception

@@ -15,7 +15,7 @@ from charterer.gpu_types import is_shared
 from charterer.sentences import count
 
 _WORDS_OF_OTHERS = 200
-"""Most characters of a run's message within another sentence."""
+"""Maximum length of a run's message within another sentence."""
 
 # --- the job wants no GPUs --------------------------------------------------------------------------------------------
 
@@ -54,7 +54,7 @@ class NoGpuWanted(Fact):
     """The job is interactive, and no GPU was requested since request ``ask`` was answered at ``at``; 0: never.
 
     ``price``: the hourly price of its last GPUs. ``seconds``: the start-up time of its next GPUs on a new node. Both
-    are None before its first run.
+    fields are None before the job's first run.
     """
 
     ask: int
@@ -95,7 +95,7 @@ class NodeGoesIdle(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoCellRuns(Fact):
-    """No cell has run on the job's GPUs since ``since``. Without a cell, they are given back at ``until``."""
+    """No cell has run on the job's GPUs since ``since``. Unless a cell runs, the GPUs are given back at ``until``."""
 
     since: Instant
     until: Instant
@@ -475,8 +475,8 @@ class NeverSaved(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MovedLately(Fact):
-    """The job was moved at ``at``, and a further move takes ``seconds``. It stays until ``until``, a multiple of that
-    time."""
+    """The job was moved at ``at``, and a further move takes ``seconds``. The job stays until ``until``, a multiple of
+    that time."""
 
     at: Instant
     seconds: float

@@ -100,7 +100,8 @@ class MovePays(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MakesRoom(Fact):
-    """The job moves from ``here`` to ``to`` for waiting jobs. It ends ``later`` seconds later for ``cost`` more."""
+    """The job moves from ``here`` to ``to`` for waiting jobs. The move delays its end by ``later`` seconds and adds
+    ``cost``."""
 
     to: Option
     here: Option
@@ -154,7 +155,7 @@ class SlowNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HadNow(Fact):
-    """An option that the job could have now. It would end ``later`` seconds later and cost ``more`` more."""
+    """An option that the job could have now. The option would end ``later`` seconds later and cost ``more`` more."""
 
     option: Option
     later: float
@@ -270,7 +271,7 @@ def _faster(way: Faster) -> str:
 
 
 _NAMED: Final = 5
-"""Most misfits of a pool's nodes in a sentence."""
+"""Maximum number of misfits in a sentence about a pool."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,7 +73,7 @@ class ParentsInCircle(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RelativeUnreadable(Fact):
-    """A budget is unreadable. It may have the same ancestors, and its spending is unknown."""
+    """A budget is unreadable. The budget may have the same ancestors, and its spending is unknown."""
 
     budget: BudgetId
 
@@ -89,7 +89,7 @@ class RelativeUnreadable(Fact):
 
 
 _NAMED = 5
-"""Most pools, and most labels of one pool, in a sentence."""
+"""Maximum number of pools, and of labels of one pool, in a sentence."""
 _OR_WAIT = "raise it, or wait until others are given back"
 
 # --- the job's nodes are coming ---------------------------------------------------------------------------------------
@@ -119,8 +119,8 @@ class WouldBeRented(Fact):
 class WaitsForOldNode(Fact):
     """A node in use is expected to become free in ``seconds``, so the job waits for it.
 
-    A new node would take ``start`` seconds to start and cost ``bill`` meanwhile. It is rented at ``until`` at the
-    latest.
+    A new node would take ``start`` seconds to start and cost ``bill`` meanwhile. A new node is rented at ``until`` at
+    the latest.
     """
 
     option: Option

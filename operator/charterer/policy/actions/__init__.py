@@ -1,5 +1,5 @@
 """Decisions: one budget's commands and verdicts, from its solution, its jobs and the free nodes.
 
-They say which jobs start, move or stop, and which nodes are rented or released. ``policy.budgets`` says what money
+Decisions say which jobs start, move or stop, and which nodes are rented or released. ``policy.budgets`` says what money
 allows.
 """

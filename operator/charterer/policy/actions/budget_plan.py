@@ -33,7 +33,7 @@ from charterer.policy.solve.phase_dp import key_of
 
 @dataclass(slots=True)
 class Decisions:
-    """Commands and verdicts of one budget, and the times of next plans. Its rented nodes are in its ``Placer``.
+    """Commands and verdicts of one budget, and the times of next plans. The budget's ``Placer`` has its rented nodes.
 
     ``not_rented``: committed pools with nodes that are not rented, and why. ``awaited``: the nodes that a job gets when
     all of them are ready.
@@ -85,11 +85,10 @@ class Decisions:
         return key_of(found.option) == key_of(allocation.option)
 
     def _predicted(self, job: Job, option: Option) -> Projection | None:
-        """The projection of a job without earlier GPUs if it starts on the option; None if its menu does not have the
-        option.
+        """The projection of a job's first run on the option; None if the job's menu does not have the option.
 
-        Its cost is at the paid price. The cost factor κ is not applied, because κ is learned from this prediction. An
-        interactive job has no end and so no projection.
+        The projected cost is at the paid price. The cost factor κ is not applied, because κ is learned from this
+        prediction. An interactive job has no end and so no projection.
         """
         assignment = None if job.last_run or job.interactive is not None else self.solution.assignment(job)
         if assignment is None:
@@ -120,7 +119,7 @@ def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tu
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:
-    """The verdict on a job. Its remaining time is known if its remaining work is."""
+    """The verdict on a job. The remaining time is known if the job's remaining work is."""
     left = None if option is None or job.remaining is None else job.remaining / option.speed
     if left is not None and option is not None and job.allocation is None:
         left += option.entry_seconds
@@ -132,10 +131,11 @@ def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook 
 
 @dataclass(frozen=True, slots=True)
 class RoomWait:
-    """A job's wait for GPUs that become free in ``seconds``. ``end``: from now to the job's end on them, with the wait.
+    """A job's wait for GPUs that become free in ``seconds``. ``end``: the projection from now to the job's end on these
+    GPUs, including the wait.
 
-    ``instead``: to its end on the best option that it could have now; None without one. ``until``: seconds after which
-    the wait no longer pays if no GPUs become free.
+    ``instead``: the projection on the best option that the job could have now; None without one. ``until``: seconds
+    after which the wait no longer pays if no GPUs become free.
     """
 
     seconds: float

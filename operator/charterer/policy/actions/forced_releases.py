@@ -129,7 +129,7 @@ class ForcedReleases:
     def _draining_too_long(self) -> dict[RentalId, Reason]:
         """Draining rentals that now also end because of the hard limit or the end of a grant.
 
-        They were released for another reason, so pods of others could keep them for an hour.
+        These rentals were released for another reason, so pods of others could keep them for an hour.
         """
         why = self.placer.must_release
         if why is None:
@@ -155,7 +155,7 @@ class ForcedReleases:
         return ending | self._over_hourly_limit(ending)
 
     def _slow(self, ending: Container[RentalId]) -> dict[RentalId, Reason]:
-        """Unused nodes that slowed a run down. They would slow the next run as well."""
+        """Unused nodes that slowed a run down. Such nodes would slow the next run as well."""
         used, slow = self.placer.capacity.used, self._snapshot.slow_nodes
         why, staying = reason(ReasonCode.SLOW_NODE, of.HeldUp()), self.staying if slow else ()
         idle = [rental.id for rental in staying if rental.id in slow and not used.get(rental.id, 0)]

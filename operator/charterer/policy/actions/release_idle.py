@@ -49,8 +49,8 @@ class IncompleteGangs:
     def kept_until(self, rental: Rental, verdicts: Mapping[JobId, Verdict]) -> Instant | None:
         """Until when the machine is kept for its gang; None if it is not kept.
 
-        It is kept while the gang's job waits for exactly this pool, and the pool's cool-down ends before the deadline
-        of the gang.
+        The machine is kept while the gang's job waits for exactly this pool, and the pool's cool-down ends before the
+        deadline of the gang.
         """
         members = self._members.get(rental.id)
         pool = self._snapshot.pools.get(rental.pool)
@@ -96,7 +96,8 @@ class IncompleteGangs:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedArrivals:
-    """Future jobs. ``arrivals``: per second. ``nodes``: nodes that each needs. ``worth``: dollars per second of one."""
+    """Future jobs. ``arrivals``: per second. ``nodes``: nodes that each job needs. ``worth``: dollars per second of
+    one."""
 
     arrivals: float
     nodes: int

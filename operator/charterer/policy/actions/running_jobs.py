@@ -39,7 +39,8 @@ from charterer.policy.options.option_value import Move, OptionValues, Projection
 from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.outlook.whole_nodes import WholeNodes
 
-# Running jobs that reach their cost limit (spec.maxCost). They are stopped while their grace period is still paid for.
+# Running jobs that reach their cost limit (spec.maxCost). Such jobs are stopped while their grace period is still paid
+# for.
 
 
 def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
@@ -408,8 +409,8 @@ def seconds_held(facts: JobFacts, solution: BudgetSolution) -> float:
 
 
 _AT_THE_EARLIEST = 1.0
-"""Least seconds until the next plan. A report may be late, and a phase that is almost over stays so until the next one.
-"""
+"""Minimum seconds until the next plan. A report may be late, and a phase that is almost over stays so until the next
+one."""
 
 
 def judge_running(plan: BudgetPlan) -> None:

@@ -41,11 +41,11 @@ class KeptRuns:
 
 @dataclass(slots=True)
 class JobTriage:
-    """The jobs of one budget by what happens to them. Those that leave or are stopped are in order of creation.
+    """The jobs of one budget by what happens to them. Leaving and stopped jobs are in order of creation.
 
     ``narrowed``: jobs whose run gives up pods that should have joined it. ``backing_off``: jobs that wait after a
     failed run, and until when. ``unused``: facts about interactive jobs that run but use no GPU. ``again_at``: the next
-    deadlines: of runs to become ready, of back-offs, and of jobs to leave a node.
+    deadlines of starting runs, of back-offs, and of jobs that must leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -147,7 +147,7 @@ def _overdue(facts: JobFacts, now: Instant) -> bool:
 
 
 def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
-    """File the runner as leaving or stopped if it may not stay where it is. True if it was filed."""
+    """File the runner as leaving or stopped if it may not stay where it is. Returns True if the runner was filed."""
     job = facts.job
     why = _displaced(facts, threats, snapshot)
     if why is not None:  # an allocation that is not believed gives no place ahead of waiting jobs
@@ -195,7 +195,7 @@ def _gives_up(job: Job) -> bool:
     """Whether an unwanted job with an allocation loses it.
 
     A run goes on if its template was edited to an invalid one or if its namespace lost its budget, because the rental's
-    own budget pays for its nodes. It ends when its nodes must end.
+    own budget pays for its nodes. Such a run ends when its nodes must end.
     """
     if job.deleting or job.finish is not None or job.suspend or job.unplaceable:
         return True
@@ -272,8 +272,8 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
     then the job only cannot grow.
 
     A run whose node is lost is not handled here: it is recorded as interrupted, which clears the allocation. The plan
-    only withdraws a run that never started, has a pod without a node, or whose node still lives and drains. It also
-    withdraws the run of an adopted object, which survives a lost pod.
+    only withdraws a run that never started, has a pod without a node, or whose node still lives and drains. The plan
+    also withdraws the run of an adopted object, which survives a lost pod.
     """
     job, allocation = facts.job, facts.job.allocation
     if allocation is None:

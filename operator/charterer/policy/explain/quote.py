@@ -1,10 +1,11 @@
 """The quote of a job: its expected cost and end, each with the 90 % interval.
 
-The figures are those of ``alternatives``. Their errors are learned from the budget's completed jobs, by the logarithm
-of actual ÷ predicted, for dollars and for seconds from creation to end. Let m be its mean and s² its variance over n
-jobs of the class. Both are shrunk, with the weight of three jobs, towards those of the budget's other classes. These
-are shrunk with the same weight towards a mean of 0 and an assumed variance of jobs within a class (``assignment``).
-With k = 3 + n degrees of freedom, the next job's logarithm has Student's distribution around m, with the variance
+The figures are those of ``alternatives``. The errors of these figures are learned from the budget's completed jobs, by
+the logarithm of actual ÷ predicted, for dollars and for seconds from creation to end. Let m be its mean and s² its
+variance over n jobs of the class. m and s² are shrunk, with the weight of three jobs, towards the values of the
+budget's other classes. Those values are shrunk with the same weight towards a mean of 0 and an assumed variance of jobs
+within a class (``assignment``). With k = 3 + n degrees of freedom, the next job's logarithm has Student's distribution
+around m, with the variance
 
     s²·(1 + 1/k) + variance of interruptions + (for seconds) variance of waits
 

@@ -28,7 +28,8 @@ from charterer.sentences import count, names
 class RuledOut:
     """An option that a job may not have, or (``option`` None) a pool without any option for it. ``why``: the limit.
 
-    ``seconds``, ``dollars``: from now to the job's end, including the start; None if its remaining work is unknown.
+    ``seconds``, ``dollars``: time and money from now to the job's end, including the start; None if the job's remaining
+    work is unknown.
     """
 
     pool: PoolId

@@ -239,7 +239,7 @@ def _not_measured(job: Job, values: OptionValues) -> VariantNotMeasured | None:
 
 
 _LEAST = 1.0
-"""Least seconds for which a running job is expected to go on, because its GPUs are not free yet."""
+"""Minimum seconds for which a running job is expected to go on, because its GPUs are not free yet."""
 
 
 def seconds_left(job: Job, mean_work: float, *, sized: bool, now: Instant) -> float:
@@ -307,11 +307,11 @@ class JobGroup:
     ``stalls_at``: when the first runner is stopped if it does not advance before. ``targeted``: active jobs with a
     target completion time. ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
 
-    ``rentals``: of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: those with live pods of any job.
-    ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an unfinished job,
-    in seconds. ``checking``: the creation of the newest job whose template is being checked. ``tried``: jobs with
-    trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by the class in whose
-    statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never had GPUs, and
+    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: those with live pods
+    of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an
+    unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked. ``tried``:
+    jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by the class in
+    whose statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never had GPUs, and
     interactive ones that request none.
     """
 

@@ -156,9 +156,9 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     """The deadline for all pods of the allocation's run to be running; None if they are, or if the run has ended.
 
     A run that did not begin has the same time from its allocation on, plus its predecessor's grace period. A run that
-    can never start has a few seconds. A run whose group changes in place has until the group must be formed. The
-    controller of an adopted object recreates lost pods, so the time counts again from when its pods were no longer
-    ready.
+    can never start has a deadline of a few seconds. A run whose group changes in place has until the group must be
+    formed. The controller of an adopted object recreates lost pods, so the time counts again from when its pods were no
+    longer ready.
     """
     run = job.current_run
     if run is not None and (run.ended is not None or job.stopped_in_queue(allocation)):
@@ -372,7 +372,7 @@ def replaced_when_stalled(job: Job) -> bool:
 class JobFacts:
     """A job and the facts that follow from it alone.
 
-    ``order``: sort key by creation. ``key``: of its group. ``statistics``: the class in which it is counted.
+    ``order``: sort key by creation. ``key``: the key of its group. ``statistics``: the class in which it is counted.
     ``refused``: why it gets no GPUs. ``settled``: whether its whole run is running, so that a move depends only on its
     gain. ``ready_by``: the deadline for its pods to be running, if they are not. ``stalls_at``: when its run is stopped
     if it does not advance before. ``backs_off_until``: when it may have its next run.

@@ -171,8 +171,8 @@ def by_dollars(job: Job, weight: float, cost: float) -> QueueKey:
 def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
     """The path for the next job of a mixing class, by how many jobs took each path: the one most behind its fraction.
 
-    This is a credit counter: after any number of jobs, each of two paths is within half a job of its fraction. Ties go
-    to the first path.
+    The function is a credit counter: after any number of jobs, each of two paths is within half a job of its fraction.
+    Ties go to the first path.
     """
     jobs = sum(taken.get(part, 0) for part in parts) + 1
     return max(parts, key=lambda part: parts[part] * jobs - taken.get(part, 0))
@@ -184,8 +184,8 @@ def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, in
 class PathMixer:
     """Assigns the paths of a mixing class to its jobs: by a credit counter, once per job.
 
-    Each turn counts again from the jobs in sight: a job counts for the path whose first option it has or had. This
-    cannot distinguish paths with the same first option, so among these the job's uid decides.
+    Each turn counts again from the jobs in sight: a job counts for the path whose first option it has or had. Paths
+    with the same first option cannot be distinguished, so the job's uid decides between them.
     """
 
     def __init__(self, solution: BudgetSolution) -> None:
@@ -193,7 +193,7 @@ class PathMixer:
         self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
     def values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
-        """The option values of a waiting job. It must be called once for each new job, in order of creation."""
+        """The option values of a waiting job. The method must be called once for each new job, in order of creation."""
         if not assignment.mixes:
             return assignment.values
         by_first_option = _by_first_option(assignment)
@@ -214,7 +214,8 @@ class PathMixer:
     def _counter(
         self, job: Job, assignment: GroupAssignment, by_first_option: Container[OptionKey]
     ) -> Counter[OptionKey]:
-        """The number of jobs of the job's group by the first option of their path. It is counted once per group."""
+        """The number of jobs of the job's group by the first option of their path. The number is counted once per
+        group."""
         key = self._solution.key(job)
         if key not in self._taken:
             alike = [last_option(facts.job) for facts in self._solution.groups[key].members]
@@ -316,14 +317,14 @@ class Refusals:
         return of.RoomIsMade(self._full(option), tuple(near), len(narrowed) - len(near))
 
     def passed_over(self, job: Job, option: Option, wanted: Option) -> Fact | None:
-        """That a better pool gives its nodes too late for the job; None if that is not the reason."""
+        """The fact that a better pool gives its nodes too late for the job; None if the delay is not the reason."""
         if self._allotment is not None and option is not wanted:
             return self._allotment.about(wanted.pool, of.BetterAlone(wanted))
         wait = None if wanted.pool == option.pool else self._plan.placer.launch_wait(job, wanted)
         return None if wait is None else solution.late(wanted.pool, wait)
 
     def _full(self, option: Option) -> of.PoolFull:
-        """That the pool may have no more nodes, or that its free GPUs are spread over too many nodes."""
+        """The fact that the pool may have no more nodes, or that its free GPUs are spread over too many nodes."""
         pool = self._plan.snapshot.pools[option.pool]
         free = self._plan.placer.free_nodes(option.pool).ready.gpus
         return of.PoolFull(pool.id, pool.max_nodes, pool.max_because, free if free >= option.takes else None)
@@ -333,7 +334,7 @@ class Refusals:
 
 
 _TOLD = 3
-"""Most pools that are reported with their trouble or their payer, because a cloud's words may be long."""
+"""Maximum number of pools in a reason that are listed with their error or payer. A cloud's messages may be long."""
 
 
 def no_option(plan: BudgetPlan, job: Job) -> Reason:
@@ -402,7 +403,7 @@ def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
 
 
 def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Fact:
-    """That the least number of pods of an object needs more nodes than any pool may have, or larger nodes."""
+    """The fact that an object's least number of pods needs more nodes than any pool may have, or larger nodes."""
     found = []
     for pool in pools:
         takes = taken(widths.min, pool.gpus_per_node, widths.each, limits.get(pool.id))

@@ -218,7 +218,7 @@ class _PoolNodes:
 
 
 LEAST = 1.0
-"""Least remaining seconds of a job in these formulas. Otherwise a second of an almost finished job would be worth any
+"""Minimum remaining seconds of a job in these formulas. Otherwise a second of an almost finished job would be worth any
 price."""
 
 
@@ -246,7 +246,8 @@ class RoomCandidate:
 
 
 class Charges:
-    """The price of a GPU-second for a job in a pool that other jobs wait for. It decreases along Smith's order."""
+    """The price of a GPU-second for a job in a pool that other jobs wait for. The price decreases
+    along Smith's order."""
 
     def __init__(self, waiting: Sequence[RoomCandidate], gpus: Mapping[PoolId, int]) -> None:
         self._gpus = gpus
@@ -273,8 +274,8 @@ def values_of_ways(
     """The values of the candidate's options, in their order.
 
     ``moves``: M by option. ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room is
-    likely to be widened again after that. This costs two restarts, in which its time passes and its GPUs are billed
-    without being available to others.
+    likely to be widened again after that. Such a job pays for two restarts, in which its time passes and its GPUs are
+    billed without being available to others.
     """
     projections = candidate.projections
     price = charges.of(candidate)
@@ -299,7 +300,8 @@ def values_of_ways(
     if candidate.held is None:
         return values
     lost = [2.0 * restart / wanted_for * least / seconds[0] for restart in candidate.restarts]
-    # A loss that lasts longer is no smaller: an option that costs the job more is worth no more.
+    # An option that costs the job more than staying has at most the value of staying, even if its loss is spread over a
+    # longer time.
     most = [inf if cost <= costs[0] else values[0] for cost in costs]
     return [min(value, bound) - less for value, bound, less in zip(values, most, lost, strict=True)]
 
@@ -358,8 +360,8 @@ def choose(job: Unplaced, room: RoomToCome) -> RoomWait | None:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Free GPUs. ``end``: the job's end on them. ``costs``: of starting there, including a move to the option waited
-    for."""
+    """Free GPUs. ``end``: the job's end on them. ``costs``: dollars of starting there, including a move to the option
+    waited for."""
 
     end: Projection
     costs: float

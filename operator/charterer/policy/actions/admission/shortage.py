@@ -33,13 +33,13 @@ from charterer.policy.solve.linear_program import Allotment, Claimant, NodeRoom,
 from charterer.policy.solve.phase_dp import OptionTable, key_of
 
 _WORK = 8_000
-"""Most columns of all linear programs for one answer: one or two programs of 500 jobs, or 30 of 60 jobs
+"""Maximum number of columns of all linear programs for one answer: one or two programs of 500 jobs, or 30 of 60 jobs
 (``tests.bench.exact``). The limit is a number and not a time, because the same snapshot must give the same plan on a
 busy machine."""
 
 _MOST = 250
-"""Most waiting jobs, and most running jobs, that are considered together. That many are solved in a tenth of a second.
-"""
+"""Maximum number of waiting jobs, and of running jobs, that are considered together. So many jobs take a tenth of a
+second."""
 
 
 def allot_room(
@@ -350,8 +350,8 @@ def _some_ways(candidate: RoomCandidate, which: tuple[int, ...]) -> RoomCandidat
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Allotted:
-    """``looked_at``: the waiting jobs considered. ``starts``: options of jobs that get room. ``narrowed``: of jobs that
-    make it."""
+    """``looked_at``: the waiting jobs considered. ``starts``: options of jobs that get room. ``narrowed``: options of
+    jobs that make room."""
 
     looked_at: Sequence[RoomCandidate]
     answer: Allotment
