@@ -202,8 +202,7 @@ _ADVICE: Final = {
 
 
 class Folder:
-    """A folder of a disk or volume. The folder must exist, because files in a new folder would be lost if the volume is
-    not mounted.
+    """A folder of a disk or volume. It must exist: without the volume, files in a new folder would be lost.
 
     ``at_once`` is 1, because a disk reads files faster than Python decodes them, and more threads would only take
     turns.

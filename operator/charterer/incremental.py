@@ -140,8 +140,7 @@ class Memo:
         *shared: object,
         name: Hashable = None,
     ) -> Mapping[Key, Result]:
-        """``function(thing, *shared)`` for each of ``things``. If no thing changed, the result is the same mapping
-        again.
+        """``function(thing, *shared)`` for each of ``things``; the same mapping again if no thing changed.
 
         If ``things`` is a tuple of two or three mappings, the function gets the values of each key of the first mapping
         in all of them, or None for a missing key. ``name`` distinguishes calls with the same function and shared
@@ -189,8 +188,7 @@ class Memo:
     def grouped(
         self, place: Callable[[Value], Group], order: Callable[[Value], Order], things: Mapping[Key, Value]
     ) -> Mapping[Group, tuple[Value, ...]]:
-        """``things`` grouped by ``place``. Each group is sorted by ``order``, and groups are sorted by their first
-        members.
+        """``things`` grouped by ``place``. Groups are sorted by ``order`` inside, and by their first members.
 
         ``order`` must give no two things the same position. An unchanged group is the same tuple as before.
         """

@@ -114,8 +114,7 @@ class Need:
 
 
 def loans(family: Sequence[Need]) -> tuple[Loan, ...]:
-    """The loans between the budgets: all spare money goes to the budgets that are short, in proportion to their
-    targets.
+    """The loans between the budgets: all spare money goes to budgets that are short, in proportion to targets.
 
     Money that a budget has spent beyond its target is lent first. The other budgets lend it from their spare money and,
     if that is too little, from their unspent money in proportion. No budget lends more than it has not spent, and no
@@ -249,8 +248,7 @@ def decay(seconds: float, half_life: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class ClassHistory:
-    """Statistics of one class: the costs of its finished jobs compared with the predictions. A job's weight halves in a
-    month.
+    """Statistics of one class's finished jobs: costs compared with predictions. A job's weight halves in a month.
 
     The fields are sums over jobs with their weights at the instant ``at``. ``jobs``: the number of jobs. ``predicted``,
     ``actual``: dollars of their GPUs. ``squares``: actual² / predicted. ``arrivals``: the number of the same jobs,
@@ -480,8 +478,7 @@ arrivals."""
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status. Amounts are
-    dollars.
+    """A GPUBudget. ``balance``: None until the first period has been opened in status. Amounts are dollars.
 
     ``calendar``: its periods. ``selector``: selects the namespaces that it pays for. ``pool_selector``: selects the
     pools that it may rent from. ``opening_spend``: dollars spent by other means in the period of the budget's creation;
@@ -595,8 +592,7 @@ class Budget:
 
     @property
     def counted(self) -> Money:
-        """The part of the amount that counts in its period: all of it, or the part for the time after the budget's
-        creation.
+        """The part of the amount that counts in its period: all, or the part for the time after the budget's creation.
 
         Outside a grant, nothing counts.
         """

@@ -88,8 +88,7 @@ def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[
 
 
 def lending_families(parent: Budget, budgets: Iterable[Budget]) -> Sequence[Sequence[Budget]]:
-    """The families of budgets that lend each other money under a parent: the parent and its children, each in one
-    family.
+    """The families of budgets that lend each other money: a parent and its children, each in one family.
 
     Budgets of a family have the same calendar and the same carry-over percentage. So if a lender carries a loan over,
     the borrower carries over a deficit of the same amount. Budgets in mode Observe or with a fixed exchange rate take

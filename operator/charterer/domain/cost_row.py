@@ -151,8 +151,7 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class RecordedCost:
-    """The part of a rental's cost that is in the record of costs: ``parts`` parts, which cost ``cost`` up to
-    ``through``.
+    """The recorded part of a rental's cost: ``parts`` parts, which cost ``cost`` up to ``through``.
 
     ``correcting``: a file of a further part that corrects these may exist.
     """

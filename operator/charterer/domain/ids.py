@@ -87,8 +87,7 @@ class StepKind(StrEnum):
 
 
 class StepKey(NamedTuple):
-    """The object that a step or command changes. ``name``: its name; for a job its uid; for an orphaned run the run's
-    uid.
+    """The object that a step or command changes. ``name``: its name; for a job or an orphaned run, its uid.
 
     Mutations under different keys may be in flight at the same time. Mutations under the same key may not.
     """

@@ -167,8 +167,7 @@ LEAST_KEPT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that the job accepts instead of a
-    GPU.
+    """Numbers of GPUs; all equal for a rigid job. ``slices``: MIG profiles that the job accepts instead of a GPU.
 
     ``shared_mib``: GPU memory in MiB that the job needs on a GPU shared with other jobs; 0: it shares no GPU.
     ``least_kept``: the fraction of its speed that it must keep on a shared GPU, if Charterer can choose its partner.

@@ -143,8 +143,7 @@ def session_state(job: Job) -> SessionState | None:
 
 
 def with_report(job: Job, progress: Progress | None) -> Job:
-    """The job with a later report. The cost since the last report is split into busy and idle cost by the reported
-    seconds.
+    """The job with a later report. The cost since the last one is split by the reported busy and idle seconds.
 
     Recording a report twice adds nothing, because the cost counts the whole seconds since the last report.
     """

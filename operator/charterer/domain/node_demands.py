@@ -296,8 +296,7 @@ class NodeOffers:
         self._limits: dict[tuple[NodeDemands, int], PodLimits] = {}
 
     def limits(self, demands: NodeDemands, each: int) -> PodLimits:
-        """The pools whose nodes take fewer pods than their GPUs allow, with that number of pods; 0 if the nodes take
-        none.
+        """The pools whose nodes take fewer pods than their GPUs allow, with that number of pods (0 for none).
 
         ``each``: GPUs of a pod; 0 if a pod gets all GPUs that its job has on a node, which is at least 1 GPU.
         """

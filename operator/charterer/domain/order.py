@@ -26,8 +26,7 @@ KEPT: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: shown to people who use the
-    cloud's console.
+    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: for people at its console.
 
     Names of rentals are reused, tokens never. So only the token identifies the rental of an instance.
     """
@@ -186,8 +185,7 @@ class CoolDown:
 
     @property
     def seconds(self) -> float:
-        """The length of the cool-down, which is also the expected wait for a node: as long as the refusals have lasted
-        so far.
+        """The length of the cool-down. It is also the expected wait: as long as the refusals have lasted so far.
 
         A state that has lasted t is expected to last t longer (Lindy's law: the mean residual life of a Pareto
         distribution with exponent 2). A cool-down is about as long as all consecutive ones before it, because each is
@@ -210,8 +208,7 @@ class CoolDown:
 
     @property
     def probation_until(self) -> Instant:
-        """The end of the offer's probation, which begins when the cool-down ends and lasts as long as the cool-down
-        did.
+        """The end of the offer's probation, which follows the cool-down and lasts as long as that did.
 
         Until then it is unknown whether the offer is back. Probation lasts at least an hour in two cases: if the
         cool-down had its greatest length, because a limit of that length does not bring the offer back sooner; and if

@@ -194,8 +194,7 @@ class ArrivalsBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsVerdict:
-    """The arrival rate of a budget's jobs. ``per_hour``: arrivals of all classes per hour. ``jobs``: jobs in sight.
-    ``batches``: batches seen.
+    """The arrival rate of a budget's jobs of all classes. ``jobs``: jobs in sight. ``batches``: batches seen.
 
     Jobs that arrive within an hour of each other are one batch.
     """

@@ -118,8 +118,7 @@ def band_of(hours: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class EndedNode:
-    """A node that ended at ``at`` after ``hours`` hours. ``taken``: whether the cloud took it back. ``uid``: the uid of
-    its rental.
+    """A node that ended at ``at`` after ``hours`` hours. ``taken``: the cloud took it back. ``uid``: its rental's uid.
 
     ``others``: how many other nodes of the pool existed then. ``announced``: whether there was a notice. ``ordinal``:
     the number in the rental's name.
@@ -136,8 +135,7 @@ class EndedNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeLifetimes:
-    """Counts of a pool's ended nodes. All numbers have the weights of the instant ``at``, and their weights decay
-    later.
+    """Counts of a pool's ended nodes, with weights that decay. All numbers are as of the instant ``at``.
 
     ``at``: None if nothing was counted yet. ``deaths``: nodes that the cloud took back, by band of age. ``hours``:
     node-hours in each band, including nodes that were given back. ``events``: deaths at least five minutes after the
@@ -223,8 +221,7 @@ class NodeStart:
 
 @dataclass(frozen=True, slots=True)
 class LaunchHistory:
-    """Counts of a pool's answers and starts. All numbers have the weights of the instant ``at``, and their weights
-    decay later.
+    """Counts of a pool's answers and starts, with weights that decay. All numbers are as of the instant ``at``.
 
     ``given``: hours in which a node was given, by hour of the week. ``refused``: hours in which every request was
     refused. ``last_given``, ``last_refused``: the latest such hour, in hours since 1970; -1 for none. ``starts``: nodes

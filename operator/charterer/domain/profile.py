@@ -170,8 +170,8 @@ class PairSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A SpeedupProfile. Work is measured in seconds of the reference option: the first phase's first curve at its
-    smallest width.
+    """A SpeedupProfile. Work is in seconds of the reference option: the first phase's first curve at its smallest
+    width.
 
     ``phases``: at least one, in order; the learned ones if there are any, otherwise one phase with the declared curves,
     which may be none. ``declared``: the curves of the spec. ``reports``: the number of reports from which the phases

@@ -66,7 +66,7 @@ TRUSTED_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of the current run's pods. ``fraction``: work done, in [0, 1]. ``throughput``: in the job's own
+    """The last report of the current run's pods. ``fraction``: work done (0 to 1). ``throughput``: in the job's own
     unit.
 
     Reports with the same content are equal. ``advanced``: when this process last saw step or fraction change; None if

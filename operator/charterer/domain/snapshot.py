@@ -100,8 +100,7 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
-    """Limits of all pools together, besides those of budgets and pools: number of nodes, and their worst prices per
-    hour.
+    """Limits of all pools together: the number of nodes, and the sum of their worst prices per hour.
 
     None means no limit.
     """
@@ -187,8 +186,7 @@ class Snapshot:
         return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
 
     def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
-        """The pools that the budget may rent from: those that it selects, without those that other budgets are
-        committed to.
+        """The pools that the budget may rent from: those it selects, without those committed to other budgets.
 
         A budget without money gets only the pools whose nodes cost nothing, if there are any.
         """

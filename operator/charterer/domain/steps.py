@@ -120,8 +120,7 @@ class KeepBooks:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPart:
-    """A part of a rental's cost, made from the GPURental of that ``version``. ``after``: what is on record with the
-    part.
+    """A part of a rental's cost, made from the GPURental of that ``version``. ``after``: the record with the part.
 
     Without ``rows``, it only marks that a part is about to be written.
     """
@@ -134,8 +133,7 @@ class RecordedPart:
 
 @dataclass(frozen=True, slots=True)
 class RecordCosts:
-    """Write the rows of many rentals into the record of costs, and then record on each rental that its rows are
-    written.
+    """Write the rows of many rentals into the record of costs, and then mark each rental as recorded.
 
     A rental that has changed meanwhile is left out: its part is made again, and the later version counts.
     """

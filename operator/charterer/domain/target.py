@@ -12,8 +12,7 @@ from charterer.domain.time import Instant
 
 
 class TargetRef(NamedTuple):
-    """The object that a TrainingJob stands for, in the same namespace. ``uid`` excludes a later object of the same
-    name.
+    """The object that a TrainingJob stands for, in its namespace. ``uid`` excludes a later object of that name.
 
     ``queued``: the object is in a queue of Kueue, which starts and stops it. ``sized``: its author declared its GPUs in
     an annotation, so that Charterer chooses its width.

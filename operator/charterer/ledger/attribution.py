@@ -246,8 +246,7 @@ def listed_by_purpose(
 
 
 def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
-    """The budget's spending of the current period by purpose, the largest first. The amounts add up to ``spent``
-    exactly.
+    """The budget's spending in the period by purpose, the largest first. The amounts add up to ``spent`` exactly.
 
     Jobs are named ``namespace/name``, other purposes by the names in parentheses above. A deleted job keeps its costs.
     """

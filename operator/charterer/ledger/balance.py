@@ -265,8 +265,7 @@ def apply_fold(balance: Balance, step: Fold) -> Balance:
 
 
 def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
-    """The balance in the new period, with the past period in its history; the same balance if the period has begun
-    already.
+    """The balance in the new period, with the past one in its history; the same balance if the period has begun.
 
     StalePeriod if the step ends another period than the balance has.
     """

@@ -76,8 +76,7 @@ def correction_begun(rental: Rental) -> RecordedCost | None:
 
 
 def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:
-    """The rows of the part, at least one. The rows add up to the cost in ``part.after`` minus the cost already
-    recorded.
+    """The rows of the part, at least one. Their sum is the cost in ``part.after`` minus the recorded cost.
 
     A part without cost has one row that says so, because an earlier version of it may be on file, written just before
     the operator ended. ``pool``: the rental's pool; None if it is deleted. ``gpus``: GPUs of its node. ``in_vain``: the

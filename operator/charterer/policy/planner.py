@@ -226,8 +226,7 @@ def _demand(assignment: GroupAssignment) -> _Demand | None:
 
 
 def _cost(demands: Sequence[_Demand], closed: Collection[PoolId], offers: Mapping[PoolId, PoolOffer]) -> float:
-    """Cost rate of all jobs in dollars per second if the ``closed`` pools are not used; infinite if jobs have no
-    option.
+    """Dollars per second of all jobs if the ``closed`` pools are not used; infinite if jobs have no option.
 
     The cost rate includes the price, the value of the jobs' time, and idle GPUs of nodes.
     """

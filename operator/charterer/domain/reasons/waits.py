@@ -140,8 +140,7 @@ class WaitsForOldNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class WaitsForFragment(Fact):
-    """GPUs of a node in use are expected to become free in ``seconds``. ``others``: their number if they are for
-    another job.
+    """GPUs of a node in use should become free in ``seconds``. ``others``: their number if they are for another job.
 
     The unused GPUs of a new node would cost ``idle``. A new node is rented at ``until`` at the latest.
     """

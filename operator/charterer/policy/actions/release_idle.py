@@ -273,8 +273,7 @@ def _lost(plan: BudgetPlan) -> Counter[PoolId]:
 def _kept_for(
     backing_off: Iterable[tuple[Job, Instant]], pools: Mapping[PoolId, Pool], now: Instant
 ) -> frozenset[RentalId]:
-    """Nodes of last runs whose jobs start their next run sooner than a new node would, so that keeping the nodes is
-    cheaper.
+    """Nodes whose last job starts its next run sooner than a new node would start, so that keeping them is cheaper.
 
     A run that never started keeps no node, because the node may be the cause. Nodes outside ``pools``, in which the
     budget may rent, are not kept either.

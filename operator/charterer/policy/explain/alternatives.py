@@ -191,8 +191,7 @@ class Rank(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One option. ``seconds``, ``dollars``: time and money from now to the job's end, including the change to the
-    option.
+    """One option. ``seconds``, ``dollars``: from now to the job's end, including the change to the option.
 
     ``reports``: the number of reports about its width. ``per_hour_saved``: dollars for each hour that the faster of
     this option and the chosen one saves; None if one of them is both faster and cheaper. ``launch_delay``: the part of

@@ -507,8 +507,7 @@ class Admission:
         return ranked
 
     def _allot(self, queue: Sequence[Job], ranked: RankedOptions, allotment: RoomAllotment) -> set[JobId]:
-        """Give jobs their allotted room, the widest first. Returns the jobs that are decided; the others are offered
-        the rest.
+        """Give jobs their allotted room, the widest first. Returns the decided jobs; others are offered the rest.
 
         While an allotment waits for room that is being made, there is no rest.
         """
