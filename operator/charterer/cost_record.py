@@ -545,8 +545,8 @@ class CostRecord:
         """Write the rows, in one file for each budget and month. All rows of a part must be in the same call.
 
         The rows that take a part out of another month are written first, so that no part ever counts twice. All rows
-        are on record when the method returns. RecordUnavailable if some are not: some files may then exist, and the
-        same rows, or later versions of their parts, must be written again.
+        are on record when the method returns. RecordUnavailable if some rows are not on record. Some files may then
+        exist, and these rows, or later versions of their parts, must be written again.
         """
         batches: dict[tuple[str, str], list[CostRow]] = defaultdict(list)
         firsts: dict[PartKey, CostRow] = {}

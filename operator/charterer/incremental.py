@@ -5,7 +5,7 @@ function that gets the same objects again has the same result, so it need not be
 results. The functions do not know about it. A call without a memo (``directly``) has the same result but takes longer.
 
 A memo has six methods for: the result of one call (``__call__``); a call whose function uses the memo itself
-(``within``); a function of each of many things (``each``); the same with several mappings as sources (``joined``);
+(``within``); a function of each of many things (``each``); a function of each key of several mappings (``joined``);
 groups of things (``grouped``); and new values replaced by equal ones of the previous turn (``stable``). Results that
 were not requested in a turn are dropped at its end, so a memo is never larger than one turn needs.
 """
@@ -158,8 +158,8 @@ class Memo:
     ) -> Mapping[Key, Result]:
         """``function(sources, key, *shared)`` for each key of the first mapping of ``sources``.
 
-        The function must read the sources only at this key. It is called again for a key if any source has another
-        object there. If no source has, the result is the same mapping again.
+        The function must read the sources only at this key. The function is called again for a key if any source has
+        another object there. If no source has, the result is the same mapping again.
         """
 
         def made(keys: Iterable[Key]) -> dict[Key, Result]:
@@ -188,7 +188,7 @@ class Memo:
     def grouped(
         self, place: Callable[[Value], Group], order: Callable[[Value], Order], things: Mapping[Key, Value]
     ) -> Mapping[Group, tuple[Value, ...]]:
-        """``things`` grouped by ``place``. Groups are sorted by ``order`` inside, and by their first members.
+        """``things`` grouped by ``place``. Members are sorted by ``order``, and groups by their first members.
 
         ``order`` must give no two things the same position. An unchanged group is the same tuple as before.
         """
@@ -205,7 +205,7 @@ class Memo:
         return groups
 
     def stable(self, values: Mapping[Key, Value], name: Hashable) -> Mapping[Key, Value]:
-        """``values``, in which objects that equal those of the previous turn are replaced by these.
+        """``values``, in which each object that equals the previous turn's object is replaced by that object.
 
         If all are equal, the result is the same mapping as in the previous turn.
         """

@@ -47,7 +47,7 @@ def _lasted(segment: PriceSegment, following: PriceSegment, launched: Instant) -
 
 
 def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -> tuple[PriceSegment, ...]:
-    """At most ``most`` (which is at least 4) segments with the same cost: the oldest ones are replaced by two segments.
+    """At most ``most`` (at least 4) segments with the same total cost: two segments replace the oldest ones.
 
     The two segments last as many whole seconds as the replaced ones and cost the same to the micro-dollar. The first
     holds the average price. The second lasts an hour and corrects the remainder, because an hour can cost any whole

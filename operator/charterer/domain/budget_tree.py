@@ -34,7 +34,7 @@ class BudgetTree:
         return (budget, *self.above.get(budget, ()))
 
     def without_parents_among(self, budgets: list[Budget]) -> list[Budget]:
-        """The budgets, in their order, without those that are ancestors of others of them."""
+        """The budgets, in their order, without budgets that are ancestors of other given budgets."""
         parents = {parent for budget in budgets for parent in self.above.get(budget.id, ())} if self.above else set()
         return [budget for budget in budgets if budget.id not in parents] if parents else budgets
 

@@ -11,7 +11,7 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobQuote:
-    """A quote made at ``at``: the 90 % interval of the job's cost, and that of its end.
+    """A quote made at ``at``: the 90 % intervals of the job's cost and of its end.
 
     The ends are None if it was unknown when the job would start.
     """

@@ -284,7 +284,8 @@ def preference(demands: NodeDemands, node: OfferedNode) -> int:
 
 
 PodLimits: TypeAlias = frozenset[tuple[PoolId, int]]
-"""By pool, the maximum number of pods of a job on one node. In a pool without an entry, only GPUs limit them."""
+"""By pool, the maximum number of pods of a job on one node. In a pool without an entry, only GPUs limit the number of
+pods."""
 NO_LIMITS: PodLimits = frozenset()
 
 
@@ -335,7 +336,8 @@ def _limit(demands: NodeDemands, each: int, node: OfferedNode) -> int | None:
 def place_labels(zones: Sequence[str], region: str, *zone_keys: str) -> Mapping[str, tuple[str, ...]]:
     """The location labels that Kubernetes' cloud controllers set, with their possible values.
 
-    ``region``: empty if unknown. ``zone_keys``: further labels with the zone, such as those that volumes require.
+    ``region``: empty if unknown. ``zone_keys``: further keys of labels with the zone, such as label keys that volumes
+    require.
     """
     of_zone = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", *zone_keys)
     of_region = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")

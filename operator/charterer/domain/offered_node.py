@@ -23,9 +23,9 @@ _SOME_NAME: Final = ""
 def offered_node(pool: Pool) -> OfferedNode | None:
     """A node of the pool; None if the pool's offering is unknown.
 
-    The labels are those of every Kubernetes node, those of NVIDIA's feature discovery or AMD's node labeller, the
-    vendor's and the declared ones. After a node of the pool has existed, its observed labels replace all of them but
-    those whose values differ between nodes.
+    The node has the labels of every Kubernetes node, the labels of NVIDIA's feature discovery or AMD's node labeller,
+    the vendor's labels, and the declared labels. After a node of the pool has existed, its observed labels replace all
+    other labels except labels whose values differ between nodes.
     """
     offering = pool.offering
     if offering is None:

@@ -93,7 +93,7 @@ class Option:
 
     @property
     def paid_price(self) -> Price:
-        """The price of its part of its nodes, including nodes that are paid for anyway."""
+        """The price of the option's part of its nodes, even if these nodes are paid for whether used or not."""
         return self.price if self.paid is None else self.paid
 
     @property

@@ -229,9 +229,9 @@ def cool_down(
 ) -> CoolDown:
     """The cool-down after a refusal: ``seconds`` at first, doubled with each consecutive refusal.
 
-    ``known``: earlier cool-downs of the pool, and those of other pools that affect it. A cool-down no longer counts
-    after its probation, or if the offer was seen to be back since (``returned``). ``billed``: whether other nodes of
-    the request were launched and billed without use.
+    ``known``: earlier cool-downs of the pool, and cool-downs of other pools that affect this pool. A cool-down no
+    longer counts after its probation, or if the offer was seen to be back since (``returned``). ``billed``: whether
+    other nodes of the request were launched and billed without use.
     """
     alike = (each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where))
     before = max(alike, key=lambda each: each.since, default=None)
@@ -245,7 +245,7 @@ def cool_down(
 
 
 def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, ...]:
-    """The cool-downs to remember after a new one: those still on probation, the latest ``KEPT`` at most."""
+    """The cool-downs to remember after a new one: at most ``KEPT`` cool-downs, the latest ones still on probation."""
     others = [
         each
         for each in known

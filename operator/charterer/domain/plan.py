@@ -243,11 +243,11 @@ class BudgetVerdict:
     ``rate``: θ in dollars per second of job life; None without money or without any job. ``planned``: the long-run
     price of the options chosen for the classes; if ``feasible``, at most the price of all nodes that the budget may
     have. ``allowed``: the price that may be committed to from now on (``policy.budgets.forecast``). ``feasible``: no
-    job waits for money, because the cheapest options fit in ``allowed``, or because those of the jobs in sight fit into
-    what may be committed; in the second case ``planned`` may exceed ``allowed``. ``spent``: the cost of folded and
-    running rentals up to now. ``committed``: the worst-case cost of what is already rented. ``in_sight``: the cost
-    until the period's end of the nodes of running and waiting jobs. ``to_come``: the expected cost until then of the
-    jobs in ``arrivals``. ``commitments``: the cost until then of nodes that are paid for whether used or not.
+    job waits for money. Either the cheapest options fit in ``allowed``, or the options of the jobs in sight fit into
+    the money that may be committed; in the second case ``planned`` may exceed ``allowed``. ``spent``: the cost of
+    folded and running rentals up to now. ``committed``: the worst-case cost of what is already rented. ``in_sight``:
+    the cost until the period's end of the nodes of running and waiting jobs. ``to_come``: the expected cost until then
+    of the jobs in ``arrivals``. ``commitments``: the cost until then of nodes that are paid for whether used or not.
     ``forecast``: the expected spending at the period's end (``policy.budgets.forecast``), which is the sum of
     ``spent``, ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``:
     the spending of the budget and its descendants; None without descendants. ``parent_fault``: why the limits of its
@@ -271,7 +271,7 @@ class BudgetVerdict:
 
     @property
     def expected(self) -> Money:
-        """Expected dollars spent at the period's end, including those from assumed arrivals."""
+        """Expected dollars spent at the period's end, including dollars for assumed arrivals."""
         return self.spent + self.in_sight + self.to_come + self.commitments
 
 

@@ -422,12 +422,12 @@ class Pool:
     name it. ``price_override``, ``price_adjustment`` (hundredths of a percent, until ``price_adjusted_until``):
     corrections of the list price, see ``priced``. ``offer_recorded``: whether the object's status holds this offering
     and (except for its time) this quote. ``quote_on_record``: the quote in the status. ``taken_by``: the older pool
-    that acts for the same machines. ``gone``: no such GPUPool exists any more, and only its rentals tell about it;
-    ``uid`` is then that of a new pool of the same name, if there is one. ``confirmed_price``: the list price that a
-    person confirmed. ``price_held``: the cloud's list price if it changed too much to be believed, so that the recorded
-    price counts. ``lifetimes``: counts of its ended nodes. ``hazard``: the rate at which its nodes are taken back; None
-    if unknown. ``launches``: counts of its refusals and starts. ``learns_waits``: whether options use these counts.
-    ``correlated_launches``: the counts including those of pools that fail together with it; None without such pools.
+    that acts for the same machines. ``gone``: the GPUPool no longer exists and is known only from its rentals; ``uid``
+    is then the uid of a new pool of that name, if one exists. ``confirmed_price``: the list price that a person
+    confirmed. ``price_held``: the cloud's list price if it changed too much to be believed, so that the recorded price
+    counts. ``lifetimes``: counts of its ended nodes. ``hazard``: the rate at which its nodes are taken back; None if
+    unknown. ``launches``: counts of its refusals and starts. ``learns_waits``: whether options use these counts.
+    ``correlated_launches``: the counts of this pool and of pools that fail together with it; None without such pools.
     ``trouble``: why the pool was not ready at the last check, and the remedy, in the words of its status; empty if it
     was ready. ``partition``: how its GPUs are cut or shared; None for whole GPUs. ``committed``: the budget that pays
     for all of its nodes at ``price_override``, and the end of that; None without a commitment in force.
@@ -526,7 +526,7 @@ class Pool:
 
     @property
     def cool_down(self) -> CoolDown | None:
-        """The cool-down that ends last, its own or another pool's; it may have ended already."""
+        """The cool-down that ends last, the pool's own or another pool's. The cool-down may have ended already."""
         return max(self.cool_downs, key=lambda cooled: cooled.until, default=None)
 
     @property

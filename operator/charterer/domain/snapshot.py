@@ -41,14 +41,15 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods of others.
+    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs used by pods not
+    started by Charterer.
 
     ``gpus``: its whole NVIDIA GPUs. ``slices``: its MIG slices, places on shared GPUs, and GPUs of other makers, by
     resource name. ``gpus`` and ``slices`` count what pods may use. ``not_ready_since``: since when its kubelet is
     silent or reports trouble; None while it is ready. ``departure``: its end as others announced it on the Node.
-    ``taints``: those that keep pods off. ``refused``: the pod of a run that its kubelet refused and that still exists,
-    with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also see of other
-    nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if it does not.
+    ``taints``: taints that keep pods off the node. ``refused``: the pod of a run that its kubelet refused and that
+    still exists, with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also see
+    of other nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if it does not.
     ``cordoned_for``: the uid of the rental for which Charterer made it unschedulable.
     """
 

@@ -178,7 +178,7 @@ class DeletePool:
 PoolSetStep = CreatePool | EditPool | DeletePool
 
 
-# Steps that only write a rental's record. The step contains the new record, and one handler writes all of them.
+# Steps that only write a rental's record. Each step contains the new record, and one handler writes all such records.
 
 
 @dataclass(frozen=True, slots=True)
@@ -455,7 +455,7 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class StopOrphan:
-    """Stop a run in the same way if its TrainingJob does not exist, which an uncached read confirms first."""
+    """Stop a run whose TrainingJob does not exist, as ``StopRun`` does. An uncached read first confirms that."""
 
     orphan: Orphan
 

@@ -96,7 +96,7 @@ def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
 
 
 def month_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The first instant of the calendar month that holds ``at`` in ``time_zone``, and that of the next month.
+    """The first instants of the calendar month that holds ``at`` in ``time_zone``, and of the next month.
 
     Clouds bill by calendar months. So the record of costs uses them for every kind of budget period.
     """

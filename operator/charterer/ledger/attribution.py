@@ -207,7 +207,7 @@ _NAMES: Final[Mapping[Cause, str]] = {
 
 
 def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
-    """GPUs of the rental's node: those that its pool offers, otherwise those of its Node; 0 if neither is known."""
+    """GPUs of the rental's node, as its pool offers them, otherwise as its Node has them; 0 if neither is known."""
     pool = snapshot.pools.get(rental.pool)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
     offered = 0 if pool is None else pool.gpus_per_node
@@ -215,7 +215,7 @@ def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
 
 
 def in_vain(rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[RentalId]:
-    """The rentals of incomplete gangs, and those that were given back because their gang was incomplete."""
+    """The rentals of incomplete gangs, and rentals that were given back because their gang was incomplete."""
     incomplete = incomplete_gangs(rentals, snapshot.jobs)
     waiting = {rental.id for members in incomplete.values() for rental in members if rental.stays}
     ended = {rental.id for rental in rentals if rental.released_because == ReasonCode.INCOMPLETE_GANG}

@@ -79,7 +79,8 @@ def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
 
 
 def apply_count(balance: Balance, step: CountJobs) -> Balance:
-    """The balance with the jobs that it does not include yet. If it includes all, it is the same balance."""
+    """The balance with the jobs that it does not include yet. If the balance includes all jobs already, the result is
+    the same balance."""
     fresh = [job for job in step.jobs if not balance.counts(job.uid, job.finished)]
     if not fresh:
         return balance
@@ -156,8 +157,8 @@ def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snap
 def _weights(
     rentals: Sequence[Rental], snapshot: Snapshot, since: Instant
 ) -> tuple[Mapping[_Key, int], Mapping[_Key, Mapping[JobTime, int]]]:
-    """Micro-dollars spent since ``since`` by key, and the known uses of those of jobs. A rental created later counts
-    from its beginning."""
+    """Micro-dollars spent since ``since`` by key, and the known uses of the dollars of jobs. A rental created later
+    counts from its beginning."""
     weights: dict[_Key, int] = defaultdict(int)
     did: dict[_Key, dict[JobTime, int]] = defaultdict(lambda: defaultdict(int))
     vain = in_vain(rentals, snapshot)
@@ -173,7 +174,8 @@ def _weights(
 
 
 def apply_costs(balance: Balance, step: AddCosts) -> Balance:
-    """The balance with the step's amounts. If amounts for that time were added already, it is the same balance."""
+    """The balance with the step's amounts. If amounts for that time were added already, the result
+    is the same balance."""
     costs = balance.costs
     if costs.through != step.since:
         return balance

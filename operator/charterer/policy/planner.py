@@ -135,8 +135,8 @@ def decide_budget(plan: BudgetPlan) -> None:
         decided.again_at.append(solution.period_end)
 
 
-# Nodes that are paid for whether used or not (``spec.price.committed``), or are there anyway (``spec.existing``): they
-# are rented at once, and kept.
+# Nodes that are paid for whether used or not (``spec.price.committed``), or are there anyway (``spec.existing``): these
+# nodes are rented at once, and kept.
 #
 # An idle machine costs no more than an unused reservation, and a job can begin on it at once. All limits hold for such
 # nodes too. ``release_idle`` keeps them. Their price (``Pool.marginal``) makes jobs use them first.
@@ -277,7 +277,8 @@ def with_loans(solutions: Sequence[BudgetSolution], inputs: PlanInputs) -> Seque
 
 
 def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
-    """The parents that allow loans, the topmost first, without those whose descendants' spending is not fully known."""
+    """The parents that allow loans, the topmost first, without parents whose descendants' spending
+    is not fully known."""
     tree, unknown = inputs.tree, {each.parent for each in inputs.snapshot.unplanned.values()}
     known = [each for each in budgets if each.lends and each.id not in tree.faults and each.id not in unknown]
     return sorted(known, key=lambda each: (len(tree.above.get(each.id, ())), each.id))
@@ -408,8 +409,8 @@ def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
 def _with_descendants(
     verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, SpendVerdict], inputs: PlanInputs
 ) -> Mapping[BudgetId, BudgetVerdict]:
-    """The verdicts with those about ancestors and descendants. ``together``: the verdict about each parent with its
-    descendants, without a forecast."""
+    """The verdicts, completed with data about ancestors and descendants. ``together``: the verdict about each parent
+    with its descendants, without a forecast."""
     tree, found = inputs.tree, dict[BudgetId, BudgetVerdict]()
     for name, verdict in verdicts.items():
         family = together.get(name)

@@ -486,8 +486,8 @@ class RoomAllotted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RoomIsMade(Fact):
-    """Running jobs make room in the full pool. ``near``: their names in this namespace. ``far``: their number in
-    others."""
+    """Running jobs make room in the full pool. ``near``: names of such jobs in this namespace. ``far``: the number of
+    such jobs in other namespaces."""
 
     full: PoolFull
     near: tuple[str, ...]

@@ -98,7 +98,7 @@ class Decisions:
 
 
 def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tuple[Placement, ...]:
-    """The placements of the option's pods, in the order of their indexes, from those of its nodes.
+    """The placements of the option's pods, in the order of their indexes, from the placements of its nodes.
 
     ``placements``: the GPUs on each node, or the pods of an earlier run, which stay unchanged. ``each``: GPUs of a pod;
     0 if one pod gets all GPUs on its node. Pods are spread evenly over nodes (``domain.offered_node``). A node's empty

@@ -247,7 +247,8 @@ class Consolidation:
         return None if best is None else best[1]
 
     def _option(self, occupant: Occupant, pool: PoolId) -> Option | None:
-        """The option with the same width in another pool if it is at least as fast; otherwise None."""
+        """The option with the job's width in ``pool`` if the option is at least as fast as the job's own; otherwise
+        None."""
         job, menu = occupant.facts.job, self._assignment(occupant).group.menu
         assert job.allocation is not None
         here = job.allocation.option

@@ -19,7 +19,7 @@ from charterer.policy.jobs.job_facts import JobFacts, reason
 from charterer.policy.nodes.limits import START_BOUND_FACTOR, Purse
 from charterer.policy.outlook.placer import Placer
 
-# Nodes that will probably never work again. Their machines are ended, used or not.
+# Nodes that will probably never work again. The machines of such nodes are ended, whether used or not.
 
 
 _HANGING_SECONDS = 600.0

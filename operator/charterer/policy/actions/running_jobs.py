@@ -164,10 +164,10 @@ def make_room(plan: BudgetPlan) -> None:
 
 
 def move_where_it_pays(plan: BudgetPlan) -> None:
-    """Move the jobs that benefit from it, those with the largest gains first.
+    """Move the jobs that benefit from a move, the largest gains first.
 
     Each job's best move is found before any job moves, because nodes rented for one job are offered to others only in
-    the next plan. If jobs choose together, those jobs move whose moves make the whole bill smaller.
+    the next plan. If jobs choose together, the moves that make the whole bill smaller are made.
     """
     if plan.whole is not None:
         _move_together(plan, plan.whole)
@@ -481,7 +481,7 @@ def _moves(plan: BudgetPlan, group: JobGroup, assignment: GroupAssignment) -> It
 
 
 def _by_values(group: JobGroup, assignment: GroupAssignment) -> Iterable[tuple[OptionValues, Mapping[JobId, JobFacts]]]:
-    """The group's resizable jobs, grouped by the values that their options have for them."""
+    """The group's resizable jobs, grouped by the values of their options."""
     if not assignment.mixes:
         return [(assignment.values, group.movable)]
     jobs: dict[OptionValues, dict[JobId, JobFacts]] = {}

@@ -41,7 +41,7 @@ class KeptRuns:
 
 @dataclass(slots=True)
 class JobTriage:
-    """The jobs of one budget by what happens to them. Leaving and stopped jobs are in order of creation.
+    """The jobs of one budget, sorted by the next action. Leaving and stopped jobs are in order of creation.
 
     ``narrowed``: jobs whose run gives up pods that should have joined it. ``backing_off``: jobs that wait after a
     failed run, and until when. ``unused``: facts about interactive jobs that run but use no GPU. ``again_at``: the next
@@ -73,7 +73,7 @@ class JobTriage:
 
 
 def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> JobTriage:
-    """Sort jobs by what happens to them. ``ending``: rentals that are being released, with reasons.
+    """Sort jobs by the next action. ``ending``: rentals that are being released, with reasons.
 
     ``leaving`` jobs lose their place and at once get another one or wait in the queue. ``stopped`` jobs give their
     place up. ``idle`` jobs have no place and want none. A group is skipped as a whole if all of its nodes stay and all
@@ -192,7 +192,7 @@ def _trouble(run: Run | None) -> str:
 
 
 def _gives_up(job: Job) -> bool:
-    """Whether an unwanted job with an allocation loses it.
+    """Whether an unwanted job loses its allocation.
 
     A run goes on if its template was edited to an invalid one or if its namespace lost its budget, because the rental's
     own budget pays for its nodes. Such a run ends when its nodes must end.
@@ -209,8 +209,8 @@ class _Threats:
     """The nodes on which jobs may not stay.
 
     ``ending``: nodes that are being released, with reasons. ``threatened``: nodes that go away for other reasons.
-    ``ends``: nodes that end soon. ``safe``: all other staying nodes, without those that refused a pod, which is a
-    reason only for the pod's job.
+    ``ends``: nodes that end soon. ``safe``: all other staying nodes, without nodes that refused a pod, because a
+    refusal is a reason only for the pod's job.
     """
 
     ending: Mapping[RentalId, Reason]

@@ -82,7 +82,7 @@ def nodes_not_fitting(job: Job, solution: BudgetSolution) -> Sequence[str]:
 
 
 def _above_max_cost(job: Job, menu: Menu, solution: BudgetSolution) -> Sequence[RuledOut]:
-    """The options with costs. Together with an orderly stop, each costs more than the rest of spec.maxCost."""
+    """The options that cost more, together with an orderly stop, than the rest of spec.maxCost, with their costs."""
     left, sized, assignment = (
         max_cost_left(job, solution.inputs.snapshot),
         solution.sized(job),

@@ -66,9 +66,9 @@ class CostMeter:
 class CommittedCost:
     """Sums over unfinished jobs, in dollars.
 
-    ``jobs``: the number of jobs with a prediction, which are those that have been started. ``predicted``: the sum of
+    ``jobs``: the number of jobs with a prediction, which are the jobs that have been started. ``predicted``: the sum of
     their predictions. ``actual``: their past and remaining cost, whether or not they hold GPUs now. ``left``: the
-    remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ left² of those that
+    remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ left² of jobs that
     have not reported yet, whose remaining cost is uncertain.
     """
 
@@ -299,15 +299,15 @@ class JobGroup:
     ``active``: the number of jobs that want to run. ``known``: how many of these have known remaining work, and
     ``left``: the sum of it in seconds of the reference option.
 
-    Active jobs without GPUs are ``waiting``; those of them with a failed last run are also ``backing_off``. Other jobs
-    without GPUs are ``idle``, with the reason. Active jobs with GPUs are ``runners``; other jobs with GPUs are
-    ``unwanted``, with the reason. Of the runners: ``movable`` jobs may benefit from a move; ``late`` ones have pods
-    that do not run yet; ``slowed`` ones have a bottleneck; ``capped`` ones have a maximum cost; ``unchanging`` ones are
-    never resized and have no maximum cost, so that their reports give their cost; ``sessions`` are interactive.
-    ``stalls_at``: when the first runner is stopped if it does not advance before. ``targeted``: active jobs with a
-    target completion time. ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
+    Active jobs without GPUs are ``waiting``; after a failed run they are also ``backing_off``. Other jobs without GPUs
+    are ``idle``, with the reason. Active jobs with GPUs are ``runners``; other jobs with GPUs are ``unwanted``, with
+    the reason. Of the runners: ``movable`` jobs may benefit from a move; ``late`` ones have pods that do not run yet;
+    ``slowed`` ones have a bottleneck; ``capped`` ones have a maximum cost; ``unchanging`` ones are never resized and
+    have no maximum cost, so that their reports give their cost; ``sessions`` are interactive. ``stalls_at``: when the
+    first runner is stopped if it does not advance before. ``targeted``: active jobs with a target completion time.
+    ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
 
-    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: those with live pods
+    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live pods
     of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an
     unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked. ``tried``:
     jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by the class in
@@ -401,7 +401,7 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
 def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId], offers: NodeOffers) -> JobGroup:
     """The group after the ``stopped`` jobs were told to stop, so that they wait for other GPUs.
 
-    ``classes``: those that have a profile. ``offers``: the possible nodes of pools.
+    ``classes``: classes that have a profile. ``offers``: the possible nodes of pools.
     """
 
     if not any(facts.job.id in stopped for facts in group.members):

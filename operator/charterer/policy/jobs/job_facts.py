@@ -89,7 +89,7 @@ _REFUSED: Final = (
     "error looking up service account",
 )
 """Messages in the Warning FailedCreate of a Job: from Pod Security, a webhook or an admission policy, or about a
-missing object that the template names. A quota has another message."""
+missing object that the template names. Messages about a quota are not in this list."""
 _NOT_MOUNTED: Final = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
 """The Warning about a pod with a volume of a missing Secret or ConfigMap."""
 
@@ -155,10 +155,10 @@ def _last_session(job: Job, told: Interactive) -> of.NoGpuWanted:
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
     """The deadline for all pods of the allocation's run to be running; None if they are, or if the run has ended.
 
-    A run that did not begin has the same time from its allocation on, plus its predecessor's grace period. A run that
-    can never start has a deadline of a few seconds. A run whose group changes in place has until the group must be
-    formed. The controller of an adopted object recreates lost pods, so the time counts again from when its pods were no
-    longer ready.
+    A run that did not begin has this time from its allocation on, plus its predecessor's grace period. A run that can
+    never start has a deadline of a few seconds. A run whose group changes in place has until the group must be formed.
+    The controller of an adopted object recreates lost pods, so the time counts again from when its pods were no longer
+    ready.
     """
     run = job.current_run
     if run is not None and (run.ended is not None or job.stopped_in_queue(allocation)):
@@ -257,7 +257,7 @@ GroupKey = tuple[ClassId, MenuKey, float]
 
 
 def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers: NodeOffers = NO_OFFERS) -> MenuKey:
-    """The key of a job's menu. ``classes``: those that have a profile. ``tries``: see ``MenuKey``."""
+    """The key of a job's menu. ``classes``: classes that have a profile. ``tries``: see ``MenuKey``."""
     known = job.class_id if job.class_id in classes else None
     widths, failed = job.widths, NOWHERE
     if (known is not None or job.variants) and job.failures:
@@ -377,9 +377,9 @@ class JobFacts:
     gain. ``ready_by``: the deadline for its pods to be running, if they are not. ``stalls_at``: when its run is stopped
     if it does not advance before. ``backs_off_until``: when it may have its next run.
 
-    ``rentals``: those of its allocation. ``nodes``: those with its live pods. ``terminating``: pods that are to end, as
-    (node, pod, deadline). ``unrecorded``: pods of ended runs that are not recorded, as (node, run, end). ``trials``:
-    runs on widths that had never been measured, as (option, start, end).
+    ``rentals``: the rentals of its allocation. ``nodes``: nodes with its live pods. ``terminating``: pods that are to
+    end, as (node, pod, deadline). ``unrecorded``: pods of ended runs that are not recorded, as (node, run, end).
+    ``trials``: runs on widths that had never been measured, as (option, start, end).
 
     ``recorded_cost``: dollars of its GPUs in recorded runs, and at widths from which runs were resized in place.
     ``price``: dollars per second of its allocation, and ``micros``: micro-dollars per hour, both from ``since`` on.
@@ -425,7 +425,7 @@ def job_facts(
     committed: frozenset[PoolId] = frozenset(),
     offers: NodeOffers = NO_OFFERS,
 ) -> JobFacts:
-    """The facts of a job. ``classes``: those that have a profile. ``trying``: see ``trying_jobs``.
+    """The facts of a job. ``classes``: classes that have a profile. ``trying``: see ``trying_jobs``.
 
     ``committed``: pools whose nodes are paid for whether used or not. ``offers``: the possible nodes of pools.
     """

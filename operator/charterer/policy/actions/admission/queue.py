@@ -74,10 +74,10 @@ class Commitments:
         If the budget is too small for all jobs, a job of a class without a known arrival rate starts if its cost may
         still be committed, after the jobs that start before it. Any job starts if the rate of running jobs stays within
         the allowed rate. A first job starts in any case; otherwise a job above that rate would never run. For this
-        rule, jobs of classes without a known rate do not count, so the first job of a class with one starts beside
-        them. If the job's nodes exist already, half of its price counts: they were rented when they fitted, and rented
-        nodes reduce the allowed rate by up to the other half (``pacing``: h / 2 of it, paid over h). A job that adds
-        nothing to the cost of nodes starts in any case. So does any job on nodes that are paid for anyway.
+        rule, jobs of classes without a known rate do not count, so the first job of a class with a known rate starts
+        beside them. If the job's nodes exist already, half of its price counts: they were rented when they fitted, and
+        rented nodes reduce the allowed rate by up to the other half (``pacing``: h / 2 of it, paid over h). A job that
+        adds nothing to the cost of nodes starts in any case. So does any job on nodes that are paid for anyway.
         """
         if self._solution.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True
@@ -549,7 +549,7 @@ class Admission:
         return StartsAbout(wait.option, after(self._plan.snapshot.now, wait.seconds))
 
     def _restart_at_once(self, job: Job, ranked: Sequence[Projection], why: Reason) -> None:
-        """Restart the job on free nodes; it may move later. If money is short, the job stays in the queue."""
+        """Restart the job on free nodes; the job may move later. If money is short, the job stays in the queue."""
         if not self._money.affords(job, ranked[0].option):
             return
         for option in (projection.option for projection in ranked):
