@@ -625,7 +625,8 @@ class CostRecord:
     def _contents(self, names: Sequence[str], kept: Mapping[str, bytes]) -> Iterator[tuple[str, bytes, str]]:
         """The files with their contents and digests, in order. Files that are not ``kept`` are fetched many at a time.
 
-        Digests are computed in the fetching threads, because hashing releases the lock that other threads need.
+        Digests are computed in the fetching threads. In the main thread, hashing would release the interpreter lock and
+        then wait for it.
         """
         missing = [name for name in names if name not in kept]
         fetched = map(self._fetched, missing) if self._files.at_once == 1 else self._fetched_at_once(missing)

@@ -237,7 +237,7 @@ LENDING_KEPT = 12
 """Past periods that keep their lenders."""
 FOLDED_KEPT = 10_000
 """Maximum number of folded rentals whose uids a balance keeps while their objects may still exist. The limit bounds the
-ledger's size. Rentals beyond it are folded as soon as the objects of others are gone, so that none is left out."""
+ledger's size. Further rentals are folded as soon as the objects of others are deleted, so that none is left out."""
 
 
 def decay(seconds: float, half_life: float) -> float:

@@ -542,8 +542,8 @@ class Job:
         return wanted and begun >= set(range(run.completions))
 
     def stopped_in_queue(self, allocation: Allocation) -> bool:
-        """Whether Kueue stopped the allocation's run: Kueue was allowed to start the run, and the run no longer has the
-        object."""
+        """Whether Kueue stopped the allocation's run: Kueue was allowed to start it, and the object no longer carries
+        it."""
         target = self.adopted
         carries = target is not None and (target.job, target.run) == (self.id, allocation.run)
         return target is not None and target.queued and allocation.begun and not carries

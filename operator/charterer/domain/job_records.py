@@ -234,7 +234,7 @@ def _held_up(job: Job) -> Parts:
 
 
 def beside_empty(parts: Parts, empty: int, takes: int) -> Parts:
-    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the others do ``parts``."""
+    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the others have the activity ``parts``."""
     if not empty:
         return parts
     kept = WHOLE * empty // takes

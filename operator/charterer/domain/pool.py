@@ -430,7 +430,7 @@ class Pool:
     ``correlated_launches``: the counts of this pool and of pools that fail together with it; None without such pools.
     ``trouble``: why the pool was not ready at the last check, and the remedy, in the words of its status; empty if it
     was ready. ``partition``: how its GPUs are cut or shared; None for whole GPUs. ``committed``: the budget that pays
-    for all of its nodes at ``price_override``, and the end of that; None without a commitment in force.
+    for all of its nodes at ``price_override``, and the end of this commitment; None without a commitment in force.
     ``node_labels``, ``node_resources``: declared labels and resources (in thousandths) of its nodes. ``device``: the
     extended resource of its nodes' whole GPUs.
     """
@@ -589,7 +589,7 @@ class Pool:
 
     @property
     def costs_nothing(self) -> bool:
-        """Whether its nodes cost nothing, used or not: they are there anyway, and no price is declared for them."""
+        """Whether its nodes cost nothing: they are not rented, and no price is declared for them."""
         return not self.cloud.rents and not (self.price_override or Price(0)).micros_per_hour
 
 

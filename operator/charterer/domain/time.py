@@ -144,8 +144,8 @@ class Grant:
 class Calendar:
     """The periods of a budget in its own time zone. ``grant``: set exactly for the period GRANT.
 
-    Weeks begin on Monday. The days before and after a grant are in periods too, one for each calendar year, in which
-    nothing may be spent (``is_open``). So any bill falls in some period.
+    Weeks begin on Monday. The days before and after a grant are in periods too, one for each calendar year. In these
+    periods nothing may be spent (``is_open``). So any bill falls in some period.
     """
 
     time_zone: str

@@ -289,7 +289,7 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
 
 
 def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
-    """The periods without lenders, except the latest ``LENDING_KEPT`` - 1, because one more period will be added."""
+    """The periods without lenders, except the latest ``LENDING_KEPT`` - 1 ones. The caller adds one more period."""
     first_kept = len(history) - LENDING_KEPT + 1
     return (
         replace(past, borrowed={}) if number < first_kept and past.borrowed else past

@@ -29,8 +29,8 @@ from charterer.policy.nodes.rentals import KnownEnd, PoolRentals
 
 # Machines of incomplete gangs, which are not kept for long.
 #
-# Other jobs may use them, like any idle machine. Unused ones are kept while the rest of the gang will soon be requested
-# from the cloud, and are then given back (docs/development/adr/0013).
+# Other jobs may use these machines, like any idle machine. Unused machines are kept while the rest of the gang will
+# soon be requested from the cloud, and are then given back (docs/development/adr/0013).
 
 
 class IncompleteGangs:

@@ -41,7 +41,7 @@ class RuledOut:
 
 def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[RuledOut]:
     """The unavailable options of a job that waits because it can have none, the cheapest first, and then the pools
-    without an option for it. Empty if the job waits for another reason."""
+    without an option for it. The result is empty if the job waits for another reason."""
     if verdict.reason.code not in (ReasonCode.MAX_COST, ReasonCode.NO_OPTION):
         return ()
     snapshot = solution.inputs.snapshot

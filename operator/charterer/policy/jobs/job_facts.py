@@ -179,7 +179,7 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
 
 
 def _formed_by(job: Job, allocation: Allocation, group: TrainingGroup) -> Instant | None:
-    """The deadline for a run with groups to train as its present group; None if it does."""
+    """The deadline for a run with groups to train as its present group; None if the run already does."""
     if widens(job):
         if _newcomer_failed(job):
             return allocation.since
