@@ -43,7 +43,8 @@ from charterer.policy.options.option_value import JobPosition, Projection
 # next best pool. If there is room for c of them, places are in use for the fraction P of the time (Erlang's loss
 # formula), and a GPU-second is worth
 #
-# P·Σ λ_i·d_i / Σ λ_i·u_i P = A·(1 − B)/c, A = Σ λ_i·a_i, B = (A^c/c!) / Σ_{k≤c} A^k/k!
+#     P·Σ λ_i·d_i / Σ λ_i·u_i
+#     P = A·(1 − B)/c,  A = Σ λ_i·a_i,  B = (A^c/c!) / Σ_{k≤c} A^k/k!
 #
 # Without this price, all jobs would wait until waiting is as bad as the next best pool, and no job would gain from the
 # good pool.
