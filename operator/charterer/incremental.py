@@ -4,10 +4,15 @@ A snapshot is frozen, and unchanged parts are the same objects as in the previou
 function that gets the same objects again has the same result, so it need not be called again. A ``Memo`` caches the
 results. The functions do not know about it. A call without a memo (``directly``) has the same result but takes longer.
 
-A memo has six methods for: the result of one call (``__call__``); a call whose function uses the memo itself
-(``within``); a function of each of many things (``each``); a function of each key of several mappings (``joined``);
-groups of things (``grouped``); and new values replaced by equal ones of the previous turn (``stable``). Results that
-were not requested in a turn are dropped at its end, so a memo is never larger than one turn needs.
+A memo has six methods:
+- ``__call__``: the result of one call
+- ``within``: the result of a function that uses the memo itself
+- ``each``: the results of a function for many things
+- ``joined``: the results of a function for each key of several mappings
+- ``grouped``: things in groups
+- ``stable``: new values, of which those equal to the previous turn's are replaced by the previous objects
+
+Results that were not requested in a turn are dropped at its end, so a memo is never larger than one turn needs.
 """
 
 from __future__ import annotations

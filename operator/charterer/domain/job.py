@@ -369,15 +369,15 @@ class Job:
     last such move. ``earlier_cost``: the cost of runs that are no longer in ``records``, and of ``stretches``.
     ``start_failures``: the number of latest consecutive runs that were NOT_STARTED. ``doubts``: rentals in
     ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of their GPUs.
-    ``template``: digest of its template. ``bottlenecks``: what slows its present run. ``stall_timeout_seconds``: see
-    ``policy.jobs.job_facts``; 0: never. ``nodes_replaced``: how often a slow node of the job was replaced. ``group``:
-    the pods that should train together in a run that is resized in place. ``resized_from``: the allocation with which
-    that group trains until its leader reports the group of ``allocation``. ``stretches``: how long runs had other
-    widths before they were resized in place. ``interactive``: None for a batch job. ``labels``: the labels of its
-    object. ``user``: its creator, as an admission policy recorded it; empty if none did. ``target``: the adopted object
-    that the TrainingJob stands for; None if it has its own Job. ``adopted``: that object as observed; None if it does
-    not exist or lost its label. ``demands``: what its pods demand of their nodes. ``told_ready``: the readiness of an
-    adopted object in the job's status; None if the status has none.
+    ``template``: digest of its template. ``bottlenecks``: what slows its present run. ``stall_timeout_seconds``: time
+    after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None: the default. ``nodes_replaced``:
+    how often a slow node of the job was replaced. ``group``: the pods that should train together in a run that is
+    resized in place. ``resized_from``: the allocation with which that group trains until its leader reports the group
+    of ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``interactive``:
+    None for a batch job. ``labels``: the labels of its object. ``user``: its creator, as an admission policy recorded
+    it; empty if none did. ``target``: the adopted object that the TrainingJob stands for; None if it has its own Job.
+    ``adopted``: that object as observed; None if it does not exist or lost its label. ``demands``: what its pods demand
+    of their nodes. ``told_ready``: the readiness of an adopted object in the job's status; None if the status has none.
     """
 
     id: JobId

@@ -184,9 +184,9 @@ class Profile:
     seconds from stopping one run until the next one trains, without node start-up. ``checkpoint_seconds``: seconds to
     write a checkpoint; None if unknown. ``model``: facts that the owner declares about it. ``resize_seconds``: the
     pause of training when a run is resized in place. ``budget``: pays for the jobs of the profile's namespace; None if
-    no budget selects it. ``samples``: samples in one unit of its throughputs, so that variants can be compared: the own
-    batch size for learned curves; declared curves are assumed to be in samples. ``pairs``: its speeds beside other
-    classes on shared GPUs.
+    no budget selects it. ``samples``: samples in one unit of its throughputs, by which variants are compared. For
+    learned curves it is the own batch size; declared curves are assumed to be in samples. ``pairs``: its speeds beside
+    other classes on shared GPUs.
     """
 
     id: ClassId

@@ -70,8 +70,8 @@ class Rental:
     ``provider_id``: known after an instance was adopted. ``held_by``: pods not started by Charterer that, at the last
     check, kept its machine from being ended. ``cloud``, ``capacity_type``: copied from its pool, so that the machine
     can be ended after the pool's object is deleted. ``gang``: the gang that it belongs to; None if it is useful alone.
-    ``uses``: the uses of its GPUs, in order; some that ended before ``uses_since`` are missing (None: none is missing).
-    ``recorded``: the part of its cost that is in the record of costs.
+    ``uses``: the uses of its GPUs, in order. Some uses that ended before ``uses_since`` are missing (None: all uses are
+    there). ``recorded``: the part of its cost that is in the record of costs.
     """
 
     id: RentalId

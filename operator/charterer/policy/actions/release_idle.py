@@ -1,8 +1,10 @@
 """The release of idle nodes, which no job uses or waits for, after their billing minimum.
 
-Some idle nodes are kept: nodes that a future job probably needs (``warm_nodes``), unless other nodes cannot be rented
-because of them or no job may begin on them; nodes that wait for the rest of a gang (``IncompleteGangs``); and nodes
-that are paid for whether used or not (``planner``).
+Some idle nodes are kept:
+- nodes that a future job probably needs (``warm_nodes``), unless the pool may rent no more nodes or no job may begin
+  there
+- nodes that wait for the rest of a gang (``IncompleteGangs``)
+- nodes that are paid for whether used or not (``planner``)
 """
 
 from __future__ import annotations

@@ -301,11 +301,11 @@ class JobGroup:
 
     Active jobs without GPUs are ``waiting``; after a failed run they are also ``backing_off``. Other jobs without GPUs
     are ``idle``, with the reason. Active jobs with GPUs are ``runners``; other jobs with GPUs are ``unwanted``, with
-    the reason. Of the runners: ``movable`` jobs may benefit from a move; ``late`` ones have pods that do not run yet;
-    ``slowed`` ones have a bottleneck; ``capped`` ones have a maximum cost; ``unchanging`` ones are never resized and
-    have no maximum cost, so that their reports give their cost; ``sessions`` are interactive. ``stalls_at``: when the
-    first runner is stopped if it does not advance before. ``targeted``: active jobs with a target completion time.
-    ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
+    the reason. Runners are also listed by property. ``movable``: a move may pay. ``late``: some pods do not run yet.
+    ``slowed``: a bottleneck was found. ``capped``: the job has a maximum cost. ``unchanging``: the job is never resized
+    and has no maximum cost, so that its reports give its cost. ``sessions``: the job is interactive. ``stalls_at``:
+    when the first runner is stopped if it does not advance before. ``targeted``: active jobs with a target completion
+    time. ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
 
     ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live pods
     of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an
