@@ -76,7 +76,8 @@ class Memo:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One turn. Results not requested in it are dropped at its end. If the turn fails, the memo stays as it was."""
+        """One turn. Results that were not requested in the turn are dropped at its end. If the turn fails, the memo
+        stays as it was."""
         self._turn, self._asked = {}, None
         yield
         self._last, self._turn = self._turn, {}
@@ -94,8 +95,8 @@ class Memo:
         return result
 
     def within(self, function: Callable[[*Shared, Memo], Result], *args: *Shared) -> Result:
-        """The result of ``function(*args, memo)``. If it is cached, the results that the function requested stay cached
-        too."""
+        """The result of ``function(*args, memo)``. If that result is cached, the results that the function requested
+        stay cached too."""
         key = Memo.within, function, _key(args)
         entry = self._entry(key)
         if entry is None:

@@ -116,9 +116,9 @@ class Need:
 def loans(family: Sequence[Need]) -> tuple[Loan, ...]:
     """The loans between the budgets: all spare money goes to budgets that are short, in proportion to targets.
 
-    Money that a budget has spent beyond its target is lent first. The other budgets lend it from their spare money and,
-    if that is too little, from their unspent money in proportion. No budget lends more than it has not spent, and no
-    budget both lends and borrows. So the targets with loans add up to the targets without loans.
+    Money that a budget has spent beyond its target is lent first. The other budgets lend this money from their spare
+    money and, if that is too little, from their unspent money in proportion. No budget lends more than it has not
+    spent, and no budget both lends and borrows. So the targets with loans add up to the targets without loans.
     """
     used = {each.budget: each.over for each in family if each.over > ZERO}
     spare = {each.budget: each.spare for each in family}
@@ -480,19 +480,19 @@ arrivals."""
 class Budget:
     """A GPUBudget. ``balance``: None until the first period has been opened in status. Amounts are dollars.
 
-    ``calendar``: its periods. ``selector``: selects the namespaces that it pays for. ``pool_selector``: selects the
-    pools that it may rent from. ``opening_spend``: dollars spent by other means in the period of the budget's creation;
-    if it is None, the amount counts in proportion (``counted``). ``weights``: (priorityClassName, weight) pairs; other
-    jobs have weight 1. ``fixed_rate``: an exchange rate that is used whatever is spent, for what-ifs and simulations.
-    ``guarded``: it has the finalizer ``charterer.dev/in-use``, which prevents its deletion while rentals name it.
-    ``carry_over_percent``: percentage of a period's surplus or deficit that is carried into the next.
-    ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``: limits on
-    resizing running jobs. ``rate_ceiling``: the most dollars that a second of a job of weight 1 may cost; None for a
-    multiple of the cost of its cheapest option. ``unreadable``: the error in the statistics of its status, which are
-    then learned anew; empty without an error. ``currency``: the currency of its owner's amounts; None for dollars.
-    ``parent``: the budget whose limits hold for this one too. ``share``: how ``amount`` was computed if the budget has
-    a parent or children; otherwise None. ``lends``: this budget and its children lend each other money that they are
-    not forecast to need. ``loans``: the loans of this period; set only while planning.
+    ``calendar``: its periods. ``selector``: selects the namespaces that the budget pays for. ``pool_selector``: selects
+    the pools that the budget may rent from. ``opening_spend``: dollars spent by other means in the period of the
+    budget's creation; if it is None, the amount counts in proportion (``counted``). ``weights``: (priorityClassName,
+    weight) pairs; other jobs have weight 1. ``fixed_rate``: an exchange rate that is used whatever is spent, for
+    what-ifs and simulations. ``guarded``: the budget has the finalizer ``charterer.dev/in-use``, which prevents its
+    deletion while rentals name the budget. ``carry_over_percent``: percentage of a period's surplus or deficit that is
+    carried into the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves.
+    ``moves``: limits on resizing running jobs. ``rate_ceiling``: the most dollars that a second of a job of weight 1
+    may cost; None for a multiple of the cost of its cheapest option. ``unreadable``: the error in the statistics of its
+    status, which are then learned anew; empty without an error. ``currency``: the currency of its owner's amounts; None
+    for dollars. ``parent``: the budget whose limits hold for this one too. ``share``: how ``amount`` was computed if
+    the budget has a parent or children; otherwise None. ``lends``: this budget and its children lend each other money
+    that they are not forecast to need. ``loans``: the loans of this period; set only while planning.
     """
 
     id: BudgetId
@@ -526,7 +526,8 @@ class Budget:
 
     @property
     def penniless(self) -> bool:
-        """Whether the budget has no money for the namespaces that it pays for. False if it selects no namespace."""
+        """Whether the budget has no money for the namespaces that it pays for. False if the budget selects no
+        namespace."""
         return self.amount <= ZERO and not self.selector.nothing
 
     @property

@@ -46,7 +46,7 @@ START_ATTEMPTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The final end of a job, recorded once in its status. No run is started after it."""
+    """The final end of a job, recorded once in its status. No run is started after the end."""
 
     kind: FinishKind
     at: Instant
@@ -77,10 +77,10 @@ class TrainingGroup:
     """The pods of run ``run`` that should train together: the pods with these Job ``indexes``, in order.
 
     ``generation``: 1 for a run's first group; each change of the group adds one. ``since``: when this generation was
-    requested. ``by``: the deadline for forming it. ``uids``: the first characters of the pods' uids; empty before any
-    of them trains. ``formed``: the generation in which the run's leader last reported to train; 0 before its first
-    report. ``reports``: whether any run of the job reported a generation; a trainer that never does changes its group
-    in its own way (torchrun). ``withdrawn``: the number of consecutive widenings that failed, the last one at
+    requested. ``by``: the deadline for forming this group. ``uids``: the first characters of the pods' uids; empty
+    before any of them trains. ``formed``: the generation in which the run's leader last reported to train; 0 before its
+    first report. ``reports``: whether any run of the job reported a generation; a trainer that never does changes its
+    group in its own way (torchrun). ``withdrawn``: the number of consecutive widenings that failed, the last one at
     ``withdrawn_at``.
     """
 
@@ -204,7 +204,7 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``gpus`` GPUs of one rental, for one pod. ``empty``: GPUs beside them that stay empty (``Option.empty``)."""
+    """``gpus`` GPUs of one rental, for one pod. ``empty``: GPUs beside these that stay empty (``Option.empty``)."""
 
     rental: RentalId
     gpus: int
@@ -360,24 +360,25 @@ class Job:
     class's reference option; None if unknown. ``invalid``: why the Job API or the operator refused the template of the
     recorded generation; empty if neither did. ``allocation``, ``records``: read from status, where intents and outcomes
     survive a crash. ``pod_gpus``: GPUs in the template's first container; 0 if absent. ``replaced``: former allocations
-    of other runs whose ends are not recorded yet; the write that replaces or clears an allocation adds it here.
-    ``has_service``: its headless Service exists. ``checking``: the API server is checking the template; until it
-    answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``: the limit of its cost.
-    ``target_completion``: when its owner wants it to end. ``predicted``: the expected cost from its first start to its
-    end, and ``predicted_end`` its expected end, both as of its first allocation; None before that. ``quote``: the quote
-    that its owner got before submitting it. ``moves``: when it was moved because the move paid, in the 24 h up to the
-    last such move. ``earlier_cost``: the cost of runs that are no longer in ``records``, and of ``stretches``.
-    ``start_failures``: the number of latest consecutive runs that were NOT_STARTED. ``doubts``: rentals in
-    ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of their GPUs.
-    ``template``: digest of its template. ``bottlenecks``: what slows its present run. ``stall_timeout_seconds``: time
-    after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None: the default. ``nodes_replaced``:
-    how often a slow node of the job was replaced. ``group``: the pods that should train together in a run that is
-    resized in place. ``resized_from``: the allocation with which that group trains until its leader reports the group
-    of ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``interactive``:
-    None for a batch job. ``labels``: the labels of its object. ``user``: its creator, as an admission policy recorded
-    it; empty if none did. ``target``: the adopted object that the TrainingJob stands for; None if it has its own Job.
-    ``adopted``: that object as observed; None if it does not exist or lost its label. ``demands``: what its pods demand
-    of their nodes. ``told_ready``: the readiness of an adopted object in the job's status; None if the status has none.
+    of other runs whose ends are not recorded yet; the write that replaces or clears an allocation adds the old
+    allocation here. ``has_service``: its headless Service exists. ``checking``: the API server is checking the
+    template; until it answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``: the
+    limit of its cost. ``target_completion``: when its owner wants the job to end. ``predicted``: the expected cost from
+    its first start to its end, and ``predicted_end`` its expected end, both as of its first allocation; None before
+    that. ``quote``: the quote that its owner got before submitting it. ``moves``: when the job was moved because the
+    move paid, in the 24 h up to the last such move. ``earlier_cost``: the cost of runs that are no longer in
+    ``records``, and of ``stretches``. ``start_failures``: the number of latest consecutive runs that were NOT_STARTED.
+    ``doubts``: rentals in ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of
+    their GPUs. ``template``: digest of its template. ``bottlenecks``: what slows its present run.
+    ``stall_timeout_seconds``: time after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None:
+    the default. ``nodes_replaced``: how often a slow node of the job was replaced. ``group``: the pods that should
+    train together in a run that is resized in place. ``resized_from``: the allocation with which that group trains
+    until its leader reports the group of ``allocation``. ``stretches``: how long runs had other widths before they were
+    resized in place. ``interactive``: None for a batch job. ``labels``: the labels of its object. ``user``: its
+    creator, as an admission policy recorded it; empty if none did. ``target``: the adopted object that the TrainingJob
+    stands for; None if it has its own Job. ``adopted``: that object as observed; None if it does not exist or lost its
+    label. ``demands``: what its pods demand of their nodes. ``told_ready``: the readiness of an adopted object in the
+    job's status; None if the status has none.
     """
 
     id: JobId

@@ -40,8 +40,7 @@ def outcome(quote: JobQuote, cost: Money, end: Instant) -> QuoteOutcome:
 
 
 _MOST_LOG = log(1e3)
-"""Largest logarithm of a ratio. A ratio beyond it only says that something went wrong, as for a job that ended at once.
-"""
+"""Largest logarithm of a ratio. A larger ratio only says that something went wrong, as for a job that ended at once."""
 
 
 def log_ratio(actual: float, predicted: float) -> float:

@@ -145,8 +145,8 @@ AnyOf: TypeAlias = tuple[Term, ...]
 class NodeDemands:
     """The demands of a pod template on the node of each of its pods.
 
-    ``every``: requirements that must always be met (nodeSelector). ``terms``: one of them must be met (required node
-    affinity); empty for none. ``preferred``: terms with their weights. ``asks``: the resource requests of a pod,
+    ``every``: requirements that must always be met (nodeSelector). ``terms``: of these terms one must be met (required
+    node affinity); empty for none. ``preferred``: terms with their weights. ``asks``: the resource requests of a pod,
     without GPUs. ``unread``: fields that only the scheduler evaluates, such as pod affinity. ``claims``: names of the
     PersistentVolumeClaims of its volumes. ``classes``: names of the StorageClasses of volumes that are created with a
     pod. ``resource``: the extended resource of its GPUs.

@@ -69,7 +69,7 @@ class Option:
     ``variant``: the job's variant; empty for the plain template. ``paid``: the price of its nodes if they are paid for
     whether used or not; ``price`` is then almost zero. An allocated option has this price as its ``price``. ``empty``:
     GPUs of its nodes that no other job can use, because the pods do not fill the nodes or use up other resources
-    (``domain.offered_node``). The price includes them.
+    (``domain.offered_node``). The price includes the empty GPUs.
     """
 
     pool: PoolId

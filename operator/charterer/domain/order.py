@@ -92,9 +92,9 @@ class Scope(StrEnum):
 class LaunchWay:
     """One way to launch a node, with the attributes that the scope of a refusal refers to.
 
-    Adapters use it to name the place of a refusal, so that other pools with the same place can be found. ``sold``: the
-    capacity type. ``family``: the group of instance types that a quota counts together. Attributes are empty if the
-    cloud does not give them.
+    Adapters use a launch way to name the place of a refusal, so that other pools with the same place can be found.
+    ``sold``: the capacity type. ``family``: the group of instance types that a quota counts together. Attributes are
+    empty if the cloud does not give them.
     """
 
     instance_type: str = ""

@@ -100,7 +100,8 @@ class Reason:
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """Create one GPURental named ``rental``: one node of ``pool`` for ``budget``. ``gang``: its gang, if it has one."""
+    """Create one GPURental named ``rental``: one node of ``pool`` for ``budget``. ``gang``: the gang of the rental;
+    None without one."""
 
     rental: RentalId
     pool: PoolId
@@ -251,7 +252,7 @@ class BudgetVerdict:
     ``forecast``: the expected spending at the period's end (``policy.budgets.forecast``), which is the sum of
     ``spent``, ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``:
     the spending of the budget and its descendants; None without descendants. ``parent_fault``: why the limits of its
-    ancestors are unknown, so that it rents nothing new. ``loans``: the loans in which it is lender or borrower.
+    ancestors are unknown, so that it rents nothing new. ``loans``: the loans in which the budget is lender or borrower.
     """
 
     rate: Rate | None
@@ -288,9 +289,10 @@ class Limit(StrEnum):
 class PoolVerdict:
     """The verdict on a pool that has fewer nodes than jobs would use at its price.
 
-    ``nodes``: the most it can have, because of ``limit``. ``scarcity``: the value of an hour of one more GPU to the
-    jobs in sight, beyond its price. ``node_scarcity``: this value for a whole node. ``short``: some jobs have to wait
-    for the pool whatever they choose. ``payable``: the most that the budget of these jobs may spend per hour.
+    ``nodes``: the most nodes that the pool can have, because of ``limit``. ``scarcity``: the value of an hour of one
+    more GPU to the jobs in sight, beyond its price. ``node_scarcity``: this value for a whole node. ``short``: some
+    jobs have to wait for the pool whatever they choose. ``payable``: the most that the budget of these jobs may spend
+    per hour.
     """
 
     limit: Limit

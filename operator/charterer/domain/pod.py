@@ -51,11 +51,11 @@ class PodPhase(StrEnum):
 class Pod:
     """A pod of a run.
 
-    ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: the value of its annotation. ``trouble``:
-    why it does not run, in Kubernetes' own words (its conditions, and the waiting states of its containers); empty if
-    there are none. ``must_end_by``: the end of its grace period, if it is being deleted. ``told_to_end``: when its
-    deletion was requested. ``hopeless``: it can never start in its present form. ``refused``: its kubelet ended it
-    before any of its containers began.
+    ``disrupted``: the pod has a true DisruptionTarget condition. ``allocation``: the value of its annotation.
+    ``trouble``: why the pod does not run, in Kubernetes' own words (its conditions, and the waiting states of its
+    containers); empty if there are none. ``must_end_by``: the end of its grace period, if it is being deleted.
+    ``told_to_end``: when its deletion was requested. ``hopeless``: the pod can never start in its present form.
+    ``refused``: the kubelet ended the pod before any of its containers began.
     """
 
     name: str

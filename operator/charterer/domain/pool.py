@@ -25,7 +25,7 @@ from charterer.gpu_types import is_shared, mig_layouts, slice_profile, slice_typ
 class Commitment:
     """The commitment of ``budget`` to pay for all nodes of a pool, used or not (docs/development/adr/0006).
 
-    ``until``: its end; None if it lasts as long as the pool, as for nodes that are there anyway
+    ``until``: the end; None if the commitment lasts as long as the pool, as for nodes that are there anyway
     (docs/development/adr/0026).
     """
 
@@ -57,7 +57,7 @@ class MigStrategy(StrEnum):
 
 
 class SharingMechanism(StrEnum):
-    """How jobs share a GPU. TIME_SLICING: they take turns. MPS: they run together, each with a part of the memory."""
+    """How jobs share a GPU. TIME_SLICING: jobs take turns. MPS: jobs run together, each with a part of the memory."""
 
     TIME_SLICING = "TimeSlicing"
     MPS = "MPS"
@@ -418,21 +418,21 @@ class Pool:
     (``controller.snapshot.pools``). ``start_seconds``: the declared time from a node's request to its readiness; money
     limits use it. ``cooled``: the cloud's recent refusals, the latest ``until`` last; no node is requested before that.
     ``reached``: a refusal of another pool of the account that applies to this one too. ``deleted``: when its deletion
-    was requested. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which prevents its deletion while rentals
-    name it. ``price_override``, ``price_adjustment`` (hundredths of a percent, until ``price_adjusted_until``):
-    corrections of the list price, see ``priced``. ``offer_recorded``: whether the object's status holds this offering
-    and (except for its time) this quote. ``quote_on_record``: the quote in the status. ``taken_by``: the older pool
-    that acts for the same machines. ``gone``: the GPUPool no longer exists and is known only from its rentals; ``uid``
-    is then the uid of a new pool of that name, if one exists. ``confirmed_price``: the list price that a person
-    confirmed. ``price_held``: the cloud's list price if it changed too much to be believed, so that the recorded price
-    counts. ``lifetimes``: counts of its ended nodes. ``hazard``: the rate at which its nodes are taken back; None if
-    unknown. ``launches``: counts of its refusals and starts. ``learns_waits``: whether options use these counts.
-    ``correlated_launches``: the counts of this pool and of pools that fail together with it; None without such pools.
-    ``trouble``: why the pool was not ready at the last check, and the remedy, in the words of its status; empty if it
-    was ready. ``partition``: how its GPUs are cut or shared; None for whole GPUs. ``committed``: the budget that pays
-    for all of its nodes at ``price_override``, and the end of this commitment; None without a commitment in force.
-    ``node_labels``, ``node_resources``: declared labels and resources (in thousandths) of its nodes. ``device``: the
-    extended resource of its nodes' whole GPUs.
+    was requested. ``guarded``: the pool has the finalizer ``charterer.dev/in-use``, which prevents its deletion while
+    rentals name the pool. ``price_override``, ``price_adjustment`` (hundredths of a percent, until
+    ``price_adjusted_until``): corrections of the list price, see ``priced``. ``offer_recorded``: whether the object's
+    status holds this offering and (except for its time) this quote. ``quote_on_record``: the quote in the status.
+    ``taken_by``: the older pool that acts for the same machines. ``gone``: the GPUPool no longer exists and is known
+    only from its rentals; ``uid`` is then the uid of a new pool of that name, if one exists. ``confirmed_price``: the
+    list price that a person confirmed. ``price_held``: the cloud's list price if it changed too much to be believed, so
+    that the recorded price counts. ``lifetimes``: counts of its ended nodes. ``hazard``: the rate at which its nodes
+    are taken back; None if unknown. ``launches``: counts of its refusals and starts. ``learns_waits``: whether options
+    use these counts. ``correlated_launches``: the counts of this pool and of pools that fail together with it; None
+    without such pools. ``trouble``: why the pool was not ready at the last check, and the remedy, in the words of its
+    status; empty if it was ready. ``partition``: how its GPUs are cut or shared; None for whole GPUs. ``committed``:
+    the budget that pays for all of its nodes at ``price_override``, and the end of this commitment; None without a
+    commitment in force. ``node_labels``, ``node_resources``: declared labels and resources (in thousandths) of its
+    nodes. ``device``: the extended resource of its nodes' whole GPUs.
     """
 
     id: PoolId
@@ -629,8 +629,8 @@ class Instance:
     """One machine as the cloud lists it. All times are the cloud's. ``launched``: when billing began.
 
     ``segments``: the prices that the cloud gives for this machine; if empty, the quotes give them. ``order``: the order
-    for which it was launched, if the cloud knows. ``ends``: when it is taken back, if that is fixed, such as the end of
-    a reservation.
+    for which the machine was launched, if the cloud knows. ``ends``: when the machine is taken back, if that is fixed,
+    such as the end of a reservation.
     """
 
     id: InstanceId

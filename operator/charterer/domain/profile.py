@@ -170,8 +170,8 @@ class PairSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A SpeedupProfile. Work is in seconds of the reference option: the first phase's first curve at its smallest
-    width.
+    """A SpeedupProfile. Work is in seconds of the reference option: the smallest width of the first phase's first
+    curve.
 
     ``phases``: at least one, in order; the learned ones if there are any, otherwise one phase with the declared curves,
     which may be none. ``declared``: the curves of the spec. ``reports``: the number of reports from which the phases
@@ -185,8 +185,8 @@ class Profile:
     write a checkpoint; None if unknown. ``model``: facts that the owner declares about it. ``resize_seconds``: the
     pause of training when a run is resized in place. ``budget``: pays for the jobs of the profile's namespace; None if
     no budget selects it. ``samples``: samples in one unit of its throughputs, by which variants are compared. For
-    learned curves it is the own batch size; declared curves are assumed to be in samples. ``pairs``: its speeds beside
-    other classes on shared GPUs.
+    learned curves, this is the own batch size; declared curves are assumed to be in samples. ``pairs``: its speeds
+    beside other classes on shared GPUs.
     """
 
     id: ClassId

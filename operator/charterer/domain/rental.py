@@ -29,8 +29,8 @@ class RentalPhase(StrEnum):
     """The phase of a rental, which only moves forward.
 
     REQUESTED: the object is written; the cloud may or may not have got the request. STARTING: an instance was adopted.
-    READY: its node takes pods. DRAINING: it is to be ended by intent, or its instance vanished. ENDED: the cloud
-    reports that the instance has ended, or no instance ever came; ``cost`` is final.
+    READY: its node takes pods. DRAINING: the rental is to be ended by intent, or its instance vanished. ENDED: the
+    cloud reports that the instance has ended, or no instance ever came; ``cost`` is final.
     """
 
     REQUESTED = "Requested"
@@ -65,13 +65,13 @@ class Rental:
     """A GPURental. ``reserved``: its worst-case cost, which is held back from the hard limit until it has ended.
 
     ``named``: when the cloud's reply named its instance. ``missing_since``: the cloud's time of the first list that
-    should have shown its instance and did not. ``worst``: the most it can cost per hour. ``launched``, ``ended``,
-    ``segments``: data from the cloud. ``released_because``, ``released``: why and since when it drains. ``node``,
-    ``provider_id``: known after an instance was adopted. ``held_by``: pods not started by Charterer that, at the last
-    check, kept its machine from being ended. ``cloud``, ``capacity_type``: copied from its pool, so that the machine
-    can be ended after the pool's object is deleted. ``gang``: the gang that it belongs to; None if it is useful alone.
-    ``uses``: the uses of its GPUs, in order. Some uses that ended before ``uses_since`` are missing (None: all uses are
-    there). ``recorded``: the part of its cost that is in the record of costs.
+    should have shown its instance and did not. ``worst``: the most that the rental can cost per hour. ``launched``,
+    ``ended``, ``segments``: data from the cloud. ``released_because``, ``released``: why and since when it drains.
+    ``node``, ``provider_id``: known after an instance was adopted. ``held_by``: pods not started by Charterer that, at
+    the last check, kept its machine from being ended. ``cloud``, ``capacity_type``: copied from its pool, so that the
+    machine can be ended after the pool's object is deleted. ``gang``: the gang of the rental; None if the node is
+    useful alone. ``uses``: the uses of its GPUs, in order. Some uses that ended before ``uses_since`` are missing
+    (None: all uses are there). ``recorded``: the part of its cost that is in the record of costs.
     """
 
     id: RentalId
@@ -146,7 +146,8 @@ class Rental:
 
     @property
     def dearest(self) -> Price:
-        """The most it can cost per hour: its worst price, or its newest price if that was raised above it."""
+        """The most that the rental can cost per hour: its worst price, or its newest price if that
+        was raised above it."""
         return max(self.worst, self.price)
 
 

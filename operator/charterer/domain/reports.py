@@ -66,8 +66,7 @@ TRUSTED_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of the current run's pods. ``fraction``: work done (0 to 1). ``throughput``: in the job's own
-    unit.
+    """The last report of the current run's pods. ``fraction``: of work, 0 to 1. ``throughput``: in the job's own unit.
 
     Reports with the same content are equal. ``advanced``: when this process last saw step or fraction change; None if
     it has not seen the run, or if neither is reported. ``longest_pause``: the most seconds between two such changes, of

@@ -29,7 +29,8 @@ LOST_AFTER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if it only may end.
+    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is possible
+    only.
 
     ``broken``: nobody takes the machine back, but its GPUs are broken.
     """
@@ -41,8 +42,7 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs used by pods not
-    started by Charterer.
+    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of other pods.
 
     ``gpus``: its whole NVIDIA GPUs. ``slices``: its MIG slices, places on shared GPUs, and GPUs of other makers, by
     resource name. ``gpus`` and ``slices`` count what pods may use. ``not_ready_since``: since when its kubelet is
@@ -93,7 +93,7 @@ class Node:
 
 
 class Stop(StrEnum):
-    """How a person stopped the operator. RENT: it rents nothing more. DRAIN: it also ends what is rented."""
+    """How a person stopped the operator. RENT: no more nodes are rented. DRAIN: rented nodes are also ended."""
 
     RENT = "rent"
     DRAIN = "drain"

@@ -32,7 +32,8 @@ class OpenPeriod:
 
     ``last_start``: the beginning of the period that ends (None for the first), which makes repeating the step harmless.
     ``last_spent``, ``last_aim``: the spending and the target of the period that ends. ``carried``: the part of its
-    surplus (negative: deficit) that is carried into the new period. ``borrowed``: what others lent it, by lender.
+    surplus (negative: deficit) that is carried into the new period. ``borrowed``: dollars that others lent the budget,
+    by lender.
     """
 
     budget: BudgetId
@@ -122,7 +123,7 @@ class KeepBooks:
 class RecordedPart:
     """A part of a rental's cost, made from the GPURental of that ``version``. ``after``: the record with the part.
 
-    Without ``rows``, it only marks that a part is about to be written.
+    A part without ``rows`` only marks that the next part is about to be written.
     """
 
     rental: RentalId

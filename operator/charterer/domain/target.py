@@ -69,25 +69,25 @@ class Target:
     ``job``, ``run``: uid of the TrainingJob and number of the run in its template; empty and 0 before the first run.
     ``pods``: its width in pods. ``indexed``: whether its pods are numbered from 0. ``controllers``: names of the
     objects that control its pods. ``controller_prefix``: name prefix of further such objects, whose names vary and
-    which may be gone; empty if there are none. ``placeable``: its scheduling fields can be written now. ``begun``: it
-    has or had pods that Charterer did not place. ``held``: the chart's policy suspended it, or a run of it was placed,
-    so that its author cannot run it. ``started``: since when it is not suspended. ``complete``, ``failed``: when it
-    completed or failed, by its own status. ``retries``: how many more pods may fail than its author allows, while it is
-    resized in place. ``progress``: the progress of its run in its own status. ``asked``: its author's request; None if
-    unreadable. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author asks for and does
-    not get. ``incomplete``: what its controller still waits for although all pods with GPUs may run; empty if it waits
-    for nothing. ``when_given_up``: its author's choice. ``ending``: its time to run is over, so that its controller
-    ends it now.
+    which may be gone; empty if there are none. ``placeable``: its scheduling fields can be written now. ``begun``: the
+    object has or had pods that Charterer did not place. ``held``: the chart's policy suspended the object, or a run of
+    the object was placed, so that its author cannot run it. ``started``: since when the object is not suspended.
+    ``complete``, ``failed``: when the object completed or failed, by its own status. ``retries``: how many more pods
+    may fail than its author allows, while it is resized in place. ``progress``: the progress of its run in its own
+    status. ``asked``: its author's request; None if unreadable. ``problem``: why the object cannot be adopted; empty if
+    it can. ``warning``: what its author asks for and does not get. ``incomplete``: what its controller still waits for
+    although all pods with GPUs may run; empty if it waits for nothing. ``when_given_up``: its author's choice.
+    ``ending``: its time to run is over, so that its controller ends it now.
 
-    If it is in a queue of Kueue, ``run`` is the run that Kueue may start, and further fields are used. ``workload``:
-    the name of the Workload by which Kueue starts and stops it; empty if there is none. ``has_quota``: Kueue has
-    reserved its quota and waits for Charterer. ``reserved``: it has quota, whatever else it waits for. ``checks``:
-    names of the AdmissionChecks of its queue. ``replaces``: the name of the previous Workload, if the object grows
-    while it runs. ``admitted``: it is started. ``evicted``: Kueue stopped it at least once. ``grows_to``: the number of
-    pods that it waits to grow to; 0 for none. ``message``: Charterer's last message in its AdmissionCheck.
-    ``eviction``: why Kueue last stopped it, in Kueue's words. ``withheld``: Kueue keeps it stopped for a reason other
-    than Charterer's. ``left``: its template still has the scheduling fields of an earlier run. ``template``: digest of
-    its pods' template.
+    If the object is in a queue of Kueue, ``run`` is the run that Kueue may start, and further fields are used.
+    ``workload``: the name of the Workload by which Kueue starts and stops it; empty if there is none. ``has_quota``:
+    Kueue has reserved its quota and waits for Charterer. ``reserved``: the object has quota, whatever else it waits
+    for. ``checks``: names of the AdmissionChecks of its queue. ``replaces``: the name of the previous Workload, if the
+    object grows while it runs. ``admitted``: Kueue started the object. ``evicted``: Kueue stopped the object at least
+    once. ``grows_to``: the number of pods that it waits to grow to; 0 for none. ``message``: Charterer's last message
+    in its AdmissionCheck. ``eviction``: why Kueue last stopped the object, in Kueue's words. ``withheld``: Kueue keeps
+    the object stopped for a reason other than Charterer's. ``left``: its template still has the scheduling fields of an
+    earlier run. ``template``: digest of its pods' template.
     """
 
     ref: TargetRef

@@ -79,8 +79,8 @@ def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
 
 
 def apply_count(balance: Balance, step: CountJobs) -> Balance:
-    """The balance with the jobs that it does not include yet. If the balance includes all jobs already, the result is
-    the same balance."""
+    """The balance plus the jobs of the step that were not counted yet. If the balance includes all jobs already, the
+    result is the same balance."""
     fresh = [job for job in step.jobs if not balance.counts(job.uid, job.finished)]
     if not fresh:
         return balance

@@ -67,7 +67,8 @@ _OFTEN = 10.0
 
 
 class PlanRule(NamedTuple):
-    """One rule. ``moves``: it moves runs for their own benefit, and is skipped while room is made for other jobs."""
+    """One rule. ``moves``: the rule moves runs for their own benefit, and is skipped while room is
+    made for other jobs."""
 
     name: str
     apply: Callable[[BudgetPlan], None]
@@ -89,7 +90,7 @@ def _stop(plan: BudgetPlan) -> None:
 
 
 def _end_rentals(plan: BudgetPlan) -> None:
-    """End the rentals that must end. No job begins on them."""
+    """End the rentals that must end. No job begins on such rentals."""
     for rental, why in plan.ending.items():
         plan.decided.release(rental, why)
 

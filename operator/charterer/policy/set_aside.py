@@ -33,8 +33,8 @@ FIRST_PAUSE_SECONDS = 300.0
 LAST_PAUSE_SECONDS = 6 * 3600.0
 """Longest pause in seconds before an object is tried again."""
 _MOST_TRIALS = 64
-"""Maximum number of plans in one turn to find the faulty object. If it is not found by then, the next turn searches
-again."""
+"""Maximum number of plans in one turn to find the faulty object. If the object is not found by then, the next turn
+searches again."""
 
 
 class PlannedKind(StrEnum):

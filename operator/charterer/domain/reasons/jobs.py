@@ -40,7 +40,7 @@ class JobEnded(Fact):
 
 @dataclass(frozen=True, slots=True)
 class JobSuspended(Fact):
-    """The job's owner suspended it, or it waits for quota in a queue of Kueue (``queued``)."""
+    """The job's owner suspended the job, or the job waits for quota in a queue of Kueue (``queued``)."""
 
     queued: bool = False
 

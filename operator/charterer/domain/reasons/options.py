@@ -219,7 +219,7 @@ class TargetKept(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetNotPaid(Fact):
-    """The budget does not pay for the job's target. The fastest path that it pays for ends at ``end``."""
+    """The budget does not pay for the job's target. The fastest path that the budget pays for ends at ``end``."""
 
     target: Instant
     end: Instant

@@ -131,7 +131,7 @@ def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook 
 
 @dataclass(frozen=True, slots=True)
 class RoomWait:
-    """A job's wait for GPUs that become free in ``seconds``. ``end``: the projection on them, including the wait.
+    """A job's wait for GPUs that become free in ``seconds``. ``end``: the projection on these GPUs, with the wait.
 
     ``instead``: the projection on the best option that the job could have now; None without one. ``until``: seconds
     after which the wait no longer pays if no GPUs become free.

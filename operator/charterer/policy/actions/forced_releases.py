@@ -32,7 +32,7 @@ _REGISTRATION_SECONDS = 900.0
 
 
 class NodeDoubt(NamedTuple):
-    """``why``: why a node is given up now; otherwise None. ``given_up_at``: when it will be given up if nothing
+    """``why``: why a node is given up now; otherwise None. ``given_up_at``: when the node will be given up if nothing
     changes."""
 
     why: Reason | None = None

@@ -79,10 +79,10 @@ class IncompleteGangs:
 # Idle nodes that are worth keeping, because a job that would have to wait for a new node is likely to come.
 #
 # A node that is ended and rented again needs a start-up time T. The start-up costs T times the node's price p. If a job
-# waits for it, that also costs T times the value of a second of the job. Jobs arrive at a rate Λ; a fraction a_i of
-# them need n_i nodes of the pool, and a second of such a job is worth w_i·θ dollars. Jobs end as often as they arrive,
-# and free their nodes. So a job that finds no node waits for the shorter of T and the time to the next end: (1 −
-# exp(−Λ·T)) / Λ on average. Each second of keeping a k-th idle node therefore saves
+# waits for the new node, the wait also costs T times the value of a second of the job. Jobs arrive at a rate Λ; a
+# fraction a_i of them need n_i nodes of the pool, and a second of such a job is worth w_i·θ dollars. Jobs end as often
+# as they arrive, and free their nodes. So a job that finds no node waits for the shorter of T and the time to the next
+# end: (1 − exp(−Λ·T)) / Λ on average. Each second of keeping a k-th idle node therefore saves
 #
 # P·V_k with P = 1 − exp(−Λ·T), V_k = Σ_i a_i·(p·[n_i ≥ k] + w_i·θ·[n_i = k]) dollars
 #

@@ -331,7 +331,7 @@ def _makes_room(job: Job, here: Option, to: Option, assignment: GroupAssignment)
 
 # When GPUs that an interactive job does not use are given back.
 #
-# Held GPUs cost c dollars per second. Giving them back costs, once, when the next cell comes: θ dollars for each of the
+# Held GPUs cost c dollars per second. Giving GPUs back costs, once, when the next cell comes: θ dollars for each of the
 # W seconds that the owner waits for other GPUs, and c for each of the B seconds that are billed before they are usable.
 # The time of the next cell is unknown. If the GPUs are held until holding has cost as much as giving back,
 #

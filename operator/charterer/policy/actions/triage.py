@@ -61,7 +61,8 @@ class JobTriage:
     def stop_running(
         self, candidates: Callable[[JobGroup], Iterable[JobFacts]], why: Callable[[JobFacts], Reason | None]
     ) -> None:
-        """Move candidates of each group that are running, and for which ``why`` gives a reason, to ``stopped``."""
+        """Move jobs to ``stopped`` if they are running candidates of their group and ``why`` gives
+        a reason for them."""
         for at, kept in enumerate(self.running):
             running = [facts for facts in candidates(kept.group) if facts.job.id in kept.runners]
             stopped = {facts.job.id: because for facts in running if (because := why(facts)) is not None}

@@ -240,8 +240,8 @@ class Alternatives:
     """All options of a job, the cheapest first, and what would make the nearest faster and slower ones win.
 
     ``known_work``: whether the job's remaining work is known; otherwise its class's mean is used. ``left_alone``:
-    widths that it asks for but may not have. ``unused``: variants without an option, with reasons. ``assumed``: the
-    assumed speed of each GPU type open to the job if nothing is measured (``assumed_speeds``).
+    widths that the job asks for but may not have. ``unused``: variants without an option, with reasons. ``assumed``:
+    the assumed speed of each GPU type open to the job if nothing is measured (``assumed_speeds``).
     """
 
     rows: tuple[Alternative, ...]

@@ -172,7 +172,7 @@ def estimates(job: Job, verdict: Verdict, budget: Comparison) -> Sequence[Estima
 
 
 def _starts(way: Alternative, verdict: Verdict) -> bool:
-    """Whether it is known when the job starts. If a plan holds it back for money, the time is unknown."""
+    """Whether it is known when the job starts. If a plan holds the job back for money, the start is unknown."""
     code = verdict.reason.code
     if way.rank is Rank.CHOSEN:
         return code in _BEGINS or way.launch_delay > 0.0 or way.room_wait > 0.0

@@ -92,7 +92,7 @@ NOTHING = CommittedCost()
 
 
 class ClassInProgress:
-    """Unfinished jobs of one class. ``started``: whether any of them holds or held GPUs."""
+    """Unfinished jobs of one class. ``started``: whether any of these jobs holds or held GPUs."""
 
     __slots__ = ("_counted", "_jobs", "_predicted", "_reported", "_silent", "_spent", "started")
 
@@ -195,7 +195,7 @@ class CandidateMove:
 
 @dataclass(frozen=True, slots=True)
 class JobMoves:
-    """The moves of a job. ``values``: the values of its options. ``forced``: why it may not stay; None if it may.
+    """The moves of a job. ``values``: the values of its options. ``forced``: why the job may not stay; None if it may.
 
     ``candidates``: all moves that pay if their nodes are ready, the best first. ``next_change``: seconds until a phase
     begins in which another option is better; None if there is none.

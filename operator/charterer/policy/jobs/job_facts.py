@@ -297,10 +297,10 @@ def group_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers
 #
 # where g is the longest observed time between two advances of the job, including checkpoints and evaluations, and s the
 # number of its runs that stalled before. So a first long pause of a new kind may stop a run once, but not the later
-# ones. If this process has seen fewer than three advances, the job's reporting interval is unknown. Then the time is
-# twice the time that the run trained up to its last report, between half an hour and a day.
-# ``spec.stallTimeoutSeconds`` overrides all this, or disables it. A run that has not advanced yet gets its entry time
-# in addition, and 1800 s at least, because it loads and compiles.
+# ones. If this process has seen fewer than three advances, the job's reporting interval is unknown. In that case, the
+# run counts as stalled after twice the time that it trained up to its last report, limited to between half an hour and
+# a day. ``spec.stallTimeoutSeconds`` overrides all this, or disables it. A run that has not advanced yet gets its entry
+# time in addition, and 1800 s at least, because it loads and compiles.
 
 
 _LEAST_SECONDS: Final = 1_800.0
@@ -372,10 +372,10 @@ def replaced_when_stalled(job: Job) -> bool:
 class JobFacts:
     """A job and the facts that follow from it alone.
 
-    ``order``: sort key by creation. ``key``: the key of its group. ``statistics``: the class in which it is counted.
-    ``refused``: why it gets no GPUs. ``settled``: whether its whole run is running, so that a move depends only on its
-    gain. ``ready_by``: the deadline for its pods to be running, if they are not. ``stalls_at``: when its run is stopped
-    if it does not advance before. ``backs_off_until``: when it may have its next run.
+    ``order``: sort key by creation. ``key``: the key of its group. ``statistics``: the class in which the job is
+    counted. ``refused``: why the job gets no GPUs. ``settled``: whether its whole run is running, so that a move
+    depends only on its gain. ``ready_by``: the deadline for its pods to be running, if they are not. ``stalls_at``:
+    when its run is stopped if it does not advance before. ``backs_off_until``: when the job may have its next run.
 
     ``rentals``: the rentals of its allocation. ``nodes``: nodes with its live pods. ``terminating``: pods that are to
     end, as (node, pod, deadline). ``unrecorded``: pods of ended runs that are not recorded, as (node, run, end).

@@ -484,7 +484,7 @@ class Admission:
                 self._plan.decided.stop(job, self._displaced[job.id])
 
     def _moves_later(self, job: Job) -> bool:
-        """Whether the job can move to a better place once it runs. Otherwise it stays where it begins."""
+        """Whether the job can move to a better place once it runs. Otherwise the job stays where it begins."""
         return job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.per_job_and_day != 0
 
     def _options(self) -> RankedOptions:
@@ -606,7 +606,7 @@ class Admission:
     def _try(self, job: Job, option: Option, assignment: GroupAssignment, wanted: Option) -> ReasonCode | None:
         """Place the job or let it wait for nodes. Returns the reason if neither is possible, otherwise None.
 
-        ``wanted``: the option that it would have if all nodes came in time.
+        ``wanted``: the option that the job would have if all nodes came in time.
         """
         waits = self._outlook.waits.reason(job, option)
         if waits is not None:

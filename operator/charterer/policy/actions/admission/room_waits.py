@@ -1,9 +1,9 @@
 """Jobs that wait for GPUs of a full pool to become free, instead of taking the free GPUs that are left.
 
 ``shortage`` decides first which jobs get the present room. Each of the other jobs, in Smith's order, compares the free
-GPUs with GPUs that will become free. On option o it reaches its end for C_o dollars: money, time, and the value of its
-room to jobs that arrive (``room_prices``). The GPUs of o become free in t_o seconds, which are not billed. The job
-chooses the option with the least C_o + w·θ·t_o, and waits for it if
+GPUs with GPUs that will become free. On option o, the job reaches its end for C_o dollars: money, time, and the value
+of its room to jobs that arrive (``room_prices``). The GPUs of o become free in t_o seconds, which are not billed. The
+job chooses the option with the least C_o + w·θ·t_o, and waits for it if
 
     w·θ·(t_o + waited so far) < C_n − C_o          n: the best option that is free now
 
@@ -310,7 +310,7 @@ def values_of_ways(
 class Unplaced:
     """A job that gets no room now.
 
-    ``worth``: dollars per second of it. ``waited``: seconds so far. ``target``: seconds until its target; infinite
+    ``worth``: dollars per second of the job. ``waited``: seconds so far. ``target``: seconds until its target; infinite
     without one. ``ends``: its options, including the value of their room to others. ``on_nodes_left``: the options
     without a start-up. ``moves``: dollars, including time, of a move from each option; infinite if it may not be moved.
     """
@@ -360,8 +360,8 @@ def choose(job: Unplaced, room: RoomToCome) -> RoomWait | None:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """Free GPUs. ``end``: the job's end on them. ``costs``: dollars of starting there, including a move to the option
-    waited for."""
+    """Free GPUs. ``end``: the job's end on these GPUs. ``costs``: dollars of starting there, including a move to the
+    option waited for."""
 
     end: Projection
     costs: float

@@ -132,8 +132,8 @@ class _Shortage:
     def solve(self, queue: Sequence[Job], ranked: Sequence[Sequence[Projection]]) -> RoomAllotment | None:
         """The allotment; None if each job gets an option as good as its best one, or if the solver gives up.
 
-        If it is None, jobs are placed one after the other, which takes into account which nodes are ready. Results that
-        do not depend on the time are cached.
+        Without an allotment, jobs are placed one after the other, which takes into account which nodes are ready.
+        Results that do not depend on the time are cached.
         """
         memo, needs = self._plan.solution.inputs.memo, self._plan.solution.deadline_needs
         ends = self._ends({projections[0].option.pool for projections in ranked})
@@ -295,7 +295,8 @@ def _waiting(
     tables: tuple[OptionTable | None, ...],
     ends: _Ends,
 ) -> Sequence[RoomCandidate]:
-    """The jobs with their waits: if each got its best option, in Smith's order, as runs end."""
+    """The jobs with their waits. A wait is the time until running jobs leave enough room, if each job got its best
+    option in Smith's order."""
     moves: dict[tuple[int, float, bool], Sequence[float]] = {}
     for worth, projections, table in zip(worths, ranked, tables, strict=True):
         alike = id(projections), worth, table is None
