@@ -39,7 +39,7 @@ _BY_VALUE = frozenset((str, float, int, bool, NoneType, frozenset))
 """Types of arguments that are compared by value; tuples are compared by their members. Other types: by identity."""
 
 _NOTHING = object()
-"""Stands for the value of a missing key."""
+"""A sentinel for the value of a missing key."""
 
 
 class Ordered(Protocol):

@@ -483,7 +483,7 @@ class Job:
 
     @property
     def current_run(self) -> Run | None:
-        """The object of the allocation's run; None if it does not exist."""
+        """The object of the allocation's run; None if the object does not exist."""
         if self.allocation is None:
             return None
         return next((run for run in self.runs if run.number == self.allocation.run), None)

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 
 _MICROS = 1_000_000
 MOST_HOURLY_DOLLARS = 1_000_000
-"""The price of one node per hour must be below this. A higher one is a mistake."""
+"""Upper limit, in dollars, of the price of one node per hour. A higher price is a mistake."""
 _MOST_MICROS = 10**18 - 1
 """A trillion dollars, the largest amount that can be written. Larger expected amounts are limited to it."""
 _HOUR = 3600

@@ -175,7 +175,7 @@ class Verdict:
 
     ``remaining_seconds``: remaining training time, plus starting time while it waits; None if unknown. ``target``: None
     without a target that lies ahead, or without a choice between options of known speed. ``starts_in``: seconds until
-    the GPUs that it waits for are expected to become free; 0 if it waits for something else.
+    the GPUs that the job waits for are expected to become free; 0 if the job waits for something else.
     """
 
     option: Option | None

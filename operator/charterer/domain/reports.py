@@ -30,9 +30,9 @@ class Bottleneck:
 
     ``value``: for SLOW_WORKER and SLOW_NODE the ratio of a step's compute time to that elsewhere; for INPUT_STARVED and
     SYNC_BOUND the fraction of each step spent waiting; for CHECKPOINT_TOO_LONG the seconds of a save. ``lost``: the
-    fraction of the job's time that it costs, in [0, 1). ``recovered``: the fraction that another node would give back,
-    which is less if the next pod is slow as well. ``pod``: the index of the pod at fault, and ``rental`` its node; None
-    if no single pod is.
+    fraction of the job's time that the bottleneck costs, in [0, 1). ``recovered``: the fraction that another node would
+    give back, which is less if the next pod is slow as well. ``pod``: the index of the pod at fault, and ``rental`` its
+    node; None if no single pod is.
     """
 
     kind: BottleneckKind

@@ -32,7 +32,7 @@ class Departure:
     """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is possible
     only.
 
-    ``broken``: nobody takes the machine back, but its GPUs are broken.
+    ``broken``: the machine is not taken back, but its GPUs are broken.
     """
 
     why: str

@@ -121,7 +121,7 @@ KNOWN_NAMES_KEPT = 100
 DAY_NAMES_KEPT = 10
 """Maximum number of namespaces with sums for one day."""
 OTHER = "(other)"
-"""Stands for all further pools or namespaces, in sums and in metrics."""
+"""The name of all further pools or namespaces together, in sums and in metrics."""
 
 _Key = tuple[PoolId, Cause, str]
 """A pool, a cause, and the namespace of the job; the namespace is empty without a job."""

@@ -109,7 +109,7 @@ class ForcedReleases:
 
     @property
     def staying(self) -> Sequence[Rental]:
-        """The budget's rentals that no earlier decision ended."""
+        """The budget's rentals without an earlier decision to end them."""
         return [rental for nodes in self.solution.nodes.values() for rental in nodes.rentals.staying.values()]
 
     @property
