@@ -589,7 +589,7 @@ class CostRecord:
         return frozenset([name.rpartition("/")[2] for name in names])
 
     def write_report(self, budget: str, name: str, content: bytes) -> None:
-        """Write a page or a mark about a budget. RecordUnavailable if it cannot be written."""
+        """Write a page or a mark about a budget. RecordUnavailable if the page cannot be written."""
         self._files.write(f"{_REPORTS}/{budget}/{name}", content)
 
     def _budgets(self) -> Sequence[str]:

@@ -141,5 +141,5 @@ def with_shares(budgets: Mapping[BudgetId, Budget]) -> Mapping[BudgetId, Budget]
 
 
 def _in_proportion(amount: Money, asked: Money, given: Money) -> Money:
-    """The proportional part of ``given`` if ``asked`` exceeds it, otherwise the whole ``amount``."""
+    """``amount``, scaled down by ``given`` ÷ ``asked`` if more is asked for than given."""
     return amount if asked <= given else Money(amount.micros * given.micros // asked.micros)

@@ -92,8 +92,8 @@ class IncompleteGangs:
 #
 # Λ is the arrival rate for which the budget is solved, or the rate in the classes' history
 # (``domain.budget.ClassHistory``). Jobs of classes without a job in sight are assumed to need one node, or the free
-# GPUs of a node in use. Such a mean does not show changes of load within hours. So Λ is limited to one job per time
-# since a job last arrived or finished.
+# GPUs of a node in use. Such a mean does not show changes of load within hours. So Λ is limited to 1 ÷ the time since a
+# job last arrived or finished.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Shortage: if a pool is too small for the jobs in sight, its GPUs are allotted to all of them together.
 
-If there are enough nodes for all, each job takes its best option, one after the other. If there are not, a job that
-takes a node makes others wait. ``room_waits`` computes the value of each option compared with waiting, and
+If there are enough nodes for all, each job takes its best option, one after the other. If there are too few nodes, a
+job that takes a node makes others wait. ``room_waits`` computes the value of each option compared with waiting, and
 ``linear_program`` allocates the nodes for the largest sum. A running job may be narrowed for it, as far as moves are
 allowed; its projections include the restart. No job is stopped.
 """
