@@ -252,11 +252,11 @@ class ClassHistory:
 
     The fields are sums over jobs with their weights at the instant ``at``. ``jobs``: the number of jobs. ``predicted``,
     ``actual``: dollars of their GPUs. ``squares``: actual² / predicted. ``arrivals``: the number of these jobs,
-    weighted by age since creation. ``recent_arrivals``: this number with weights that halve in a week. ``since``: the
-    creation of the earliest job. ``complete``: the number of jobs that completed. ``cost_logs``, ``cost_log_squares``:
-    sums, over completed jobs, of log(actual ÷ predicted) of dollars and of its square. ``life_logs``,
-    ``life_log_squares``: these sums for the seconds since creation. All fields are floats, because they are decaying
-    statistics and not accounts.
+    weighted by age since creation. ``recent_arrivals``: the number of these jobs, with weights that halve in a week.
+    ``since``: the creation of the earliest job. ``complete``: the number of jobs that completed. ``cost_logs``,
+    ``cost_log_squares``: sums, over completed jobs, of log(actual ÷ predicted) of dollars and of its square.
+    ``life_logs``, ``life_log_squares``: sums of log(actual ÷ predicted) of the seconds since creation, and of its
+    square. All fields are floats, because they are decaying statistics and not accounts.
     """
 
     jobs: float

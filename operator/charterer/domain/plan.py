@@ -290,9 +290,9 @@ class PoolVerdict:
     """The verdict on a pool that has fewer nodes than jobs would use at its price.
 
     ``nodes``: the most nodes that the pool can have, because of ``limit``. ``scarcity``: the value of an hour of one
-    more GPU to the jobs in sight, beyond its price. ``node_scarcity``: this value for a whole node. ``short``: some
-    jobs have to wait for the pool whatever they choose. ``payable``: the most that the budget of these jobs may spend
-    per hour.
+    more GPU to the jobs in sight, beyond its price. ``node_scarcity``: the value of an hour of one more node.
+    ``short``: some jobs have to wait for the pool whatever they choose. ``payable``: the most that the budget of these
+    jobs may spend per hour.
     """
 
     limit: Limit

@@ -263,7 +263,7 @@ def unused(mean: float, size: int) -> float:
 def with_loans(solutions: Sequence[BudgetSolution], inputs: PlanInputs) -> Sequence[BudgetSolution]:
     """The solutions, in their order. Budgets that lend or borrow are solved again for their new targets.
 
-    The topmost parents come first: money that a budget lends there is not available to its own children.
+    The topmost parents come first: money that a budget lends to its siblings is not available to its own children.
     """
     solved, made = {each.budget.id: each for each in solutions}, list[Loan]()
     for parent in _lending([each.budget for each in solutions], inputs):

@@ -273,7 +273,7 @@ class NeverStarts(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotJoined(Fact):
-    """Pods that were added to the job's run do not train with the others. ``run``: its title for people."""
+    """Pods that were added to the job's run do not train with the others. ``run``: the run's name for people."""
 
     run: str
     trouble: str
@@ -284,7 +284,7 @@ class NotJoined(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotRegrouped(Fact):
-    """The pods of the job's run do not train together as requested. ``run``: its title for people."""
+    """The pods of the job's run do not train together as requested. ``run``: the run's name for people."""
 
     run: str
     generation: int

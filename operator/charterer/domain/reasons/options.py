@@ -424,7 +424,7 @@ class NothingFits(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolTrouble(Fact):
-    """A pool of unknown price or size. ``words``: the cloud's answer; empty if it only gives no price."""
+    """A pool of unknown price or size. ``words``: the cloud's error; empty if the only problem is a missing price."""
 
     pool: PoolId
     words: str

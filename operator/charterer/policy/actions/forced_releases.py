@@ -63,7 +63,7 @@ def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
 
 
 def not_recorded(facts: JobFacts, now: Instant) -> Reason | None:
-    """The reason of a job with a run that ended long ago and could not be recorded; None without one."""
+    """The reason that a run of the job ended long ago and could not be recorded; None without such a run."""
     overdue = [run for _, run, ended in facts.unrecorded if now >= after(ended, _UNRECORDED_SECONDS)]
     return _not_on_record(facts, overdue[0]) if overdue else None
 

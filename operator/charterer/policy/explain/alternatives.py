@@ -237,7 +237,8 @@ class WinningChange:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """All options of a job, the cheapest first, and what would make the nearest faster and slower ones win.
+    """All options of a job, the cheapest first, and what would make the nearest faster option and the nearest slower
+    option win.
 
     ``known_work``: whether the job's remaining work is known; otherwise its class's mean is used. ``left_alone``:
     widths that the job asks for but may not have. ``unused``: variants without an option, with reasons. ``assumed``:
@@ -424,7 +425,8 @@ class _Weighing:
         return projection.dollars + dollars + worth * (projection.seconds + seconds)
 
     def _entering(self, projection: Projection, worth: float) -> Projection:
-        """The projection as the queue computes it. The option that the job waits for includes the wait."""
+        """The projection as the queue computes it. For the option that the job waits for, the projection includes the
+        wait."""
         if self._starts_in and key_of(projection.option) == key_of(self._chosen):
             start_up = self._budget.placer.start_up(projection.option)
             return projection.on_nodes_left(self._starts_in, start_up, worth)

@@ -134,9 +134,9 @@ class Estimate:
     """The estimate for one choice: dollars as the job's cost is counted, and seconds from now to its end.
 
     ``starts``: whether the time of its start is known; otherwise the seconds count from its start. ``jobs``: the
-    weighted number of completed jobs of the class behind the intervals. ``others``: this number for the budget's other
-    classes. ``life``: the distribution behind the interval of seconds. ``size``, ``spot``, ``queue``: the variances in
-    it.
+    weighted number of completed jobs of the class behind the intervals. ``others``: the weighted number of completed
+    jobs of the budget's other classes. ``life``: the distribution behind the interval of seconds. ``size``, ``spot``,
+    ``queue``: the variances in it.
     """
 
     choice: Choice

@@ -172,8 +172,8 @@ class _FreeNode(NamedTuple):
 
 
 class _PoolNodes:
-    """One pool's nodes. ``_free``: seconds until each GPU of a node is free. ``_soonest``: sorted nodes by number of
-    GPUs."""
+    """One pool's nodes. ``_free``: seconds until each GPU of a node is free. ``_soonest``: for each number of GPUs,
+    nodes in order."""
 
     def __init__(self, free: Mapping[RentalId, int], held: Iterable[HeldRoom]) -> None:
         self._free = {name: [0.0] * gpus for name, gpus in free.items()}
