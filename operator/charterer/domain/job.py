@@ -32,6 +32,8 @@ class Doubt(NamedTuple):
 
 
 class FinishKind(StrEnum):
+    """How a job ended for good."""
+
     COMPLETE = "Complete"
     FAILED = "Failed"
 
