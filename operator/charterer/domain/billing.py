@@ -50,9 +50,9 @@ def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -
     """At most ``most`` (at least 4) segments with the same total cost: two segments replace the oldest ones.
 
     The two segments last as many whole seconds as the replaced ones and cost the same to the micro-dollar. The first
-    holds the average price. The second lasts an hour and corrects the remainder, because an hour can cost any whole
-    number of micro-dollars. Segments are replaced ``most`` / 2 at a time, so that the two seldom change when a segment
-    is added.
+    segment has the average price. The second segment lasts an hour and corrects the remainder, because an hour can cost
+    any whole number of micro-dollars. Segments are replaced ``most`` / 2 at a time, so that the two seldom change when
+    a segment is added.
     """
     if len(segments) <= most:
         return segments
