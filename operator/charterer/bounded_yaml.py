@@ -1,7 +1,7 @@
-"""YAML files that a person names: what they mean is counted before anything else reads them.
+"""A YAML reader for files from users, which limits the number of values before anything else uses them.
 
-An alias stands for a copy of what it names, and a merge (<<) for its fields, so that a few lines may mean more than any
-memory has, or contain themselves.
+An alias stands for a copy of its anchor, and a merge (<<) for the fields of a mapping. So a few lines may stand for
+more values than fit in memory, or contain themselves.
 """
 
 from __future__ import annotations
@@ -12,22 +12,23 @@ from typing import Any, Final
 import yaml
 
 MOST_BYTES: Final = 16 * 1024 * 1024
-"""Most bytes of a file that ``read`` reads: a kubeconfig of a thousand clusters has a third of it."""
+"""Maximum bytes of a file. A kubeconfig of a thousand clusters has a third of that."""
 MOST_VALUES: Final = 1_000_000
-"""Most values of a file with all its aliases: an object of the API server has 1.5 MB at most."""
+"""Maximum number of values of a file with all its aliases expanded. An object of the API server has 1.5 MB at most."""
 
 
 class UnboundedYAML(ValueError):
-    """A file that means too much, or has no end. The message is the sentence's end that says why."""
+    """A file that is too large when expanded, or infinite. The message is the end of a sentence that says why."""
 
 
 class BoundedLoader(yaml.SafeLoader):
-    """With an end of merges."""
+    """A YAML loader that limits merges."""
 
     _merged = 0
 
     def flatten_mapping(self, node: yaml.MappingNode) -> None:
-        """As in YAML, but merges (<<) of merges are counted: each line of them may multiply those before it."""
+        """Expand merges (<<) as YAML does, but count their values, because each line of merges may multiply the
+        previous ones."""
         super().flatten_mapping(node)
         self._merged += len(node.value)
         if self._merged > MOST_VALUES:
@@ -50,7 +51,7 @@ def read(path: Path) -> Any:
 
 
 def check(value: Any) -> None:
-    """UnboundedYAML for a value that contains itself, or has too many values with all its aliases."""
+    """UnboundedYAML if a value contains itself, or has too many values with all its aliases expanded."""
     _Count().of(value)
 
 

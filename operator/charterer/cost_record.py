@@ -1,4 +1,4 @@
-"""The record of costs: what was spent, by whom and on what, in files that outlive the cluster."""
+"""The record of costs: files that outlive the cluster and say who spent how much on what."""
 
 from __future__ import annotations
 
@@ -33,19 +33,19 @@ if TYPE_CHECKING:
     from obstore.store import ClientConfig, ObjectStore, RetryConfig
 
 
-# What a place for a record of costs can do, and why it cannot.
+# The storage of a record of costs: its operations and errors.
 
 
 class RecordUnavailable(Exception):
-    """The record cannot be written or read; the message is a sentence with place, cause and what to do."""
+    """The record cannot be written or read. The message is a sentence with location, cause and remedy."""
 
 
 MOST_BYTES: Final = 256 * 1024 * 1024
-"""Most bytes of a file that is read: what the operator writes at once is far smaller."""
+"""Maximum bytes of a file that is read. The operator writes far smaller files."""
 
 
 def refuse_large(name: str, size: int) -> None:
-    """RecordUnavailable for a file that is too large to be one of the record."""
+    """RecordUnavailable if a file is too large to be part of the record."""
     if size > MOST_BYTES:
         raise RecordUnavailable(
             f"{name} in the record of costs has {size:,} bytes, which is no file of it: move it away"
@@ -53,30 +53,30 @@ def refuse_large(name: str, size: int) -> None:
 
 
 class RecordPlace(Protocol):
-    """Files below a place, by names with slashes. All methods block, and raise RecordUnavailable.
+    """Files at a location, by names with slashes. All methods block, and raise RecordUnavailable.
 
-    ``at_once``: threads that may read at a time.
+    ``at_once``: the number of threads that may read at the same time.
     """
 
     at_once: int
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file, which nobody ever sees in part. What a file of that name has is the same content."""
+        """Write a file atomically. If the file exists already, its content is the same."""
 
     def read(self, name: str) -> bytes:
         """The content of a file."""
 
     def folders(self, name: str) -> Sequence[str]:
-        """The names of the folders in a folder (the empty name: the place itself); none if there is no such folder."""
+        """The names of the folders in a folder (empty name: the location itself); none if the folder does not exist."""
 
     def files(self, name: str) -> Sequence[str]:
-        """The names of the files in a folder, each with the folder's; none if there is no such folder."""
+        """The names of the files in a folder, including the folder's name; none if the folder does not exist."""
 
 
 # A record of costs in a bucket of S3, Google Cloud Storage or Azure Blob Storage, through obstore.
 #
-# Credentials, region and endpoint come from where the clouds' own tools put them: environment variables, a
-# workload's identity, the machine's metadata.
+# Credentials, region and endpoint come from the sources that the clouds' own tools use: environment variables, workload
+# identity, and the machine's metadata.
 
 
 _SCHEMES: Final = {"s3": "S3", "gs": "Google Cloud Storage", "az": "Azure Blob Storage"}
@@ -84,23 +84,23 @@ _URL: Final = re.compile(r"(s3|gs|az)://[A-Za-z0-9][A-Za-z0-9._-]*(/[^?#]*)?")
 _CLIENT: Final[ClientConfig] = {
     "timeout": timedelta(seconds=20),
     "connect_timeout": timedelta(seconds=5),
-    "allow_http": True,  # only where the endpoint that a person sets says http
+    "allow_http": True,  # Used only if the endpoint that a person sets is http.
 }
 _RETRIES: Final[RetryConfig] = {"max_retries": 3, "retry_timeout": timedelta(seconds=30)}
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _METADATA: Final = "169.254.169.254"
-"""Where a machine of a cloud is asked for credentials, if nothing else has any."""
+"""The metadata service that gives a cloud machine's credentials, if there is no other source."""
 _MESSAGE: Final = re.compile(r"<Message>(.*?)</Message>|\"message\": *\"(.*?)\"", re.DOTALL)
 _LAYERS: Final = re.compile(r"^Generic [^:]*error: ")
 
 
 class Bucket:
-    """The objects below a URL as ``s3://bucket/prefix``. It takes tens of milliseconds to answer, whatever is asked."""
+    """The objects below a URL such as ``s3://bucket/prefix``. Each operation takes tens of milliseconds."""
 
     at_once = 32
 
     def __init__(self, url: str) -> None:
-        """RecordUnavailable if that is no such URL, or obstore is not installed."""
+        """RecordUnavailable if the URL has another form, or if obstore is not installed."""
         if _URL.fullmatch(url) is None:
             raise RecordUnavailable(
                 f"{url} is no place for a record of costs: write a path, s3://BUCKET/PREFIX, gs://BUCKET/PREFIX or "
@@ -118,7 +118,7 @@ class Bucket:
             self._store: ObjectStore = from_url(self._url, client_options=_CLIENT, retry_config=_RETRIES)
 
     def write(self, name: str, content: bytes) -> None:
-        """As the protocol says. The right to replace an object is not needed."""
+        """Write as ``RecordPlace`` says. The right to replace an object is not needed."""
         import obstore
         from obstore.exceptions import AlreadyExistsError
 
@@ -129,7 +129,6 @@ class Bucket:
                 return
 
     def read(self, name: str) -> bytes:
-        """As the protocol says."""
         import obstore
 
         with self._explained("be read"):
@@ -138,7 +137,6 @@ class Bucket:
             return bytes(found.bytes())
 
     def folders(self, name: str) -> Sequence[str]:
-        """As the protocol says."""
         import obstore
 
         with self._explained("be read"):
@@ -146,7 +144,6 @@ class Bucket:
             return [prefix.rstrip("/").rpartition("/")[2] for prefix in sorted(prefixes)]
 
     def files(self, name: str) -> Sequence[str]:
-        """As the protocol says."""
         import obstore
 
         with self._explained("be read"):
@@ -181,7 +178,7 @@ class Bucket:
 
 
 def _cause(text: str) -> str:
-    """The vendor's own sentence in an error of obstore, else its first paragraph without the layers around it."""
+    """The vendor's own message in an error of obstore, otherwise the error's first paragraph without its prefixes."""
     if (message := _MESSAGE.search(text)) is not None:
         return " ".join((message[1] or message[2]).split()).rstrip(".")
     first = " ".join(text.partition("\n\nDebug source")[0].split())
@@ -205,9 +202,10 @@ _ADVICE: Final = {
 
 
 class Folder:
-    """A folder of a disk or volume. It must be there: one that is made where a volume is not mounted would be lost.
+    """A folder of a disk or volume. It must exist: without the volume, files in a new folder would be lost.
 
-    Files of a disk come faster than they are decoded, so more threads would only take turns.
+    ``at_once`` is 1, because a disk reads files faster than Python decodes them, and more threads would only take
+    turns.
     """
 
     at_once = 1
@@ -216,7 +214,7 @@ class Folder:
         self._root = root
 
     def write(self, name: str, content: bytes) -> None:
-        """As the protocol says. Once this returns, the file outlives a power cut, as far as the disk keeps its word."""
+        """Write as ``RecordPlace`` says. The file then survives a power failure, unless the disk itself loses data."""
         file = self._root / name
         with self._explained("be written"):
             self._root.stat()
@@ -238,18 +236,15 @@ class Folder:
             _sync(file.parent)
 
     def read(self, name: str) -> bytes:
-        """As the protocol says."""
         with self._explained("be read"), FileIO(f"{self._root}/{name}") as stream:
             refuse_large(name, os.fstat(stream.fileno()).st_size)
             return stream.readall()
 
     def folders(self, name: str) -> Sequence[str]:
-        """As the protocol says."""
         with self._explained("be read"):
             return [entry.name for entry in self._entries(name) if entry.is_dir()]
 
     def files(self, name: str) -> Sequence[str]:
-        """As the protocol says."""
         with self._explained("be read"):
             return [f"{name}/{entry.name}" for entry in self._entries(name) if entry.is_file()]
 
@@ -277,7 +272,7 @@ class Folder:
 
 
 def _sync(folder: Path) -> None:
-    """Put the names of a folder's files on the disk, where the file system can."""
+    """Flush a folder's file names to the disk, if the file system supports it."""
     handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(handle)
@@ -290,34 +285,33 @@ def _sync(folder: Path) -> None:
 
 # A row of the record as one line of JSON, and back.
 #
-# Money and instants are the decimal strings and RFC 3339 timestamps of the API, so that nothing passes through a
-# float.
+# Money and instants are decimal strings and RFC 3339 timestamps as in the API, so that they are never floats.
 
 
 FORMAT: Final = 1
-"""The lines' format. A change that an older reader would misread gets another number."""
+"""The format of the lines. A change that an older reader would misread gets another number."""
 
 
 _PART: Final = re.compile(
     rb'\{"format": %d, "rentalUid": "([^"\\\\]*)", "part": (\d{1,15}), "version": (\d{1,15}), "edition": (\d{1,15}), '
     % FORMAT
 )
-"""The beginning of each line, from which its part can be told without reading all of it."""
+"""The beginning of each line, which gives the part without decoding the whole line."""
 
 
 class UnreadableLine(Exception):
-    """A line is no row; the message says why."""
+    """A line is no row. The message says why."""
 
 
 class PartKey(NamedTuple):
-    """A part of a rental, of which one version counts."""
+    """A part of a rental's cost, of which only one version counts."""
 
     rental_uid: str
     part: int
 
 
 def encoded(rows: Iterable[CostRow]) -> bytes:
-    """A file of these rows. Rows in another order make the same file."""
+    """The content of a file with these rows, which does not depend on the order of the rows."""
     return "".join(sorted(f"{json.dumps(_plain(row), ensure_ascii=False)}\n" for row in rows)).encode()
 
 
@@ -358,19 +352,18 @@ def _plain(row: CostRow) -> Mapping[str, object]:
 
 
 class Version(NamedTuple):
-    """Which of several writings of a part counts: the highest."""
+    """The version of a written part. Of several versions, only the highest counts."""
 
     version: int
     edition: int
 
     @classmethod
     def of(cls, row: CostRow) -> Version:
-        """That of a row."""
         return cls(row.version, row.edition)
 
 
 def part_of(line: bytes) -> tuple[PartKey, Version]:
-    """The part that a line belongs to, and its version; UnreadableLine if it does not say in this format."""
+    """The part of a line and its version; UnreadableLine if the line is not in this format."""
     found = _PART.match(line)
     if found is None:
         raise UnreadableLine(_complaint(line))
@@ -382,7 +375,7 @@ def part_of(line: bytes) -> tuple[PartKey, Version]:
 
 
 def _complaint(line: bytes) -> str:
-    """Why a line is none of this format."""
+    """Why a line is not in this format."""
     try:
         fields = from_json(line, allow_inf_nan=False)
     except ValueError as error:
@@ -395,7 +388,7 @@ def _complaint(line: bytes) -> str:
 
 
 def decoded(line: bytes) -> CostRow:
-    """The row; UnreadableLine says what is missing or wrong."""
+    """The row of a line; UnreadableLine says what is missing or wrong."""
     try:
         fields = from_json(line, allow_inf_nan=False)
     except ValueError as error:
@@ -441,11 +434,11 @@ def _row(fields: Mapping[str, Any]) -> CostRow:
 
 
 _MACHINE: Final = ("cloud", "account", "region", "zone", "instance", "instanceType", "gpuType", "gpus", "capacityType")
-"""The fields of a machine, in the order of ``BilledMachine``."""
+"""The JSON fields of a machine, in the order of ``BilledMachine``."""
 
 
 def _check(fields: Mapping[str, Any], kind: type, names: Iterable[str]) -> None:
-    """TypeError for a field of another type."""
+    """TypeError for a field of another type, ValueError for a number that is too large."""
     for name in names:
         if type(fields[name]) is not kind:
             raise TypeError(f"{name} is {fields[name]!r:.60}, which is no {_KINDS[kind]}")
@@ -454,7 +447,7 @@ def _check(fields: Mapping[str, Any], kind: type, names: Iterable[str]) -> None:
 
 
 _TOO_LARGE: Final = 10**15
-"""No count of a row is as large: it is the GPU-seconds of a million GPUs in thirty years."""
+"""Limit of the counts in a row: GPU-seconds of a million GPUs in thirty years."""
 _KINDS: Final[Mapping[type, str]] = {str: "text", int: "whole number", bool: "true or false", dict: "object"}
 
 
@@ -468,7 +461,7 @@ def _machine(*values: Any) -> BilledMachine:
 
 @lru_cache(maxsize=1024)
 def _zone(name: Any) -> str:
-    """The name of a time zone, which may lead to no other file."""
+    """The checked name of a time zone; TypeError for any other text, such as a path to another file."""
     try:
         return ZoneInfo(name).key
     except (ZoneInfoNotFoundError, OSError, ValueError, TypeError) as error:
@@ -477,7 +470,7 @@ def _zone(name: Any) -> str:
 
 _instant: Final = lru_cache(maxsize=1024)(parse_instant)
 _price: Final = lru_cache(maxsize=1024)(Money.parse)
-"""Rows beside each other have these in common, and to make them again takes half of a row's time."""
+"""Caches, because adjacent rows often have the same values, and parsing takes half of a row's time."""
 
 
 def _payer(fields: Mapping[str, Any]) -> Payer:
@@ -496,41 +489,42 @@ def _payer(fields: Mapping[str, Any]) -> Payer:
     )
 
 
-# The record of costs: what was spent, by whom and on what, in files that outlive rentals and jobs.
+# The files of the record, which outlive rentals and jobs.
 #
-# A file has rows of one budget and month: ``<budget>/<year-month>/<digest>.jsonl``, one JSON object a line, the
-# month being that of the rows in the budget's time zone. Its name is the digest (SHA-256, 32 hexadecimal digits) of
-# its content: a batch that is written twice is one file, and a file that was changed or cut off is found out.
+# A file has rows of one budget and month: ``<budget>/<year-month>/<digest>.jsonl``, one JSON object per line. The month
+# is that of the rows in the budget's time zone. The name is the digest (SHA-256, 32 hexadecimal digits) of the content.
+# So writing a batch twice makes one file, and a changed or truncated file is detected.
 #
-# A part that is written again may have moved to the month before or after: the budget has another time zone by now,
-# or the cloud tells another beginning. So near a month's end the other month is told, too:
-# ``<budget>/moved-<year-month>`` has a row without cost for each part that is not in that month now, and older
-# versions of it there count no more.
+# When a part is written again, it may move to the month before or after, because the budget's time zone changed or the
+# cloud reports another beginning. So, near the end of a month, a row is also written for the other month:
+# ``<budget>/moved-<year-month>`` has a row without cost for each part that is not in that month now. Older versions of
+# the part in that month then no longer count.
 
 
 _MONTH: Final = re.compile(r"\d{4}-(0[1-9]|1[0-2])")
 _BUDGET: Final = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
-"""Names of GPUBudgets: a volume may have other folders, as lost+found."""
+"""Names of GPUBudgets. A volume may have other folders, such as lost+found."""
 _SUFFIX: Final = ".jsonl"
 _MOVED: Final = "moved-"
 _REPORTS: Final = "_reports"
-"""The folder of pages and of marks of what was sent: no GPUBudget has that name."""
+"""The folder of report pages and marks of sent reports. No GPUBudget can have that name."""
 _PACKET: Final = 16
-"""Files of a packet, since a thread's answer costs as much as reading some files of a disk."""
+"""Files that a thread reads in one task, because passing a result between threads costs as much as reading some files.
+"""
 _KEPT_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of a month's files that are kept between the two looks at them; what is more is fetched twice."""
+"""Bytes of a month's files that are kept between the two passes over them. Further files are fetched twice."""
 
 
 _MOVES: Final = 50 * 3_600.0
-"""Seconds by which a part may move: time zones differ by 26 hours, and its first row begins within a day of it."""
+"""Seconds by which a part may move: time zones differ by 26 hours, and a part's first row begins within a day of it."""
 
 
 class DamagedRecord(RecordUnavailable):
-    """A file of the record is not as it was written; the message names file and line."""
+    """A file of the record was changed or damaged. The message names file and line."""
 
 
 def month_of(row: CostRow) -> str:
-    """The month that a row counts in, ``2026-11``: the period of its start, in the budget's time zone."""
+    """The month in which a row counts, such as ``2026-11``: the month of its start in the budget's time zone."""
     return _month(row.time_zone, row.start)
 
 
@@ -543,16 +537,16 @@ class CostRecord:
     """The record at ``place``: a folder, ``s3://bucket/prefix``, ``gs://bucket/prefix`` or ``az://container/prefix``."""
 
     def __init__(self, place: str) -> None:
-        """RecordUnavailable if ``place`` cannot be one."""
+        """RecordUnavailable if ``place`` is no valid location."""
         self._place = place.rstrip("/") or place
         self._files: RecordPlace = Bucket(place) if "://" in place else Folder(Path(place))
 
     async def write(self, rows: Sequence[CostRow]) -> None:
-        """Write the rows, in one file for each budget and month. All rows of a part must come at once.
+        """Write the rows, in one file for each budget and month. All rows of a part must be in the same call.
 
-        What a part was before is taken out of the other month first, so that it never counts twice.
-        When it returns, all are on record. RecordUnavailable if not all are: then some of the files may be there, and
-        the same rows are to be written again, or the parts in a later version.
+        The rows that take a part out of another month are written first, so that no part ever counts twice. All rows
+        are on record when the method returns. RecordUnavailable if some rows are not on record. Some files may then
+        exist, and these rows, or later versions of their parts, must be written again.
         """
         batches: dict[tuple[str, str], list[CostRow]] = defaultdict(list)
         firsts: dict[PartKey, CostRow] = {}
@@ -569,7 +563,7 @@ class CostRecord:
             await asyncio.to_thread(self._files.write, f"{budget}/{folder}/{_digest(content)}{_SUFFIX}", content)
 
     def months(self) -> Mapping[str, Collection[str]]:
-        """The months on record, ``2026-11``, by budget. RecordUnavailable if it cannot be read."""
+        """The recorded months, such as ``2026-11``, by budget. RecordUnavailable if the record cannot be read."""
         found = {budget: self._files.folders(budget) for budget in self._budgets()}
         return {
             budget: [month for month in months if _MONTH.fullmatch(month)]
@@ -578,11 +572,11 @@ class CostRecord:
         }
 
     def read(self, months: Iterable[str], budgets: Iterable[str] | None = None) -> Iterator[CostRow]:
-        """The rows of those months (``2026-11``), of all budgets or of those named, in no promised order.
+        """The rows of these months (such as ``2026-11``) of all or the named budgets, in no particular order.
 
-        Of each part of a rental the highest version counts, once. Needs memory for the keys of one budget's month and
-        for some files, not for the rows. RecordUnavailable if the place cannot be read, DamagedRecord for a file that
-        is not as it was written.
+        Of each part of a rental, only the highest version is returned, once. Memory is needed for the keys of one
+        budget's month and for some files, but not for all rows. RecordUnavailable if the record cannot be read,
+        DamagedRecord for a damaged file.
         """
         wanted = sorted(set(months))
         for budget in sorted(set(self._budgets() if budgets is None else budgets)):
@@ -590,21 +584,21 @@ class CostRecord:
                 yield from self._rows(f"{budget}/{month}", f"{budget}/{_MOVED}{month}")
 
     def report_files(self, budget: str) -> frozenset[str]:
-        """The names of the pages and marks about a budget. RecordUnavailable if they cannot be read."""
+        """The names of the pages and marks about a budget. RecordUnavailable if the folder cannot be read."""
         names = self._files.files(f"{_REPORTS}/{budget}")
         return frozenset([name.rpartition("/")[2] for name in names])
 
     def write_report(self, budget: str, name: str, content: bytes) -> None:
-        """Write a page or a mark about a budget. RecordUnavailable if it cannot be written."""
+        """Write a page or a mark about a budget. RecordUnavailable if the page cannot be written."""
         self._files.write(f"{_REPORTS}/{budget}/{name}", content)
 
     def _budgets(self) -> Sequence[str]:
         return [name for name in self._files.folders("") if _BUDGET.fullmatch(name)]
 
     def _rows(self, *folders: str) -> Iterator[CostRow]:
-        """The rows of a budget's month, in two looks: which version of a part counts is known after the first.
+        """The rows of a budget's month, in two passes: only the first pass shows which version of a part counts.
 
-        What has moved to another month says so, but has no rows of this one.
+        Files about parts that moved to another month have a version but no rows of this month.
         """
         names = [name for folder in folders for name in self._files.files(folder) if name.endswith(_SUFFIX)]
         counts: dict[PartKey, tuple[Version, str]] = {}
@@ -629,9 +623,10 @@ class CostRecord:
                     yield row
 
     def _contents(self, names: Sequence[str], kept: Mapping[str, bytes]) -> Iterator[tuple[str, bytes, str]]:
-        """The files with their contents and digests, in order; those that are not ``kept`` are fetched many at a time.
+        """The files with their contents and digests, in order. Files that are not ``kept`` are fetched many at a time.
 
-        Digests are made where files are fetched: a thread that makes one lets others go on, and would wait for them.
+        Digests are computed in the fetching threads. In the main thread, hashing would release the interpreter lock and
+        then wait for it.
         """
         missing = [name for name in names if name not in kept]
         fetched = map(self._fetched, missing) if self._files.at_once == 1 else self._fetched_at_once(missing)
@@ -657,7 +652,7 @@ class CostRecord:
         return content, _digest(content)
 
     def _parts(self, name: str, content: bytes) -> Iterator[tuple[int, PartKey, Version]]:
-        """The number of each line, its part, and the version of that."""
+        """The number of each line, its part, and its version."""
         for number, line in enumerate(content.splitlines(), 1):
             try:
                 yield number, *part_of(line)
@@ -665,7 +660,8 @@ class CostRecord:
                 raise self._damaged(name, number, str(error)) from error
 
     def _changed(self, name: str, content: bytes) -> DamagedRecord:
-        """The error for a file that is not what its name says: it names the first line that is none, or the last."""
+        """The error for a file whose name is not its digest. The error names the first unreadable line, otherwise the
+        last line."""
         lines = content.splitlines()
         for number, line in enumerate(lines, 1):
             try:
@@ -682,16 +678,16 @@ class CostRecord:
 
 
 _NONE: Final = (Version(-1, 0), "")
-"""The version of a part that was not seen."""
+"""The version of a part that was not seen yet, without a file."""
 
 
 def _named(name: str) -> str:
-    """The digest that the name of a file says."""
+    """The digest in the name of a file."""
     return name.rpartition("/")[2].removesuffix(_SUFFIX)
 
 
 def _has_moved(name: str) -> bool:
-    """Whether a file says that its parts are in another month, and has no rows."""
+    """Whether a file only says that its parts are in another month."""
     return name.split("/")[-2].startswith(_MOVED)
 
 

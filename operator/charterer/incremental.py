@@ -1,13 +1,18 @@
-"""Incremental work: pure calls, remembered from one turn to the next by the identity of their arguments.
+"""Incremental computation: results of pure functions, cached from one turn to the next by the identity of arguments.
 
-A snapshot is frozen, and what did not change since the snapshot before is the same object (see ``observe``).
-A pure function given the same objects again has the same result, and need not be asked. A ``Memo`` holds the results;
-the functions know nothing of it. A call without a memo (``directly``) gives the same result, only later.
+A snapshot is frozen, and unchanged parts are the same objects as in the previous snapshot (see ``observe``). A pure
+function that gets the same objects again has the same result, so it need not be called again. A ``Memo`` caches the
+results. The functions do not know about it. A call without a memo (``directly``) has the same result but takes longer.
 
-Six questions can be asked of a memo: the result of one call; that of a call which itself asks the memo; the results of
-a function for each of many things; the same where many mappings hold what is known of each; the groups into which many
-things fall; and which of many new values equal those of the turn before. Whatever was not asked for in a turn is
-dropped at its end, so a memo is never larger than the last turn needed.
+A memo has six methods:
+- ``__call__``: the result of one call
+- ``within``: the result of a function that uses the memo itself
+- ``each``: the results of a function for many things
+- ``joined``: the results of a function for each key of several mappings
+- ``grouped``: things in groups
+- ``stable``: new values, of which those equal to the previous turn's are replaced by the previous objects
+
+Results that were not requested in a turn are dropped at its end, so a memo is never larger than one turn needs.
 """
 
 from __future__ import annotations
@@ -31,37 +36,37 @@ Arguments = ParamSpec("Arguments")
 Shared = TypeVarTuple("Shared")
 
 _BY_VALUE = frozenset((str, float, int, bool, NoneType, frozenset))
-"""Arguments that count as the same when they are equal, and tuples when their members do. All others by identity."""
+"""Types of arguments that are compared by value; tuples are compared by their members. Other types: by identity."""
 
 _NOTHING = object()
-"""What a mapping has under a key that it lacks."""
+"""A sentinel for the value of a missing key."""
 
 
 class Ordered(Protocol):
-    """Something that can be sorted."""
+    """An object that can be sorted."""
 
     def __lt__(self, other: Self, /) -> bool: ...
 
 
 class Remember(Protocol):
-    """Something that calls a pure function, or returns what it returned for the same arguments before."""
+    """A caller of pure functions that may return a cached result for the same arguments."""
 
     def __call__(
         self, function: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """The function's result for these arguments."""
+        """The result of the function for these arguments."""
 
 
 def directly(function: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
-    """Remember nothing."""
+    """Call the function without caching."""
     return function(*args, **kwargs)
 
 
 class Memo:
-    """Results of pure functions of the last turn and of the present one.
+    """Results of pure functions in the last turn and the present one.
 
-    A function is recognised by identity too: it must be one of a module or a class, not made for the call. Arguments
-    are kept as long as their results, so that no other object can take their place in memory.
+    Functions are compared by identity too, so a function must be defined in a module or class, not made for the call.
+    Arguments are kept as long as their results, so that no new object can get the identity of an old one.
     """
 
     def __init__(self) -> None:
@@ -71,7 +76,8 @@ class Memo:
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """One turn: what it does not ask for is forgotten when it ends; a turn that fails changes nothing."""
+        """One turn. Results that were not requested in the turn are dropped at its end. If the turn fails, the memo
+        stays as it was."""
         self._turn, self._asked = {}, None
         yield
         self._last, self._turn = self._turn, {}
@@ -79,7 +85,7 @@ class Memo:
     def __call__(
         self, function: Callable[Arguments, Result], /, *args: Arguments.args, **kwargs: Arguments.kwargs
     ) -> Result:
-        """``function(*args)``."""
+        """The result of ``function(*args)``."""
         assert not kwargs
         key = function, _key(args)
         entry = self._entry(key)
@@ -89,7 +95,8 @@ class Memo:
         return result
 
     def within(self, function: Callable[[*Shared, Memo], Result], *args: *Shared) -> Result:
-        """``function(*args, memo)``, which asks the memo itself; what it asked counts as asked again with the call."""
+        """The result of ``function(*args, memo)``. If that result is cached, the results that the function requested
+        stay cached too."""
         key = Memo.within, function, _key(args)
         entry = self._entry(key)
         if entry is None:
@@ -139,10 +146,11 @@ class Memo:
         *shared: object,
         name: Hashable = None,
     ) -> Mapping[Key, Result]:
-        """``function(thing, *shared)`` for each of ``things``: the same mapping again if none is another object.
+        """``function(thing, *shared)`` for each of ``things``; the same mapping again if no thing changed.
 
-        Two or three mappings are joined: the function is given what each of them has under a key of the first, None
-        where it has nothing. ``name`` tells apart several mappings with the same function and shared arguments.
+        If ``things`` is a tuple of two or three mappings, the function gets the values of each key of the first mapping
+        in all of them, or None for a missing key. ``name`` distinguishes calls with the same function and shared
+        arguments.
         """
         mappings = things if isinstance(things, tuple) else (things,)
 
@@ -156,8 +164,8 @@ class Memo:
     ) -> Mapping[Key, Result]:
         """``function(sources, key, *shared)`` for each key of the first mapping of ``sources``.
 
-        The function looks in them under this key alone. It is asked again about a key if any of them has another
-        object there. The same mapping again if none has.
+        The function must read the sources only at this key. The function is called again for a key if any source has
+        another object there. If no source has, the result is the same mapping again.
         """
 
         def made(keys: Iterable[Key]) -> dict[Key, Result]:
@@ -186,9 +194,9 @@ class Memo:
     def grouped(
         self, place: Callable[[Value], Group], order: Callable[[Value], Order], things: Mapping[Key, Value]
     ) -> Mapping[Group, tuple[Value, ...]]:
-        """``things`` by the group in which ``place`` puts them, each group in ``order``, groups by their first members.
+        """``things`` grouped by ``place``. Members are sorted by ``order``, and groups by their first members.
 
-        ``order`` must not put two things in one place. A group in which nothing changed is the same tuple as before.
+        ``order`` must give no two things the same position. An unchanged group is the same tuple as before.
         """
         slot = Memo.grouped, place, order
         entry = self._entry(slot)
@@ -203,9 +211,9 @@ class Memo:
         return groups
 
     def stable(self, values: Mapping[Key, Value], name: Hashable) -> Mapping[Key, Value]:
-        """``values``, with the objects of the turn before in the place of those that equal them.
+        """``values``, in which each object that equals the previous turn's object is replaced by that object.
 
-        The same mapping as in the turn before if all do.
+        If all are equal, the result is the same mapping as in the previous turn.
         """
         slot = Memo.stable, name
         entry = self._entry(slot)
@@ -252,7 +260,7 @@ def _regrouped(
     place: Callable[[Value], Group],
     order: Callable[[Value], Order],
 ) -> Mapping[Group, tuple[Value, ...]]:
-    """The groups without those that leave, and with those that come."""
+    """The groups without the ``leaving`` things and with the ``coming`` ones."""
     gone = set(map(id, leaving))
     touched: dict[Group, list[Value]] = {}
     for thing in leaving:
@@ -274,7 +282,7 @@ def _regrouped(
 def _updated(
     before: Mapping[Key, Result], new: Mapping[Key, Result], gone: Iterable[Key], order: Iterable[Key] = ()
 ) -> dict[Key, Result]:
-    """The mapping with what is new and without what is gone, in this order of keys if one is given."""
+    """The mapping with the ``new`` entries and without the ``gone`` keys; in the ``order`` of keys, if one is given."""
     updated = {**before, **new}
     for key in gone:
         updated.pop(key, None)
@@ -284,7 +292,7 @@ def _updated(
 def _changed_rows(
     now: tuple[Mapping[Key, object], ...], before: tuple[Mapping[Key, object], ...]
 ) -> tuple[Collection[Key], Collection[Key]]:
-    """The keys of the first mapping for which any has something new, another object or nothing more; those gone."""
+    """The keys of the first mapping for which any mapping has a new, changed or removed value; and the removed keys."""
     changed, gone = identity_diff(now[0], before[0])
     others: set[Key] = set()
     for mapping, old in zip(now[1:], before[1:], strict=True):
@@ -293,7 +301,7 @@ def _changed_rows(
 
 
 def identity_diff(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> tuple[list[Key], list[Key]]:
-    """The keys of what is new or another object than before, and of what is gone."""
+    """The keys that are new or have another object than before, and the keys that were removed."""
     if now is before:
         return [], []
     changed = list(compress(now, map(is_not, now.values(), map(before.get, now, repeat(_NOTHING)))))

@@ -9,26 +9,26 @@ from typing import Final
 
 
 def count(amount: int, word: str) -> str:
-    """``1 node``, ``2 nodes``."""
+    """A number with its noun: ``1 node``, ``2 nodes``."""
     return f"{amount} {word}{'' if amount == 1 else 's'}"
 
 
 def is_or_are(amount: int) -> str:
-    """The verb after that many things."""
+    """The verb for a subject of that number."""
     return "is" if amount == 1 else "are"
 
 
 def names(items: Iterable[str], most: int = 3) -> str:
-    """The first few of them and how many more there are, for a sentence."""
+    """The first ``most`` items in sorted order, and the number of further ones, for a sentence."""
     listed = sorted(items)
     return ", ".join(listed[:most]) + (f" and {len(listed) - most} more" if len(listed) > most else "")
 
 
 def visible(text: str) -> str:
-    r"""The text with each character that a terminal would obey instead of showing it as an escape (``\u001b``).
+    r"""The text with escapes (``\u001b``) for all characters that a terminal would interpret instead of showing.
 
-    These are the control characters (C0 but for line break and tab, DEL, C1), those that change the direction of a line
-    (Unicode Standard Annex 9), breaks of lines and paragraphs, and those without width.
+    These are control characters (C0 except line break and tab, DEL, C1), characters that change the text direction
+    (Unicode Standard Annex 9), line and paragraph separators, and characters without width.
     """
     return text.translate(_OBEYED)
 
@@ -44,11 +44,11 @@ _OBEYED: Final = {
         range(0x2060, 0x2070),
     )
 }
-"""Escapes by code point. They are those of JSON, in which such characters stand only in strings."""
+"""Escapes by code point, in JSON's syntax. JSON output contains such characters only within strings."""
 
 
 def did_you_mean(name: str, existing: Iterable[str]) -> str:
-    """``did you mean vit or vits?``: names that are similar or contain it, whatever their case; empty without any."""
+    """``did you mean vit or vits?``: existing names that are similar or contain the name, ignoring case; or empty."""
     there = {each.casefold(): each for each in sorted(existing)}
     asked = name.casefold()
     similar = [there[each] for each in get_close_matches(asked, there, n=3, cutoff=0.5)]
@@ -58,14 +58,14 @@ def did_you_mean(name: str, existing: Iterable[str]) -> str:
 
 
 def nearest(word: str, known: Iterable[str], prefix: str) -> str:
-    """``did you mean charterer.dev/gpus?``: the word of this prefix that is most alike; empty if none is."""
+    """``did you mean charterer.dev/gpus?``: the most similar known word with the prefix; empty if none is similar."""
     rest = [each.removeprefix(prefix) for each in known]
     near = get_close_matches(word.removeprefix(prefix), rest, 1, cutoff=0.6)
     return f"did you mean {prefix}{near[0]}?" if near else ""
 
 
 def similar_names(name: str, existing: Iterable[str]) -> str:
-    """The end of an error message about a missing name: similar names, or otherwise the first eight that exist."""
+    """The end of an error message about a missing name: similar names, or else the first eight existing names."""
     listed = sorted(existing)
     if hint := did_you_mean(name, listed):
         return hint

@@ -1,6 +1,7 @@
-"""The cost of a rental: the rule of the bill (docs/fakecloud.md), and what has accrued by an instant or in a period.
+"""The cost of a rental: the billing rule of docs/fakecloud.md, and the cost accrued by an instant or in a period.
 
-All amounts are exact micro-dollars; seconds are whole, as the rule rounds them. Times of a rental are the cloud's.
+All amounts are exact micro-dollars. Billed time is in whole seconds, rounded as the billing rule says. Times of a
+rental are the cloud's.
 """
 
 from __future__ import annotations
@@ -16,15 +17,16 @@ from charterer.domain.time import Instant
 
 _MICROS = 1_000_000
 _HOUR = 3_600
-"""Seconds of the time that prices are for."""
+"""Seconds in the unit of prices, which are per hour."""
 
 
 def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launched: Instant, ended: Instant) -> Money:
     """The bill of an instance from ``launched`` to ``ended``, by "The rule of the bill" in docs/fakecloud.md.
 
-    Billed time is the span rounded up to whole seconds, at least the minimum. Every segment but the last lasts from
-    its ``since`` to the next one's, rounded down; the last takes the rest. Segments that begin after ``ended`` do not
-    count, except the first. ValueError without any segment: an unknown price is not a price of zero.
+    The billed time is the span, rounded up to whole seconds and at least the billing minimum. Every segment but the
+    last lasts from its ``since`` to the ``since`` of the next, rounded down; the last gets the remaining seconds. A
+    segment that begins after ``ended`` does not count, unless it is the first. ValueError without any segment, because
+    an unknown price is not a price of zero.
     """
     if not segments:
         raise ValueError("cannot bill without a price: give at least one price segment")
@@ -45,11 +47,12 @@ def _lasted(segment: PriceSegment, following: PriceSegment, launched: Instant) -
 
 
 def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -> tuple[PriceSegment, ...]:
-    """The segments, at most so many: the oldest of more are two that cost the same to the micro-dollar.
+    """At most ``most`` (at least 4) segments with the same total cost: two segments replace the oldest ones.
 
-    These hold the average price for the same whole seconds, and in the last hour what is lacking, since a price that
-    holds for an hour can cost any whole number of micro-dollars. The oldest are taken by half of ``most`` (which is at
-    least 4) at a time, so that one more segment seldom changes the first ones.
+    The two segments last as many whole seconds as the replaced ones and cost the same to the micro-dollar. The first
+    segment has the average price. The second segment lasts an hour and corrects the remainder, because an hour can cost
+    any whole number of micro-dollars. Segments are replaced ``most`` / 2 at a time, so that the two seldom change when
+    a segment is added.
     """
     if len(segments) <= most:
         return segments
@@ -73,8 +76,8 @@ def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -
 def accrued(rental: Rental, now: Instant) -> Money:
     """The rental's cost up to ``now``: zero before its launch, its final cost once it has ended.
 
-    While it runs this is the bill as if it ended now, billing minimum included. A rental whose price segments are
-    not recorded accrues at its worst price.
+    For a running rental, this is the bill as if the rental ended now, including the billing minimum. A rental without
+    recorded price segments accrues at its worst price.
     """
     if rental.ended is not None and rental.cost is not None and now >= rental.ended:
         return rental.cost
@@ -86,26 +89,28 @@ def accrued(rental: Rental, now: Instant) -> Money:
 
 
 def accrued_in(rental: Rental, start: Instant, now: Instant) -> Money:
-    """How much of ``accrued(rental, now)`` fell in the period that began at ``start``; never negative."""
+    """The part of ``accrued(rental, now)`` that accrued since the period's ``start``; never negative."""
     return max(accrued(rental, now) - accrued_before(rental, start), ZERO)
 
 
 def accrued_before(rental: Rental, start: Instant) -> Money:
-    """Its cost when the period began; zero if it was launched then or later."""
+    """The rental's cost at ``start``, the beginning of a period; zero if the rental was launched then or later."""
     return ZERO if rental.launched is None or rental.launched >= start else accrued(rental, start)
 
 
 def opening_in(budget: Budget, period_start: Instant) -> Money:
-    """The budget's opening spend if ``period_start`` begins the period the budget was created in, otherwise zero."""
+    """The budget's opening spend if the budget was created in the period that begins at ``period_start``, otherwise
+    zero."""
     opening = budget.opening_spend
     return opening if opening is not None and budget.created >= period_start else ZERO
 
 
 def spent(budget: Budget, rentals: Iterable[Rental], now: Instant) -> Money:
-    """Spent in the budget's current period up to ``now``; only those of ``rentals`` count that are the budget's own.
+    """The amount spent in the budget's current period up to ``now``. Rentals of other budgets are ignored.
 
-    The sum of settled, opening spend and what is not yet folded: a rental is either in the balance (its uid is listed)
-    or counts by its accrual. If the budget's first period is not open yet, that of ``now`` counts.
+    The amount is the sum of settled cost, opening spend, and the accrued cost of rentals that are not yet folded. So
+    each rental counts once: in the balance if the balance lists its uid, otherwise by its accrual. If the budget's
+    first period is not open yet, the period that holds ``now`` counts.
     """
     balance = budget.balance
     start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start

@@ -1,4 +1,4 @@
-"""A budget: what may be spent on which namespaces, and what its ledger has recorded."""
+"""A budget: how much may be spent, for which namespaces, and what its ledger has recorded."""
 
 from __future__ import annotations
 
@@ -13,61 +13,63 @@ from charterer.domain.ids import BudgetId, ClassId, PoolId, Rate
 from charterer.domain.money import ZERO, Money, Price, apportion, total
 from charterer.domain.time import Calendar, Instant, QuietHours, moment, seconds_between
 
-# The currency in which a budget's owner writes amounts, where that is not the dollar of the clouds' bills.
+# The currency in which a budget's owner writes amounts, if it is not the dollar of the clouds' bills.
 #
-# The ledger stays in dollars. The owner says what a dollar costs, and since when that holds: nothing asks a bank.
+# The ledger stays in dollars. The owner gives the exchange rate of the currency and its date; Charterer queries no
+# bank.
 
 
 DAYS_CURRENT: Final = 35
-"""Days for which a rate is taken for current: one that is set anew every month is."""
+"""Days for which an exchange rate is considered current. A rate that is updated every month stays current."""
 _MICROS: Final = 1_000_000
 
 
 def _rounded(dividend: int, divisor: int) -> int:
-    """The nearest whole number, half rounded up."""
+    """The quotient rounded to the nearest whole number, half up."""
     return (2 * dividend + divisor) // (2 * divisor)
 
 
 @dataclass(frozen=True, slots=True)
 class Currency:
-    """``code`` as in ISO 4217. A dollar costs ``per_dollar`` millionths of a unit, as of ``as_of``."""
+    """A currency. ``code``: as in ISO 4217. ``per_dollar``: millionths of a unit that a dollar costs on the day
+    ``as_of``."""
 
     code: str
     per_dollar: int
     as_of: date
 
     def dollars(self, amount: Money) -> Money:
-        """The dollars of an amount that counts units of this currency, to the micro-dollar."""
+        """The dollars, to the micro-dollar, that ``amount`` units of this currency are worth."""
         return Money(_rounded(amount.micros * _MICROS, self.per_dollar))
 
     def dollars_hourly(self, price: Price) -> Price:
-        """The same of an amount an hour."""
+        """The price in dollars per hour; ``price`` counts units of this currency per hour."""
         return Price(self.dollars(Money(price.micros_per_hour)).micros)
 
     def units(self, dollars: Money) -> Money:
-        """The amount in millionths of a unit that so many dollars are."""
+        """The units of this currency that ``dollars`` are worth, to a millionth of a unit."""
         return Money(_rounded(dollars.micros * self.per_dollar, _MICROS))
 
     def days_old(self, now: Instant) -> int:
-        """Days since the rate was set; below 0 where that is still to come."""
+        """Days since the date of the exchange rate; negative if that date lies in the future."""
         return (moment(now).date() - self.as_of).days
 
     def amount(self, dollars: Money) -> str:
-        """``18,400.00 EUR``."""
+        """The dollars in this currency for a person: ``18,400.00 EUR``."""
         return f"{str(self.units(dollars)).replace('$', '')} {self.code}"
 
     def __str__(self) -> str:
         return f"{Money(self.per_dollar).decimal()} {self.code} a dollar, as of {self.as_of.isoformat()}"
 
 
-# Loans between budgets of one parent: what some are not forecast to need in a period, others may spend (ADR 5).
+# Loans between budgets of one parent: a budget may spend what another is not forecast to need in a period (ADR 5).
 #
-# Nothing is recorded of a loan. It follows from what each has spent and is forecast to spend, anew in every plan.
+# No loan is recorded. Every plan computes loans anew from what each budget has spent and is forecast to spend.
 
 
 @dataclass(frozen=True, slots=True)
 class Loan:
-    """Dollars by which the lender aims at less in this period, and the borrower at more."""
+    """Dollars by which the lender's target in this period is lower, and the borrower's higher."""
 
     lender: BudgetId
     borrower: BudgetId
@@ -76,10 +78,11 @@ class Loan:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A budget's period, as it is without loans.
+    """The spending of a budget in its period, without loans.
 
-    ``aim``: what it is to spend; ``spent`` of it is. ``high``: the upper end of the forecast; None if there is none.
-    ``short``: more money would make its jobs faster. ``most``: what it may aim at whatever is lent; None for no limit.
+    ``aim``: the target of the budget. ``spent``: dollars spent so far. ``high``: the upper end of the forecast; None
+    without a forecast. ``short``: more money would make the budget's jobs faster. ``most``: the highest target that
+    loans may lead to; None for no limit.
     """
 
     budget: BudgetId
@@ -91,31 +94,31 @@ class Need:
 
     @property
     def over(self) -> Money:
-        """What it has spent of others' money."""
+        """Dollars spent beyond the budget's own target."""
         return max(self.spent - self.aim, ZERO)
 
     @property
     def unspent(self) -> Money:
-        """What it has not spent of its own."""
+        """Dollars of the budget's own target that are not spent."""
         return max(self.aim - self.spent, ZERO)
 
     @property
     def spare(self) -> Money:
-        """What it is not forecast to spend of that."""
+        """Dollars of the budget's own target that it will probably not spend; zero if short or without a forecast."""
         return ZERO if self.short or self.high is None else max(self.aim - max(self.high, self.spent), ZERO)
 
     @property
     def room(self) -> Money | None:
-        """What it may still borrow beyond what it has spent."""
+        """Dollars that the budget may still borrow beyond what it has spent; None for no limit."""
         return None if self.most is None else max(self.most - max(self.aim, self.spent), ZERO)
 
 
 def loans(family: Sequence[Need]) -> tuple[Loan, ...]:
-    """What the budgets lend each other: all that is spare, to those that are short, in proportion to their aims.
+    """The loans between the budgets: all spare money goes to budgets that are short, in proportion to targets.
 
-    What one has spent beyond its aim comes first. The others bear it, out of what they have to spare, and if that is
-    too little, out of what they have not spent, in proportion. No budget lends more than it has not spent, and none
-    lends and borrows at once. So the aims with loans add up to those without, whatever is spent and forecast.
+    Money that a budget has spent beyond its target is lent first. The other budgets lend this money from their spare
+    money and, if that is too little, from their unspent money in proportion. No budget lends more than it has not
+    spent, and no budget both lends and borrows. So the targets with loans add up to the targets without loans.
     """
     used = {each.budget: each.over for each in family if each.over > ZERO}
     spare = {each.budget: each.spare for each in family}
@@ -138,7 +141,7 @@ def _in_proportion(amount: Money, weights: Mapping[BudgetId, Money]) -> Mapping[
 
 
 def _pairs(lent: Mapping[BudgetId, Money], borrowed: Mapping[BudgetId, Money]) -> tuple[Loan, ...]:
-    """Who lends whom: each in turn, until the amounts are used up. Both add up to the same."""
+    """The loans that match lenders with borrowers, each in turn. Both mappings must add up to the same amount."""
     found, lenders = list[Loan](), [(name, money) for name, money in lent.items() if money > ZERO]
     for borrower, wanted in borrowed.items():
         while wanted > ZERO:
@@ -152,19 +155,19 @@ def _pairs(lent: Mapping[BudgetId, Money], borrowed: Mapping[BudgetId, Money]) -
 
 
 def net_loan(budget: BudgetId, of: Iterable[Loan]) -> Money:
-    """What the budget aims at more, or less, because of the loans."""
+    """Dollars that the loans add to the budget's target; negative if the budget lends."""
     given = total(each.amount for each in of if each.lender == budget)
     return total(each.amount for each in of if each.borrower == budget) - given
 
 
-# Selectors of labels, by which a budget says which namespaces it pays for and in which pools it rents.
+# Label selectors, by which a budget selects the namespaces that it pays for and the pools that it rents from.
 
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """A label selector; an empty one selects all. Each expression is (key, operator, values).
+    """A label selector; an empty one selects all objects. Each expression is (key, operator, values).
 
-    ``nothing``: no object is selected, whatever the terms are.
+    ``nothing``: the selector selects no object, whatever its terms are.
     """
 
     match_labels: tuple[tuple[str, str], ...] = ()
@@ -172,7 +175,8 @@ class Selector:
     nothing: bool = False
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected: all terms must hold."""
+        """Whether the selector selects an object with these labels: all terms must hold. ValueError for an unknown
+        operator."""
         if self.nothing:
             return False
         return all(labels.get(key) == value for key, value in self.match_labels) and all(
@@ -180,7 +184,7 @@ class Selector:
         )
 
     def __str__(self) -> str:
-        """The selector as ``kubectl get -l`` takes it."""
+        """The selector in the syntax of ``kubectl get -l``."""
         terms = [f"{key}={value}" for key, value in self.match_labels]
         return ",".join([*terms, *(_as_text(*expression) for expression in self.match_expressions)])
 
@@ -210,49 +214,49 @@ def _as_text(key: str, operator: str, values: tuple[str, ...]) -> str:
 
 
 EVERYTHING = Selector()
-"""Selects every object."""
 NOTHING = Selector(nothing=True)
-"""Selects no object."""
 
 
 class Mode(StrEnum):
-    """Enforce: rent nodes and run jobs. Observe: only decide, and report what would be done."""
+    """What a budget does. ENFORCE: rent nodes and run jobs. OBSERVE: only plan, and report what would be done."""
 
     ENFORCE = "Enforce"
     OBSERVE = "Observe"
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
-"""Half life of class statistics, in seconds: a month, because what jobs cost drifts with their code."""
+"""Half life of class statistics, in seconds: a month, because the costs of jobs drift as their code changes."""
 WEEK_SECONDS = 7 * 86_400.0
-"""Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and week ends."""
+"""Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and weekends."""
 
 PERIODS_KEPT = 120
-"""Past periods that a balance keeps: ten years of months, and two of weeks."""
+"""Past periods that a balance keeps: ten years of months, or two years of weeks."""
 LENDERS_KEPT = 10
-"""Lenders that a past period keeps, those of most."""
+"""Lenders that a past period keeps: those that lent the largest amounts."""
 LENDING_KEPT = 12
 """Past periods that keep their lenders."""
 FOLDED_KEPT = 10_000
-"""Most rentals whose cost is in a balance and whose uid it keeps, because their objects may still exist: the ledger's
-size is bounded, and none is left out. Further ones are folded as soon as others are gone."""
+"""Maximum number of folded rentals whose uids a balance keeps while their objects may still exist. The limit bounds the
+ledger's size. Further rentals are folded as soon as the objects of others are deleted, so that none is left out."""
 
 
 def decay(seconds: float, half_life: float) -> float:
-    """The weight in (0, 1] of something ``seconds`` old: it halves every ``half_life`` seconds; 1 for the future."""
+    """The weight in (0, 1] of a sample that is ``seconds`` old; it halves every ``half_life`` seconds. 1 for negative
+    ages."""
     return exp2(-max(seconds, 0.0) / half_life)
 
 
 @dataclass(frozen=True, slots=True)
 class ClassHistory:
-    """The cost of one class's finished jobs compared with the predictions; a job's weight halves in a month.
+    """Statistics of one class's finished jobs: costs compared with predictions. A job's weight halves in a month.
 
-    Sums over jobs with their weights at ``at``: ``jobs`` (their number), ``predicted`` and ``actual`` dollars of their
-    GPUs, and ``squares``, actual² / predicted. ``arrivals`` counts the same jobs by their age since creation,
-    ``recent_arrivals`` with a weight that halves in a week. ``since``: when the first of them was created. Of
-    the jobs that completed, ``complete`` in number, the sums of the logarithms of actual ÷ predicted and of their
-    squares: ``cost_logs`` and ``cost_log_squares`` of dollars, ``life_logs`` and ``life_log_squares`` of the seconds
-    since creation. Floats, because these are statistics that forget, not accounts.
+    The fields are sums over jobs with their weights at the instant ``at``. ``jobs``: the number of jobs. ``predicted``,
+    ``actual``: dollars of their GPUs. ``squares``: actual² / predicted. ``arrivals``: the number of these jobs,
+    weighted by age since creation. ``recent_arrivals``: the number of these jobs, with weights that halve in a week.
+    ``since``: the creation of the earliest job. ``complete``: the number of jobs that completed. ``cost_logs``,
+    ``cost_log_squares``: sums, over completed jobs, of log(actual ÷ predicted) of dollars and of its square.
+    ``life_logs``, ``life_log_squares``: sums of log(actual ÷ predicted) of the seconds since creation, and of its
+    square. All fields are floats, because they are decaying statistics and not accounts.
     """
 
     jobs: float
@@ -270,7 +274,7 @@ class ClassHistory:
     life_log_squares: float = 0.0
 
     def aged(self, at: Instant) -> ClassHistory:
-        """The same sums with the weights of a later instant ``at``; unchanged if it is an earlier one."""
+        """The same sums with the weights of the later instant ``at``; unchanged if ``at`` is earlier."""
         passed = seconds_between(self.at, at)
         weight = decay(passed, HISTORY_HALF_LIFE_SECONDS)
         return ClassHistory(
@@ -292,9 +296,9 @@ class ClassHistory:
 
 @dataclass(frozen=True, slots=True)
 class PastPeriod:
-    """A period that is over: its start, what was spent, and the ``aim`` (None in records from before it was kept).
+    """A period that is over. ``aim``: its target, None in records from before targets were recorded.
 
-    ``borrowed``: what of the spent dollars others lent, beyond the aim, by lender.
+    ``borrowed``: dollars of ``spent`` that other budgets lent, by lender.
     """
 
     start: Instant
@@ -304,7 +308,7 @@ class PastPeriod:
 
     @property
     def spent_fraction(self) -> float | None:
-        """Spent ÷ aim, with what was borrowed; None without an aim or with one of zero."""
+        """Spent ÷ (target + borrowed dollars); None without a target or with a target of zero."""
         if self.aim is None or self.aim.micros <= 0:
             return None
         return self.spent.micros / (self.aim + total(self.borrowed.values())).micros
@@ -312,23 +316,22 @@ class PastPeriod:
 
 @dataclass(frozen=True, slots=True)
 class MoveLimits:
-    """When running jobs may be resized: at most ``per_job_and_day`` times (None: no limit), never in quiet hours."""
+    """Limits on resizing running jobs: at most ``per_job_and_day`` times (None: no limit), and never in quiet hours."""
 
     per_job_and_day: int | None = None
     quiet_hours: tuple[QuietHours, ...] = ()
 
     @property
     def unlimited(self) -> bool:
-        """Whether running jobs may be resized at any time."""
         return self.per_job_and_day is None and not self.quiet_hours
 
 
 class Cause(StrEnum):
     """The use that a node's time was paid for.
 
-    JOB: GPUs that a job held. STARTING: from the launch until the node took pods. IDLE: GPUs of a ready node that no
-    job held. ENDING: nodes without a job, from the decision to end them to their end. INCOMPLETE_GANG: nodes that no
-    job held yet, while too few of the gang had come for the job that needs all of them.
+    JOB: a job held the GPUs. STARTING: from the launch until the node took pods. IDLE: no job held the GPUs of a ready
+    node. ENDING: the node had no job, from the decision to end it to its end. INCOMPLETE_GANG: no job held the node
+    yet, because too few nodes of its gang had come for the job that needs all of them.
     """
 
     JOB = "job"
@@ -339,12 +342,12 @@ class Cause(StrEnum):
 
 
 class JobTime(StrEnum):
-    """What a part of a job's GPU-time was. Time that is none of these is not known: nothing is reported of it.
+    """The use of a part of a job's GPU-time. Time for which no use was reported is unknown and has no value here.
 
-    TRAINED: the job advanced. RUN_START: a run held GPUs and had not trained yet. REDONE: it was not yet as far as a
-    run had been before. SLOW, STARVED and WAITING_FOR_PEERS: the part of its steps that a slow node, waiting for input
-    or waiting for other ranks took (``estimate.bottlenecks``). NO_CELL: no cell ran in an interactive job. KEPT_EMPTY:
-    GPUs that nobody else could have beside it (``Option.empty``).
+    TRAINED: the job advanced. RUN_START: a run held GPUs and had not trained yet. REDONE: the run repeated work that an
+    earlier run had done. SLOW, STARVED, WAITING_FOR_PEERS: the part of its steps that was lost to a slow node, to
+    waiting for input, or to waiting for other ranks (``estimate.bottlenecks``). NO_CELL: no cell ran in an interactive
+    job. KEPT_EMPTY: GPUs beside the job that no other job could use (``Option.empty``).
     """
 
     TRAINED = "trained"
@@ -358,18 +361,18 @@ class JobTime(StrEnum):
 
     @property
     def lost(self) -> bool:
-        """Whether the GPUs were paid for and the job was no farther for it."""
+        """Whether the GPUs were paid for while the job did not advance."""
         return self is not JobTime.TRAINED
 
 
 DAYS_KEPT = 62
-"""Days that a balance keeps with their causes: two months, in which somebody looks at a bill."""
+"""Days for which a balance keeps costs by cause: two months, in which people usually check a bill."""
 
 
 @dataclass(frozen=True, slots=True)
 class DayCosts:
-    """What was added to ``Costs`` in the day that began at ``start``: by cause, of jobs by namespace, and what is known
-    of the dollars of all jobs (``went_to``)."""
+    """The amounts added to ``Costs`` in the day that began at ``start``: by cause, for jobs by namespace, and for the
+    dollars of all jobs by known use (``went_to``)."""
 
     start: Instant
     by_cause: Mapping[Cause, Money]
@@ -379,12 +382,12 @@ class DayCosts:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """All that a budget's rentals ever cost, by cause and by namespace, as of ``through``; no amount ever falls.
+    """Everything that a budget's rentals ever cost, as of ``through``. No amount ever decreases.
 
-    ``by_pool``: dollars by pool and cause. ``by_namespace``: of them, those with the cause JOB, by the job's namespace.
-    ``lifetime``: that of the balance then, which tells what was folded since. ``before``: the sums by cause when the
-    present period began. ``days``: the last days on which something was added, in order. ``went_to``: what is known of
-    the dollars of jobs, by namespace; the rest of them is not known.
+    ``by_pool``: dollars by pool and cause. ``by_namespace``: the dollars of cause JOB by the job's namespace.
+    ``lifetime``: the balance's ``lifetime`` at ``through``; comparing it with the present one shows what was folded
+    since. ``before``: the sums by cause at the beginning of the present period. ``days``: the last days with additions,
+    in order. ``went_to``: the dollars of jobs whose use is known, by namespace and use.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
@@ -397,12 +400,11 @@ class Costs:
 
     @property
     def total(self) -> Money:
-        """The sum over pools and causes."""
         return total(self.by_pool.values())
 
     @property
     def by_cause(self) -> Mapping[Cause, Money]:
-        """The sums over pools; only of causes that cost anything."""
+        """The sums over pools by cause; causes without costs are absent."""
         sums: dict[Cause, Money] = {}
         for (_, cause), amount in self.by_pool.items():
             sums[cause] = sums.get(cause, ZERO) + amount
@@ -411,17 +413,18 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class Balance:
-    """The ledger's record for one budget, read back from its status.
+    """The ledger's record for one budget, as read from its status.
 
     ``settled``: the cost of folded rentals within the period that began at ``period_start``. ``lifetime``: the whole
-    cost of every folded rental ever. ``folded``: uids of rentals that are in both sums and whose objects may still
-    exist (each is counted once, however often its step is repeated). ``history``: past periods, oldest first.
-    ``carried``: what the period before this one left over (negative: overspent) and handed on.
+    cost of every rental ever folded. ``folded``: uids of rentals that are in both sums and whose objects may still
+    exist, so that repeating a fold does not count a rental twice. ``history``: past periods, oldest first. ``carried``:
+    dollars carried over from the previous period; negative if it was overspent.
 
-    ``class_history``: statistics of finished jobs by class (``Job.statistics``). ``jobs_cost``: their whole cost. Both
-    hold the jobs that finished up to ``counted_through`` and those in ``counted`` (uid → when it finished).
+    ``class_history``: statistics of finished jobs by class (``Job.statistics``). ``jobs_cost``: the whole cost of these
+    jobs. Both include the jobs that finished up to ``counted_through`` and the jobs in ``counted`` (uid → time of
+    finishing).
 
-    ``costs``: what the dollars of folded and running rentals were for, since the budget exists.
+    ``costs``: the uses of all dollars of folded and running rentals since the budget was created.
     """
 
     period_start: Instant
@@ -437,18 +440,18 @@ class Balance:
     costs: Costs = Costs()
 
     def counts(self, job_uid: str, finished: Instant) -> bool:
-        """Whether the job that finished at ``finished`` is in the sums already."""
+        """Whether the sums already include the job that finished at ``finished``."""
         through = self.counted_through
         return job_uid in self.counted or (through is not None and finished <= through)
 
 
 @dataclass(frozen=True, slots=True)
 class AmountShare:
-    """The amount of a budget that has a parent or is one (``domain.budget_tree``).
+    """The amount of a budget that has a parent or children (``domain.budget_tree``).
 
-    ``declared``: its ``spec.amount``. ``in_all``: what it and all below it may aim at together. ``below``: what those
-    directly below it declare. ``siblings``: what it declares together with those that have the same parent, and
-    ``given``: what that parent may give them; ``given`` is None without a parent.
+    ``declared``: its ``spec.amount``. ``in_all``: the target of this budget and all its descendants together.
+    ``below``: the sum that its children declare. ``siblings``: the sum that this budget and the other children of its
+    parent declare. ``given``: the amount that the parent may give them together; None without a parent.
     """
 
     declared: Money
@@ -459,37 +462,37 @@ class AmountShare:
 
     @property
     def own(self) -> Money:
-        """What is left for the namespaces that it pays for itself."""
+        """The amount left for the namespaces that the budget pays for itself."""
         return max(self.in_all - self.below, ZERO)
 
     @property
     def scaled(self) -> bool:
-        """Whether it has less than it declares."""
+        """Whether the budget may spend less than it declares."""
         return self.in_all < self.declared
 
 
 OPENING_SECONDS = 3_600.0
-"""The jobs that come up to this age of a budget waited for it: they say nothing of how often jobs come."""
+"""Age of a budget in seconds up to which new jobs are assumed to have waited for it. Such jobs do not count as
+arrivals."""
 
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """A GPUBudget with its balance. ``balance`` is None until the first period has been opened in status.
+    """A GPUBudget. ``balance``: None until the first period has been opened in status. Amounts are dollars.
 
-    ``calendar``: its periods. ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that
-    its money may rent.
-    ``opening_spend``: spent by other means in the period in which the budget was created; None where its owner does not
-    say, and the amount then counts in proportion (``counted``).
-    ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
-    whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
-    keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
-    the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
-    limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
-    for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
-    empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
-    all amounts here are dollars. ``parent``: the budget whose limits hold for this one too. ``share``: where ``amount``
-    comes from, if the budget has a parent or is one. ``lends``: it and those directly below it lend each other what
-    they are not forecast to need. ``loans``: those of this period, while a plan is made.
+    ``calendar``: its periods. ``selector``: selects the namespaces that the budget pays for. ``pool_selector``: selects
+    the pools that the budget may rent from. ``opening_spend``: dollars spent by other means in the period of the
+    budget's creation; if it is None, the amount counts in proportion (``counted``). ``weights``: (priorityClassName,
+    weight) pairs; other jobs have weight 1. ``fixed_rate``: an exchange rate that is used whatever is spent, for
+    what-ifs and simulations. ``guarded``: the budget has the finalizer ``charterer.dev/in-use``, which prevents its
+    deletion while rentals name the budget. ``carry_over_percent``: percentage of a period's surplus or deficit that is
+    carried into the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves.
+    ``moves``: limits on resizing running jobs. ``rate_ceiling``: the most dollars that a second of a job of weight 1
+    may cost; None for a multiple of the cost of its cheapest option. ``unreadable``: the error in the statistics of its
+    status, which are then learned anew; empty without an error. ``currency``: the currency of its owner's amounts; None
+    for dollars. ``parent``: the budget whose limits hold for this one too. ``share``: how ``amount`` was computed if
+    the budget has a parent or children; otherwise None. ``lends``: this budget and its children lend each other money
+    that they are not forecast to need. ``loans``: the loans of this period; set only while planning.
     """
 
     id: BudgetId
@@ -523,43 +526,45 @@ class Budget:
 
     @property
     def penniless(self) -> bool:
-        """Whether it has no dollar for the namespaces that it pays for; not if it pays for none itself."""
+        """Whether the budget has no money for the namespaces that it pays for. False if the budget selects no
+        namespace."""
         return self.amount <= ZERO and not self.selector.nothing
 
     @property
     def declared_amount(self) -> Money:
-        """Its ``spec.amount``."""
+        """The budget's ``spec.amount`` in dollars."""
         return self.amount if self.share is None else self.share.declared
 
     def begins_after(self, now: Instant) -> bool:
-        """Whether its period has not begun by this clock, so that what is spent now could not be accounted for."""
+        """Whether ``now`` lies before the recorded period, so that money spent now could not be accounted for."""
         return self.balance is not None and now < self.balance.period_start
 
     def dollars(self, amount: Money) -> Money:
-        """The dollars of an amount that its owner writes."""
+        """The dollars of an amount in the owner's currency."""
         return amount if self.currency is None else self.currency.dollars(amount)
 
     def is_opening(self, created: Instant) -> bool:
-        """Whether a job that was created then waited for the budget."""
+        """Whether a job created at ``created`` counts as one that waited for the budget (``OPENING_SECONDS``)."""
         return seconds_between(self.created, created) <= OPENING_SECONDS
 
     @property
     def aim(self) -> Money:
-        """The target of the current period's spending: its own, more by what it borrows, less by what it lends."""
+        """The target of the current period's spending: its own target, plus what it borrows, minus what it lends."""
         return self.own_aim + net_loan(self.id, self.loans) if self.loans else self.own_aim
 
     @property
     def period(self) -> tuple[Instant, Instant]:
-        """The begin and end of its period: of the one in which it was created, until its first one is opened."""
+        """The first instant of its period and of the next one. Before the first period is opened: the period of its
+        creation."""
         if self.balance is None:
             return self.calendar.bounds(self.created)
         return self.balance.period_start, self.calendar.end(self.balance.period_start)
 
     def in_period_of(self, now: Instant) -> Budget:
-        """The budget with an empty balance of the present period, if it has none or that of a period that is over.
+        """The budget with an empty balance for the present period, if it has no balance or one of a past period.
 
-        That is so for moments, until the new one is opened. Otherwise what was spent in the last period would count
-        against the new one, and jobs would be moved for it.
+        The empty balance is used only until the new period is opened. Without the empty balance, spending of the past
+        period would count against the new one, and jobs would be moved for that reason.
         """
         if self.balance is not None and now < self.period[1]:
             return self
@@ -568,29 +573,29 @@ class Budget:
 
     @property
     def closed(self) -> bool:
-        """Whether its period lies before its grant or after it, so that it may spend nothing."""
+        """Whether its period lies outside its grant, so that the budget may spend nothing."""
         return self.calendar.grant is not None and not self.calendar.is_open(self.period[0])
 
     def closed_at(self, now: Instant) -> bool:
-        """The same of the period that ``now`` is in."""
+        """As ``closed``, for the period that holds ``now``."""
         return self.calendar.grant is not None and self.in_period_of(now).closed
 
     @property
     def limit(self) -> Money | None:
-        """The hard limit of its period: nothing may be spent outside its grant."""
+        """The hard limit of its period: zero outside its grant, None without a limit."""
         return ZERO if self.closed else self.hard_limit
 
     @property
     def prorated(self) -> bool:
-        """Whether only a part of its amount counts: it was created within its period, and nobody says what was spent
-        before."""
+        """Whether only a part of its amount counts: it was created within its period, and its owner gave no opening
+        spend."""
         return self.opening_spend is None and self.created > self.period[0] and not self.closed
 
     @property
     def counted(self) -> Money:
-        """The part of the amount that counts in its period: all of it, or what falls on the time after its creation.
+        """The part of the amount that counts in its period: all, or the part for the time after the budget's creation.
 
-        Nothing counts outside a grant.
+        Outside a grant, nothing counts.
         """
         if self.closed:
             return ZERO
@@ -601,16 +606,16 @@ class Budget:
 
     @property
     def own_aim(self) -> Money:
-        """The target without loans: what counts of the amount, plus what was carried over, at least zero.
+        """The target without loans: the counted amount plus the carried amount, at least zero.
 
-        A surplus carried over never lifts it above the hard limit, which is the same in every period.
+        A carried surplus never lifts the target above the hard limit, which is the same in every period.
         """
         carried = ZERO if self.balance is None else self.balance.carried
         wanted = max(self.counted + carried, ZERO)
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
 
     def carries(self, used: Money) -> Money:
-        """The amount carried into the next period when ``used`` was spent in this one (negative: a deficit)."""
+        """The amount carried into the next period if ``used`` was spent in this one; negative for a deficit."""
         left = self.own_aim.micros - used.micros
         carried = abs(left) * self.carry_over_percent // 100
         return Money(carried if left > 0 else -carried)

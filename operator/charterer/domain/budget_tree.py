@@ -1,4 +1,4 @@
-"""Budgets above budgets: whose limits hold for whom, and what each budget may aim at."""
+"""Parents of budgets: which limits hold for which budget, and the target of each budget."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from charterer.domain.reasons.fact import Fact
 from charterer.domain.reasons.waits import ParentMissing, ParentsInCircle, PeriodsDiffer, RelativeUnreadable
 from charterer.domain.time import Calendar
 
-# Budgets above budgets: whose limits hold for whom, and which budgets have parents that nobody knows.
+# The tree of budgets: which limits hold for which budget, and which budgets have unknown parents.
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetTree:
-    """The parents of budgets as far as they are known.
+    """The known ancestors and descendants of budgets.
 
-    ``above``: of each budget that has any, the nearest first; none where they go in a circle. ``below``: of each budget
-    that has any, all descendants. ``faults``: of budgets whose parents are not all known: they rent nothing new.
+    ``above``: the ancestors of each budget that has any, the nearest first; none if the chain is a cycle. ``below``:
+    all descendants of each budget that has any. ``faults``: errors by budget, for budgets whose ancestors are not all
+    known. Budgets with a fault rent nothing new.
     """
 
     above: Mapping[BudgetId, tuple[BudgetId, ...]] = field(default_factory=dict)
@@ -29,11 +30,11 @@ class BudgetTree:
     faults: Mapping[BudgetId, Fact] = field(default_factory=dict)
 
     def with_parents(self, budget: BudgetId) -> tuple[BudgetId, ...]:
-        """The budgets whose limits hold for this one: itself and its parents, the nearest first."""
+        """The budgets whose limits hold for this one: itself and its ancestors, the nearest first."""
         return (budget, *self.above.get(budget, ()))
 
     def without_parents_among(self, budgets: list[Budget]) -> list[Budget]:
-        """Those of the budgets, in their order, that are above none of the others."""
+        """The budgets, in their order, without budgets that are ancestors of other given budgets."""
         parents = {parent for budget in budgets for parent in self.above.get(budget.id, ())} if self.above else set()
         return [budget for budget in budgets if budget.id not in parents] if parents else budgets
 
@@ -42,8 +43,10 @@ NO_TREE = BudgetTree()
 
 
 def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] = ()) -> BudgetTree:
-    """The tree of the budgets. ``problems``: of objects; while a GPUBudget cannot be read, nobody knows whose child it
-    is and what it spent, so all budgets that have a parent or a child are at fault.
+    """The tree of the budgets.
+
+    If ``problems`` says that a GPUBudget is unreadable, its parent and its spending are unknown. So every budget that
+    has a parent or a child then gets a fault.
     """
     if all(budget.parent is None for budget in budgets.values()):
         return NO_TREE
@@ -66,10 +69,10 @@ def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] 
 
 
 def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], Fact | None]:
-    """A budget's parents, the nearest first, as far as they are known; and what is wrong with them.
+    """The known ancestors of a budget, the nearest first, and the fault if not all are known.
 
-    A parent of another period is none: what a budget spent in a part of its period is in no balance, so that nobody
-    could add it up.
+    A parent with another kind of period or another grant is a fault: no balance holds the spending of a part of a
+    period, so the sums could not be computed.
     """
     line = [name]
     while (parent := budgets[line[-1]].parent) is not None:
@@ -85,11 +88,11 @@ def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[
 
 
 def lending_families(parent: Budget, budgets: Iterable[Budget]) -> Sequence[Sequence[Budget]]:
-    """The budgets that lend each other money under a parent: itself and those directly below it, each in one family.
+    """The families of budgets that lend each other money: a parent and its children, each in one family.
 
-    A family has one calendar, so that its periods are the same, and one percentage of carry-over: what one has lent
-    and carries over is then a deficit of the same amount that the other carries over. Budgets that only observe, or
-    whose exchange rate is fixed, take no part.
+    Budgets of a family have the same calendar and the same carry-over percentage. So if a lender carries a loan over,
+    the borrower carries over a deficit of the same amount. Budgets in mode Observe or with a fixed exchange rate take
+    no part.
     """
     alike: dict[tuple[Calendar, int], list[Budget]] = {}
     for each in budgets:
@@ -98,15 +101,16 @@ def lending_families(parent: Budget, budgets: Iterable[Budget]) -> Sequence[Sequ
     return list(alike.values())
 
 
-# What each budget may aim at where budgets above it have less than all below them ask for.
+# The targets of budgets whose parent has less money than its children ask for.
 
 
 def with_shares(budgets: Mapping[BudgetId, Budget]) -> Mapping[BudgetId, Budget]:
-    """The budgets, each with the ``amount`` that it may aim at for the namespaces that it pays for itself.
+    """The budgets, each with the ``amount`` that it may spend on the namespaces that it pays for itself.
 
-    Budgets whose amounts add up to more than their parent may give are each scaled down in proportion, rounded down to
-    the micro-dollar. A parent's own is what is left. So the amounts of a budget and all below it never add up to more
-    than its ``share.in_all``. Budgets without a known parent keep their amount. Applied again, nothing changes.
+    If budgets declare more in sum than their parent may give, each is scaled down in proportion, rounded down to the
+    micro-dollar. The parent's own amount is the remainder. So the amounts of a budget and its descendants never add up
+    to more than its ``share.in_all``. A budget without a known parent keeps its declared amount. The function is
+    idempotent.
     """
     tree = budget_tree(budgets)
     if not tree.above:
@@ -137,5 +141,5 @@ def with_shares(budgets: Mapping[BudgetId, Budget]) -> Mapping[BudgetId, Budget]
 
 
 def _in_proportion(amount: Money, asked: Money, given: Money) -> Money:
-    """Its part of what is given, where more is asked for."""
+    """``amount``, scaled down by ``given`` ÷ ``asked`` if more is asked for than given."""
     return amount if asked <= given else Money(amount.micros * given.micros // asked.micros)

@@ -1,4 +1,4 @@
-"""A row of the record of costs, who used a rental's GPUs, and how much of what it cost is on record."""
+"""Rows of the record of costs, the uses of a rental's GPUs, and how much of a rental's cost is on record."""
 
 from __future__ import annotations
 
@@ -10,38 +10,39 @@ from charterer.domain.budget import Cause, JobTime
 from charterer.domain.money import ZERO, Money
 from charterer.domain.time import Instant
 
-# What the GPUs did that a job held, as far as its pods and their reports tell.
+# The activity of the GPUs that a job held, as reported by its pods.
 
 
 WHOLE: Final = 1_000
-"""Parts into which GPU-time is divided."""
+"""Number of equal parts into which GPU-time is divided."""
 Parts = tuple[tuple[JobTime, int], ...]
-"""How many of ``WHOLE`` parts were what; the rest is not known."""
+"""The number of parts, out of ``WHOLE``, of each use. Parts that are missing from the sum are unknown."""
 
 
 class Spell(NamedTuple):
-    """What GPUs do from ``since`` to the next spell."""
+    """The activity of GPUs from ``since`` until the next spell begins."""
 
     since: Instant
     parts: Parts
 
 
 SPELLS_KEPT: Final = 32
-"""Most spells of one use. The last of so many says that nothing is known any more, so that no object grows without
-bound and nothing is made up."""
+"""Maximum number of spells that one use keeps. If the limit is reached, the last spell is "unknown": the object's size
+stays bounded and no activity is invented."""
 
-# A row of the record of costs: what one rental cost for one purpose in a part of one day.
+# A row of the record of costs: the cost of one rental for one purpose in a part of one day.
 #
-# The rows of a rental add up to its cost to the micro-dollar. They are written before its object is deleted, and
-# never changed: what turns out wrong afterwards is made up for by a row of its own (``correction``).
+# The rows of a rental add up to its cost to the micro-dollar. The rows are written before the rental's object is
+# deleted, and are never changed. A later row with ``correction`` corrects a wrong one.
 
 
 @dataclass(frozen=True, slots=True)
 class BilledMachine:
-    """The machine of a rental, as its bill names it.
+    """The machine of a rental, as the cloud's bill names it.
 
-    ``cloud``: the key of its pool's spec, as ``aws``. ``account``: what identifies the account or project there, empty
-    if the pool does not say. ``instance``: its id on the bill, empty if none ever came. ``gpus``: of the whole machine.
+    ``cloud``: the key in the pool's spec, such as ``aws``. ``account``: the account or project in that cloud; empty if
+    the pool does not name it. ``instance``: the instance id on the bill; empty if no instance ever came. ``gpus``: GPUs
+    of the whole machine.
     """
 
     cloud: str
@@ -57,9 +58,9 @@ class BilledMachine:
 
 @dataclass(frozen=True, slots=True)
 class Payer:
-    """Whom a row is for: the job and its run, its class, who submitted it, and those of its labels that are recorded.
+    """The job that a row is for: its run, its class, the person who submitted it, and its labels that are recorded.
 
-    ``user``: as the API server knew the person who created the job, empty if that was not recorded.
+    ``user``: the user name of the job's creator in the API server; empty if it was not recorded.
     """
 
     namespace: str
@@ -73,20 +74,21 @@ class Payer:
 
 @dataclass(frozen=True, slots=True)
 class CostRow:
-    """What ``rental`` cost for ``cause`` in [start, end), which lies within one day of the budget's time zone.
+    """The cost of ``rental`` for ``cause`` in [start, end), which lies within one day of the budget's time zone.
 
-    ``payer`` is there exactly if the cause is ``Cause.JOB``. ``gpu_seconds``: GPUs held (or left free) times seconds;
-    of a job's part of a shared GPU its part. ``hourly``: the price of the whole machine an hour, the average where it
-    changed. ``time_zone``: the budget's, in which days and months are counted. ``correction``: the row makes up for
-    rows that were written before the cloud said when the machine had ended; its cost may be negative, and its
+    ``payer``: set exactly if the cause is ``Cause.JOB``. ``gpu_seconds``: GPUs held (or left free) times seconds; for a
+    job on a shared GPU, only the job's part. ``hourly``: the price of the whole machine per hour; the average price if
+    it changed. ``time_zone``: the budget's time zone, in which days and months are counted. ``correction``: the row
+    corrects rows that were written before the cloud reported the machine's end; its cost may be negative, and its
     ``gpu_seconds`` are 0.
 
-    ``part``: a rental is recorded part by part, each within one day and in one file. ``version``: of the GPURental that
-    the part was made from, its resourceVersion. A part may be written again from a later one, if the operator ended
-    before the GPURental said that it is on record: of each (``rental_uid``, ``part``) the highest version counts, and
-    of that the highest ``edition``: the generation of the GPUBudget, whose time zone says where days and months begin.
+    ``part``: the number of the part of the rental; each part lies within one day and in one file. ``version``: the
+    resourceVersion of the GPURental from which the part was made. ``edition``: the generation of the GPUBudget, whose
+    time zone defines days and months. A part may be written again from a later version if the operator ended before the
+    GPURental recorded the part. Of the rows of one (``rental_uid``, ``part``), only those of the highest version count,
+    and of these only those of the highest edition.
 
-    ``went_to``: what of ``cost`` is known to have been what, in a row of a job; the rest is not known.
+    ``went_to``: the dollars of ``cost`` by use, as far as the use is known; only in rows of jobs.
     """
 
     budget: str
@@ -111,24 +113,24 @@ class CostRow:
 
     @property
     def void(self) -> bool:
-        """Whether it says nothing but that its part has no other rows."""
+        """Whether the row only says that its part has no other rows."""
         return self.cost == ZERO and not self.gpu_seconds
 
 
-# Who used a rental's GPUs, and how much of what it cost is on record (docs/development/adr/0003).
+# The uses of a rental's GPUs, and how much of the rental's cost is on record (docs/development/adr/0003).
 
 
 USES_KEPT: Final = 200
-"""Most uses of one rental on record: those of a day of eight GPUs that hold a job of an hour each. The oldest of more
-are dropped (``Rental.uses_since``), so that no object grows without bound."""
+"""Maximum number of recorded uses of one rental. A day of eight GPUs with jobs of one hour has about that many. Older
+uses are dropped (``Rental.uses_since``), so that the object's size stays bounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """``gpus`` GPUs of a rental (or of the parts that its GPUs have), held by a run in [since, until).
+    """``gpus`` GPUs of a rental (or parts of its GPUs, if they are divided) that a run held in [since, until).
 
-    ``until`` is None while it holds them. ``spells``: what the GPUs did meanwhile, in order; before the first that is
-    not known.
+    ``until``: None while the run holds them. ``spells``: the activity of the GPUs, in order. Before the first spell,
+    the activity is unknown.
     """
 
     payer: Payer
@@ -138,20 +140,20 @@ class Use:
     spells: tuple[Spell, ...] = ()
 
     def did(self, at: Instant) -> Parts:
-        """What its GPUs did from then to the next spell."""
+        """The activity of the GPUs at the instant ``at``; empty if unknown."""
         return next((spell.parts for spell in reversed(self.spells) if spell.since <= at), ())
 
     @property
     def key(self) -> tuple[str, int]:
-        """The run: its job's uid and its number. It has several uses of a rental if it was resized in place."""
+        """The run: the uid of its job, and its number. A run that was resized in place has several uses of a rental."""
         return self.payer.job_uid, self.payer.run
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedCost:
-    """How much of a rental is in the record of costs: ``parts`` parts, which cost ``cost`` up to ``through``.
+    """The recorded part of a rental's cost: ``parts`` parts, which cost ``cost`` up to ``through``.
 
-    ``correcting``: a file of a further part, which corrects these, may be there.
+    ``correcting``: a file of a further part that corrects these may exist.
     """
 
     through: Instant
@@ -162,12 +164,12 @@ class RecordedCost:
 
 @dataclass(frozen=True, slots=True)
 class CostRecording:
-    """The record of costs as the operator knows it.
+    """The state of the record of costs, as the operator knows it.
 
-    ``place``: where it is, empty if costs are not recorded. ``labels``: keys of those of a job's labels that are.
-    ``users``: whether it is who created a job, which an admission policy then keeps true.
-    ``written``: when something was last written. ``refused``: why the place takes nothing now, a sentence; empty if
-    nothing is known to be wrong. ``every_seconds``: seconds between two files of one budget at least.
+    ``place``: its location; empty if costs are not recorded. ``labels``: keys of the job labels that are recorded.
+    ``users``: whether jobs' creators are recorded; an admission policy then guarantees that they are true. ``written``:
+    the time of the last write. ``refused``: a sentence on why the location accepts no writes now; empty if no error is
+    known. ``every_seconds``: minimum seconds between two files of one budget.
     """
 
     place: str = ""

@@ -1,4 +1,4 @@
-"""Mistakes in what a user wrote, named by object and field, with what to do about them."""
+"""Errors in objects that users wrote: each names the object, the field and the remedy."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake in one object that the operator found (the API server refuses what it can judge itself).
+    """One error in one object that the operator found. The API server already rejects errors that its schema can find.
 
-    ``kind`` and ``name`` (with ``namespace`` where there is one) say which object, ``field`` is a path such as
-    ``spec.curves[0].throughput``, ``reason`` the CamelCase word for a condition, ``message`` a sentence for a person.
+    ``kind``, ``namespace`` (empty for cluster-scoped kinds) and ``name`` identify the object. ``field``: a path such as
+    ``spec.curves[0].throughput``. ``reason``: a CamelCase word for a condition. ``message``: a sentence for a person.
     """
 
     kind: str
@@ -22,7 +22,7 @@ class Problem:
 
 
 class InvalidObject(ValueError):
-    """An object that cannot be decoded into a domain value; carries the Problem that says why."""
+    """An object that cannot be decoded into a domain value. ``problem`` says why."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(f"{problem.kind} {problem.namespace}/{problem.name} {problem.field}: {problem.message}")

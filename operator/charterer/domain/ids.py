@@ -1,4 +1,4 @@
-"""Identifiers: distinct types, so that a pool's name is never passed where a node's is meant."""
+"""Identifiers. Each has its own type, so that mypy finds a pool's name that is passed as a node's name."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ RentalId = NewType("RentalId", str)
 InstanceId = NewType("InstanceId", str)
 """The cloud's own identifier of one machine."""
 OrderToken = NewType("OrderToken", str)
-"""The name by which a cloud knows an order for one machine: [a-z0-9]{1,63}, first a letter."""
+"""The identifier by which a cloud knows an order for one machine: [a-z0-9]{1,63}, beginning with a letter."""
 NodeName = NewType("NodeName", str)
 """The name of a Kubernetes Node."""
 Rate = NewType("Rate", float)
-"""Dollars per second: the exchange rate θ, what one second of a job's life is worth."""
+"""Dollars per second: the exchange rate θ, which is the value of one second of a job's life."""
 
 
 class ClassId(NamedTuple):
-    """A class of jobs with one speedup: those that follow the SpeedupProfile ``name`` of ``namespace``.
+    """A class of jobs with the same speedup: the jobs that follow the SpeedupProfile ``name`` of ``namespace``.
 
-    A job that follows no profile is a class of its own (``of_job``); its statistics are counted in ``NO_PROFILE``,
-    together with those of all other such jobs. A tuple, because it is a key of most tables of a plan.
+    A job without a profile is a class of its own (``of_job``). The statistics of all such jobs are counted together in
+    ``NO_PROFILE``. The class is a tuple for fast hashing, because it is a key of most tables of a plan.
     """
 
     namespace: str
@@ -50,12 +50,11 @@ class ClassId(NamedTuple):
 
     @property
     def has_profile(self) -> bool:
-        """Whether its jobs follow a SpeedupProfile."""
         return self.namespace != ""
 
     @property
     def counted_in(self) -> ClassId:
-        """The class whose statistics its jobs count in: itself, or NO_PROFILE."""
+        """The class in whose statistics the jobs are counted: itself, or NO_PROFILE without a profile."""
         return self if self.has_profile else NO_PROFILE
 
     def __str__(self) -> str:
@@ -66,14 +65,14 @@ class ClassId(NamedTuple):
 
 
 NO_PROFILE = ClassId("", "")
-"""The class in whose statistics all jobs count that follow no profile."""
+"""The class in whose statistics all jobs without a profile are counted."""
 
 
 class StepKind(StrEnum):
     """The kinds of object that steps change.
 
-    A finalizer is a step of its own beside the object's other steps, and so are what a GPUPoolSet says of a pool and
-    what of a budget's rentals goes into the record of costs.
+    Some changes of an object have a kind of their own, beside the other steps on the object: its finalizer, the spec
+    that a GPUPoolSet gives to a GPUPool, and the rows of a budget's rentals in the record of costs.
     """
 
     RENTAL = "rental"
@@ -88,9 +87,9 @@ class StepKind(StrEnum):
 
 
 class StepKey(NamedTuple):
-    """The object that a step or command changes: its kind, and its name (a job's uid, an orphaned run's own uid).
+    """The object that a step or command changes. ``name``: its name; for a job or an orphaned run, its uid.
 
-    Mutations under different keys may be in flight at the same time, two under one key never.
+    Mutations under different keys may be in flight at the same time. Mutations under the same key may not.
     """
 
     kind: StepKind

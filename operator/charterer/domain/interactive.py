@@ -1,4 +1,4 @@
-"""What an interactive job asks for, and what was recorded of it (docs/development/adr/0019-interactive-jobs.md)."""
+"""The requests of an interactive job and its recorded usage (docs/development/adr/0019-interactive-jobs.md)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,13 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class Interactive:
-    """A job that has GPUs from an ask until they are given back.
+    """A job that holds GPUs from a request until the GPUs are given back.
 
-    ``asks``: how often a GPU was asked for; ``answered``: the last ask whose GPU was given back; ``served``: the last
-    ask that its present run, or its last one, was there for. ``hourly``: what an hour of its owner's waiting is worth
-    at least. ``idle_seconds``: after which its GPUs are given back; None: by ``policy.actions.running_jobs``.
-    ``busy_cost`` and ``idle_cost``: dollars of its GPUs while a cell ran and while none did, as of the last record.
+    ``asks``: the number of requests for a GPU. ``answered``: the number of the last request whose GPU was given back.
+    ``served``: the number of the last request that the present (or last) run served. ``hourly``: the least value of an
+    hour of its owner's waiting time. ``idle_seconds``: idle time after which the GPUs are given back; None for the
+    default of ``policy.actions.running_jobs``. ``busy_cost``, ``idle_cost``: dollars of the GPUs while a cell ran and
+    while no cell ran, as of the last record.
     """
 
     asks: int = 0
@@ -28,17 +29,18 @@ class Interactive:
 
     @property
     def wants_gpus(self) -> bool:
-        """Whether somebody asked for a GPU after the last one was given back."""
+        """Whether somebody requested a GPU after the last one was given back."""
         return self.asks > self.answered
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """How the workers of an interactive job used its GPUs, as they report.
+    """The usage of an interactive job's GPUs, as its workers report it.
 
-    ``asks``: of the job when the present run reported last. ``idle_since``: since when no cell runs in it, and nobody
-    asked; None while one does. In all runs a cell ran for ``busy_seconds`` and none for ``idle_seconds``, up to the
-    last report. ``start_seconds``: from when a run was given its GPUs to its first report, smoothed.
+    ``asks``: the number of requests when the present run last reported. ``idle_since``: when the last cell of the
+    present run ended or the last request was made; None while a cell runs. ``busy_seconds``, ``idle_seconds``: seconds
+    with and without a running cell, over all runs, up to the last report. ``start_seconds``: smoothed seconds from the
+    allocation of a run's GPUs to the run's first report.
     """
 
     asks: int

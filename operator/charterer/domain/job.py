@@ -1,4 +1,4 @@
-"""A training job: what its owner asked for, what is intended for it (allocation) and what exists (runs, pods)."""
+"""A training job: its owner's request, the intent for it (allocation), and what exists (runs, pods)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from charterer.domain.reports import Bottleneck, Progress
 from charterer.domain.target import Target, TargetRef, ToldReady
 from charterer.domain.time import Instant, after
 
-# A doubt about what the status of a job says.
+# Doubts about a job's status.
 
 
 class Doubt(NamedTuple):
-    """A rental that a job's status names and that is not believed to be the job's, and why, as a sentence."""
+    """A rental in a job's status that is not believed to be the job's. ``why``: the reason, as a sentence."""
 
     rental: RentalId
     why: str
 
 
-# How a job ended for good.
+# The final end of a job.
 
 
 class FinishKind(StrEnum):
@@ -39,16 +39,16 @@ class FinishKind(StrEnum):
 
 
 IN_DOUBT = "CompletedInDoubt"
-"""``Finish.reason`` of a job whose pods all exited with 0 long before its work was done, as its last report says."""
+"""``Finish.reason`` of a job whose pods all exited with 0 although the last report said that much work was left."""
 CANNOT_START = "CannotStart"
-"""``Finish.reason`` of a job none of whose last runs ever started."""
+"""``Finish.reason`` of a job whose last runs all failed to start."""
 START_ATTEMPTS = 3
-"""Runs in a row that may fail to start before the job fails. Each holds machines for up to readyTimeoutSeconds."""
+"""Consecutive runs that may fail to start before the job fails. Each holds machines for up to readyTimeoutSeconds."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """The job's end, recorded once in its status; no run is started after it."""
+    """The final end of a job, recorded once in its status. No run is started after the end."""
 
     kind: FinishKind
     at: Instant
@@ -57,32 +57,33 @@ class Finish:
 
     @property
     def done(self) -> bool:
-        """Whether the work is done, as far as is known."""
+        """Whether the work is done, as far as known: the job is complete, and not in doubt."""
         return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
 
 
-# The group of pods in which a run trains that is resized in place, as Charterer asks for it and as its leader
-# reports.
+# The group of pods in which a run trains that is resized in place: the group that Charterer requests, and the group
+# that the run's leader reports.
 #
-# docs/development/adr/0020-in-place.md has the protocol and its order.
+# docs/development/adr/0020-in-place.md describes the protocol.
 
 
 FORMED_SECONDS = 60.0
-"""Seconds within which a group that only lost members must have been formed; otherwise the run is restarted."""
+"""Seconds within which a group that only lost members must form again; otherwise the run is restarted."""
 RESTART_EXIT_CODE = 75
-"""The exit code of a trainer that could not form a group (EX_TEMPFAIL of sysexits.h): the run is to be restarted."""
+"""The exit code of a trainer that could not form a group (EX_TEMPFAIL of sysexits.h). The run is then restarted."""
 _UID_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class TrainingGroup:
-    """The pods of run ``run`` that should train together: those with the Job's ``indexes``, in order.
+    """The pods of run ``run`` that should train together: the pods with these Job ``indexes``, in order.
 
-    ``generation``: 1 for a run's first group, one more for each change; asked for at ``since``, to be formed ``by``.
-    ``uids``: which pods these are, by the first characters of their uids; empty before any of them trains.
-    ``formed``: the generation in which the run's leader last said that it trains; 0 before it named any. ``reports``:
-    whether a run of the job ever named one; a trainer that never does changes its group in its own way (torchrun).
-    ``withdrawn``: how many times in a row the job could not be widened, the last time at ``withdrawn_at``.
+    ``generation``: 1 for a run's first group; each change of the group adds one. ``since``: when this generation was
+    requested. ``by``: the deadline for forming this group. ``uids``: the first characters of the pods' uids; empty
+    before any of them trains. ``formed``: the generation in which the run's leader last reported to train; 0 before its
+    first report. ``reports``: whether any run of the job reported a generation; a trainer that never does changes its
+    group in its own way (torchrun). ``withdrawn``: the number of consecutive widenings that failed, the last one at
+    ``withdrawn_at``.
     """
 
     run: int
@@ -98,30 +99,29 @@ class TrainingGroup:
 
     @property
     def pending(self) -> bool:
-        """Whether its leader trains in an earlier group, as far as it said."""
+        """Whether the leader's last report still named an earlier generation."""
         return 0 < self.formed < self.generation
 
     def followed_by(self, pods: Mapping[int, str], now: Instant, seconds: float) -> TrainingGroup:
-        """The next generation, to be formed within ``seconds``. ``pods``: the uid of the pod of each index in it."""
+        """The next generation, to be formed within ``seconds``. ``pods``: its members, as uid by index."""
         return replace(self._of(pods), generation=self.generation + 1, since=now, by=after(now, seconds))
 
     def trained(self, generation: int, pods: Mapping[int, str]) -> TrainingGroup:
-        """The group once its leader says that it trains in that generation."""
+        """The group after its leader reported to train in ``generation``. ``pods``: the members, as uid by index."""
         known = self if self.uids else self._of(pods)
         return replace(known, formed=generation, reports=True)
 
     def started_again(self, pods: int, now: Instant) -> TrainingGroup:
-        """The next generation, of pods none of which trained before: as at a run's beginning."""
+        """The next generation of a group whose members are all new pods, as at the beginning of a run."""
         members = tuple(range(pods))
         return replace(self, generation=self.generation + 1, indexes=members, since=now, by=now, uids=(), formed=0)
 
     def lacks(self, pods: Mapping[int, str]) -> frozenset[int]:
-        """The members of which another pod, or none, is there. ``pods``: as in ``followed_by``."""
+        """The indexes whose member pod is missing or was replaced. ``pods``: the present pods, as uid by index."""
         known = zip(self.indexes, self.uids, strict=False)
         return frozenset([index for index, uid in known if not uid or pods.get(index, "")[:_UID_LENGTH] != uid])
 
     def has(self, uid: str) -> bool:
-        """Whether the pod of that uid is a member."""
         return uid[:_UID_LENGTH] in self.uids
 
     def _of(self, pods: Mapping[int, str]) -> TrainingGroup:
@@ -130,7 +130,7 @@ class TrainingGroup:
 
 
 def first_group(run: int, pods: int, now: Instant, former: TrainingGroup | None) -> TrainingGroup:
-    """The group of a run that begins; ``former``: the last one of the job's former run."""
+    """The first group of a run. ``former``: the last group of the job's previous run."""
     group = TrainingGroup(run, 1, tuple(range(pods)), now, now)
     if former is None:
         return group
@@ -138,20 +138,18 @@ def first_group(run: int, pods: int, now: Instant, former: TrainingGroup | None)
 
 
 class Stretch(NamedTuple):
-    """For how many ``seconds``, in all, the job's runs had this option before they were resized in place."""
+    """The total ``seconds`` for which the job's runs had this option before they were resized in place."""
 
     option: Option
     seconds: float
 
 
-# A variant of a job: another way to do the same training, with a speed of its own.
+# A variant of a job: another way to do the same training, with its own speed.
 
 
 class Variant(NamedTuple):
-    """``class_id``: the class that says how fast it is; the others are what it runs on, as in ``Widths``.
-
-    A tuple, as part of keys.
-    """
+    """One way to train. ``class_id``: the class with its speed. The other fields: see ``Widths``. A tuple, as part of
+    keys."""
 
     name: str
     class_id: ClassId
@@ -162,20 +160,20 @@ class Variant(NamedTuple):
     shared_mib: int = 0
 
 
-# What a job may run on: how many GPUs, or which parts of one.
+# The widths of a job: its numbers of GPUs, or the parts of a GPU that it accepts.
 
 
 LEAST_KEPT = 0.5
-"""Part of its speed that a job keeps at least beside a chosen partner, where its owner does not say."""
+"""Default of the fraction of its speed that a job must keep beside a partner on a shared GPU."""
 
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; all three are equal for a rigid job. ``slices``: MIG profiles that it takes instead of a GPU.
+    """Numbers of GPUs; all equal for a rigid job. ``slices``: MIG profiles that the job accepts instead of a GPU.
 
-    ``shared_mib``: GPU memory that it needs where it shares a GPU with other jobs; 0: it shares none.
-    ``least_kept``: the part of its speed that it must keep there, as far as its partner can be chosen. ``each``: the
-    GPUs of every one of its pods, which cannot change; 0: a pod has all GPUs that the job has of a node.
+    ``shared_mib``: GPU memory in MiB that the job needs on a GPU shared with other jobs; 0: it shares no GPU.
+    ``least_kept``: the fraction of its speed that it must keep on a shared GPU, if Charterer can choose its partner.
+    ``each``: the fixed number of GPUs of each of its pods; 0: one pod gets all GPUs that the job has on a node.
     """
 
     min: int
@@ -187,7 +185,7 @@ class Widths:
     each: int = 0
 
     def variant(self, name: str, class_id: ClassId) -> Variant:
-        """The variant of a job that runs on these."""
+        """The variant of a job with these widths."""
         return Variant(name, class_id, self.min, self.preferred, self.max, self.slices, self.shared_mib)
 
 
@@ -208,7 +206,7 @@ class SpotPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """``gpus`` GPUs of one rental: one pod. ``empty``: those beside it that stay empty (``Option.empty``)."""
+    """``gpus`` GPUs of one rental, for one pod. ``empty``: GPUs beside these that stay empty (``Option.empty``)."""
 
     rental: RentalId
     gpus: int
@@ -216,7 +214,7 @@ class Placement:
 
     @property
     def takes(self) -> int:
-        """The GPUs that nobody else can have."""
+        """The number of GPUs that no other job can use: held and empty ones."""
         return self.gpus + self.empty
 
 
@@ -224,9 +222,10 @@ class Placement:
 class Allocation:
     """The intent: run number ``run`` uses ``option`` on ``placements`` (one pod each, in index order).
 
-    ``because``: why it was given. Why its run was given up, empty if it was not: ``withdrawn_because`` before all its
-    pods ran, ``stalled_because`` it did not advance any more, ``stopped_because`` for another reason, no run following.
-    ``begun``: Kueue was told that the run of a queued object may start, or is told that now.
+    ``because``: why the allocation was made. The next three fields say why its run was given up, and are empty
+    otherwise: ``withdrawn_because`` before all its pods ran, ``stalled_because`` after it stopped advancing,
+    ``stopped_because`` for another reason, without a following run. ``begun``: Kueue was allowed, or is being allowed,
+    to start the run of a queued object.
     """
 
     run: int
@@ -254,9 +253,8 @@ class Allocation:
 class RunOutcome(StrEnum):
     """How a run ended.
 
-    Only FAILED counts against the job's backoffLimit. INTERRUPTED and STALLED, a run that did not advance any more,
-    count against maxRestarts, and NOT_STARTED, a run that was withdrawn because not all its pods ever ran, against
-    ``START_ATTEMPTS``.
+    FAILED counts against the job's backoffLimit. INTERRUPTED and STALLED (the run stopped advancing) count against
+    maxRestarts. NOT_STARTED (the run was withdrawn before all its pods ran) counts against ``START_ATTEMPTS``.
     """
 
     COMPLETE = "Complete"
@@ -268,16 +266,17 @@ class RunOutcome(StrEnum):
 
     @property
     def counts_as_restart(self) -> bool:
-        """Whether it counts against maxRestarts."""
+        """Whether the outcome counts against maxRestarts."""
         return self in (RunOutcome.INTERRUPTED, RunOutcome.STALLED)
 
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """A run that has ended, as recorded in the TrainingJob's status before its Job is released.
+    """A run that has ended, as recorded in the TrainingJob's status before the run's Job is deleted.
 
-    ``cost``: of its GPUs; None in records from before it was kept (``domain.job_records`` then computes it).
-    ``generation``: of the TrainingJob when the end was recorded; None if not known. ``because``: as in ``Allocation``.
+    ``cost``: the cost of its GPUs; None in old records without it (``domain.job_records`` then computes it).
+    ``generation``: the TrainingJob's generation when the end was recorded; None if unknown. ``because``: see
+    ``Allocation``.
     """
 
     number: int
@@ -294,15 +293,15 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """The fact: one run's Kubernetes object (see ``workloads``) and its pods, of which ``completions`` must succeed.
+    """The observed Kubernetes object of a run (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
-    ``complete`` / ``failed``: since when the object has that terminal condition, which is evidence and not yet truth:
-    see ``lifecycle.verdict``. ``failed_by_disruption``: it says that it failed because a pod was disrupted.
-    ``warning``: the last Warning Event about the object or its pods, known only of a run that takes long to start.
-    ``owned``: its TrainingJob controls it; to delete that one without its dependents takes the owner away.
-    ``template``: digest of the template that it was made of; empty where that is not known. ``departed``: its pods that
-    were told to end and are gone. ``retries``: how many pods may fail before its object does, after ``failed_pods``.
-    ``incomplete``: what its controller waits for beside its pods; empty where for nothing.
+    ``complete``, ``failed``: when the object got that terminal condition, which is only evidence: ``lifecycle.verdict``
+    decides. ``failed_by_disruption``: the object reports that a disrupted pod made it fail. ``warning``: the last
+    Warning Event about the object or its pods; known only if the run takes long to start. ``owned``: the TrainingJob
+    controls the object; False after the TrainingJob was deleted without its dependents. ``template``: digest of the pod
+    template from which the object was made; empty if unknown. ``departed``: pods that were asked to end and no longer
+    exist. ``retries``: how many pods may fail before the object fails. ``failed_pods``: how many have failed.
+    ``incomplete``: what the object's controller waits for beside its pods; empty if it waits for nothing.
     """
 
     number: int
@@ -329,12 +328,12 @@ class Run:
 
     @property
     def ended(self) -> Instant | None:
-        """Since when the object has a terminal condition; None while it has none."""
+        """When the object got a terminal condition; None without one."""
         return self.failed if self.complete is None else self.complete
 
     @property
     def trouble(self) -> str:
-        """Why the run does not start, in Kubernetes' own words; empty where nothing is known."""
+        """Why the run does not start, in Kubernetes' own words; empty if no reason is known."""
         troubled = [pod for pod in self.pods if pod.trouble]
         if not troubled:
             return self.warning
@@ -343,13 +342,14 @@ class Run:
 
     @property
     def unproven(self) -> tuple[int, ...]:
-        """Indices without an undisturbed Succeeded pod, in order; the run is complete when there is none."""
+        """Indexes without an undisturbed Succeeded pod, in order. The run is complete if there are none."""
         proven = {pod.index for pod in self.pods if pod.proves_completion}
         return tuple(index for index in range(self.completions) if index not in proven)
 
     @property
     def broken(self) -> bool:
-        """Whether it cannot complete: it is being deleted, so that no pod is made any more, and an index has none."""
+        """Whether the run cannot complete: its object is being deleted, so that no pod is created any more, and a pod
+        is missing."""
         going_on = {pod.index for pod in self.pods if pod.live or pod.proves_completion}
         return self.deleting and self.ended is None and not going_on >= set(range(self.completions))
 
@@ -358,28 +358,29 @@ class Run:
 class Job:
     """A TrainingJob joined with its runs.
 
-    ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the class's
-    reference option, None if nothing is known. ``invalid``: why the Job API or the operator refused the template
-    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read back
-    from status, where intents and outcomes survive a crash. ``pod_gpus``: GPUs in the template's first
-    container, 0 if absent. ``replaced``: former allocations (of other runs than ``allocation``) whose runs have not
-    been recorded yet; the write that replaces or clears an allocation puts it there. ``has_service``: its headless
-    Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is
-    planned for the job, and what it may need is kept. ``max_cost``: the most it may cost. ``target_completion``: when
-    its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
-    GPUs, and ``predicted_end``: its expected end, as of then; None before that. ``quote``: what its owner was told
-    before it was submitted. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
-    ``earlier_cost``: of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the latest
-    runs, in a row, that were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds
-    no GPUs. ``template``: digest of it. ``group``: the pods that should train together, in a run that is resized in
-    place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
-    ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
-    what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
-    ``stall_timeout_seconds``: see ``policy.jobs.job_facts``; 0: never. ``interactive``: if it is. ``variants``: if any.
-    ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
-    ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``:
-    that object, None where it is not there, or has not the label any more. ``told_ready``: of an adopted object; None
-    where its status does not say.
+    ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected remaining work in seconds of the
+    class's reference option; None if unknown. ``invalid``: why the Job API or the operator refused the template of the
+    recorded generation; empty if neither did. ``allocation``, ``records``: read from status, where intents and outcomes
+    survive a crash. ``pod_gpus``: GPUs in the template's first container; 0 if absent. ``replaced``: former allocations
+    of other runs whose ends are not recorded yet; the write that replaces or clears an allocation adds the old
+    allocation here. ``has_service``: its headless Service exists. ``checking``: the API server is checking the
+    template; until it answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``: the
+    limit of its cost. ``target_completion``: when its owner wants the job to end. ``predicted``: the expected cost from
+    its first start to its end, and ``predicted_end`` its expected end, both as of its first allocation; None before
+    that. ``quote``: the quote that its owner got before submitting it. ``moves``: when the job was moved because the
+    move paid, in the 24 h up to the last such move. ``earlier_cost``: the cost of runs that are no longer in
+    ``records``, and of ``stretches``. ``start_failures``: the number of latest consecutive runs that were NOT_STARTED.
+    ``doubts``: rentals in ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of
+    their GPUs. ``template``: digest of its template. ``bottlenecks``: what slows its present run.
+    ``stall_timeout_seconds``: time after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None:
+    the default. ``nodes_replaced``: how often a slow node of the job was replaced. ``group``: the pods that should
+    train together in a run that is resized in place. ``resized_from``: the allocation with which that group trains
+    until its leader reports the group of ``allocation``. ``stretches``: how long runs had other widths before they were
+    resized in place. ``interactive``: None for a batch job. ``labels``: the labels of its object. ``user``: its
+    creator, as an admission policy recorded it; empty if none did. ``target``: the adopted object that the TrainingJob
+    stands for; None if it has its own Job. ``adopted``: that object as observed; None if it does not exist or lost its
+    label. ``demands``: what its pods demand of their nodes. ``told_ready``: the readiness of an adopted object in the
+    job's status; None if the status has none.
     """
 
     id: JobId
@@ -442,21 +443,21 @@ class Job:
     quote: JobQuote | None = None
 
     def variant(self, name: str) -> Variant | None:
-        """The one of its ways with that name; None where there is none, as after it was removed."""
+        """The variant of that name; None if none exists, for example after it was removed."""
         return next((variant for variant in self.ways if variant.name == name), None)
 
     @property
     def ways(self) -> tuple[Variant, ...]:
-        """The template as it stands, as the variant without a name, and the others."""
+        """All variants: first the plain template, as the variant with an empty name."""
         return (self.widths.variant("", self.class_id), *self.variants)
 
     @property
     def classes(self) -> tuple[ClassId, ...]:
-        """Its class, and those of its variants."""
+        """The classes of all ``ways``."""
         return (self.class_id, *[variant.class_id for variant in self.variants])
 
     def trusted(self, allocation: Allocation) -> tuple[Placement, ...]:
-        """The placements of one of the job's allocations, without those on rentals in ``doubts``."""
+        """The placements of one of the job's allocations, without placements on rentals in ``doubts``."""
         if not self.doubts:
             return allocation.placements
         doubted = {doubt.rental for doubt in self.doubts}
@@ -464,11 +465,12 @@ class Job:
 
     @property
     def statistics(self) -> ClassId:
-        """The class whose statistics it counts in: its profile's, or NO_PROFILE."""
+        """The class in whose statistics the job is counted: its profile's, or NO_PROFILE."""
         return self.class_id.counted_in
 
     def run_title(self, number: int) -> str:
-        """What a person is told of as one of its runs: Charterer's own Job, or the object that it stands for."""
+        """The name of a run for people: the name of Charterer's own Job, or the number of the run and its adopted
+        object."""
         return run_name(self.name, number) if self.target is None else f"run {number} of {self.target}"
 
     @property
@@ -478,25 +480,25 @@ class Job:
 
     @property
     def run_label(self) -> str:
-        """The node label key that carries out this job's placement; its value is ``Allocation.label_value``."""
+        """The label key of nodes that admit the job's pods; the label's value is ``Allocation.label_value``."""
         return f"{RUN_LABEL_PREFIX}{self.short_id}"
 
     @property
     def current_run(self) -> Run | None:
-        """The Job object of the allocation's run, if it exists."""
+        """The object of the allocation's run; None if the object does not exist."""
         if self.allocation is None:
             return None
         return next((run for run in self.runs if run.number == self.allocation.run), None)
 
     @property
     def trains_on(self) -> Allocation | None:
-        """The allocation whose width its run has by now: while it is resized in place, still the former one."""
+        """The allocation whose width the run has now: the former one while the run is being resized in place."""
         former, intended = self.resized_from, self.allocation
         return intended if former is None or intended is None or former.run != intended.run else former
 
     @property
     def current_group(self) -> TrainingGroup | None:
-        """The group of the allocation's run; None where none is on record, or the run is not resized in place."""
+        """The group of the allocation's run; None if none is recorded, or if the run is not resized in place."""
         group = self.group
         if group is None or self.allocation is None or group.run != self.allocation.run:
             return None
@@ -504,7 +506,7 @@ class Job:
 
     @property
     def regroups(self) -> bool:
-        """Whether a change of its run's group is under way, which goes on training meanwhile."""
+        """Whether a change of the run's group is under way. The run goes on training meanwhile."""
         group, intended = self.current_group, self.allocation
         if group is None or intended is None:
             return False
@@ -512,14 +514,14 @@ class Job:
         return bool(lacks) or group.pending or self.trains_on is not intended
 
     def has_all_pods(self) -> bool:
-        """Whether its run consists of just the pods that the allocation names, and all run."""
+        """Whether the run consists of exactly the allocation's pods, and all of them run."""
         return self._consists_of(lambda pod: pod.phase is PodPhase.RUNNING and not pod.deleting)
 
     @property
     def pods_ready(self) -> bool:
-        """Whether its run consists of just the pods that the allocation names, and each is ready or has done its work.
+        """Whether the run consists of exactly the allocation's pods, and each of them is ready or has completed.
 
-        So the word of a job that ends does not change before its end is on record.
+        Completed pods are included so that the state of an ending job does not change before its end is recorded.
         """
         return self._consists_of(lambda pod: pod.proves_completion or pod.serves)
 
@@ -532,7 +534,7 @@ class Job:
 
     @property
     def has_begun(self) -> bool:
-        """Whether all pods that the allocation names run or have ended, also on a machine that has died since."""
+        """Whether all pods of the allocation run or have ended, including pods on machines that have since died."""
         run = self.current_run
         if self.allocation is None or run is None or run.suspended:
             return False
@@ -543,19 +545,20 @@ class Job:
         return wanted and begun >= set(range(run.completions))
 
     def stopped_in_queue(self, allocation: Allocation) -> bool:
-        """Whether Kueue has stopped the allocation's run: it was told to start it, and is not any more."""
+        """Whether Kueue stopped the allocation's run: Kueue was allowed to start it, and the object no longer carries
+        it."""
         target = self.adopted
         carries = target is not None and (target.job, target.run) == (self.id, allocation.run)
         return target is not None and target.queued and allocation.begun and not carries
 
     @property
     def unplaceable(self) -> str:
-        """Why its object can begin no run, as its author or its queue has it now; empty where it can, or runs."""
+        """Why the object of the job can begin no run; empty if it can, or if it is not suspended."""
         return self.adopted.problem if self.adopted is not None and self.adopted.suspended else ""
 
     @property
     def wants_to_run(self) -> bool:
-        """Whether the planner should find GPUs for it."""
+        """Whether the planner should find GPUs for the job."""
         asked = self.interactive is None or self.interactive.wants_gpus
         there = self.target is None or (self.adopted is not None and (self.adopted.has_quota or bool(self.allocation)))
         there = there and not self.unplaceable

@@ -1,4 +1,4 @@
-"""What a job's owner was told before it was submitted, and how that came out."""
+"""The quote that a job's owner got before submitting it, and whether the quote was right."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class JobQuote:
-    """What was told at ``at``: that the job costs ``cost_low`` to ``cost_high``, and ends from ``end_low`` to
-    ``end_high``, each in nine of ten cases. The ends are None where nobody knew when the job would start.
+    """A quote made at ``at``: the 90 % intervals of the job's cost and of its end.
+
+    The ends are None if it was unknown when the job would start.
     """
 
     at: Instant
@@ -24,14 +25,14 @@ class JobQuote:
 
 @dataclass(frozen=True, slots=True)
 class QuoteOutcome:
-    """Whether cost and end were within the quote; ``end`` is None where it named no end."""
+    """Whether cost and end were within the quote. ``end`` is None if the quote named no end."""
 
     cost: bool
     end: bool | None
 
 
 def outcome(quote: JobQuote, cost: Money, end: Instant) -> QuoteOutcome:
-    """The outcome for a job that is complete."""
+    """The outcome of a quote for a completed job."""
     ends = None
     if quote.end_low is not None and quote.end_high is not None:
         ends = quote.end_low <= end <= quote.end_high
@@ -39,11 +40,11 @@ def outcome(quote: JobQuote, cost: Money, end: Instant) -> QuoteOutcome:
 
 
 _MOST_LOG = log(1e3)
-"""The logarithm beyond which a ratio says only that something went wrong, as with a job that ended at once."""
+"""Largest logarithm of a ratio. A larger ratio only says that something went wrong, as for a job that ended at once."""
 
 
 def log_ratio(actual: float, predicted: float) -> float:
-    """The logarithm of what came by what was predicted, both at least 0, within a factor of a thousand."""
+    """log(actual ÷ predicted), limited to a factor of a thousand. Both must be at least 0."""
     if actual <= 0.0 or predicted <= 0.0:
         return 0.0 if actual == predicted else _MOST_LOG if actual > predicted else -_MOST_LOG
     return min(max(log(actual / predicted), -_MOST_LOG), _MOST_LOG)

@@ -1,4 +1,4 @@
-"""What a job's own record tells: its cost run by run, its sessions, and failures that it shares with another job."""
+"""Values computed from a job's own record: its cost by run, its sessions, and failures shared with another job."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from charterer.domain.rental import Rental
 from charterer.domain.reports import BottleneckKind, Progress
 from charterer.domain.time import Instant, seconds_between
 
-# The cost of a job: the GPUs that it held, run by run, from its own record.
+# The cost of a job: the cost of the GPUs of each of its runs.
 
 
 def spans(job: Job, now: Instant) -> Iterable[tuple[RunRecord | Allocation, Instant, Instant]]:
-    """The job's runs in order, each from when it held its GPUs to when it left them.
+    """The job's runs in order, each with the first instant of holding GPUs and the instant of leaving them.
 
-    One at a time: a run that replaces another begins when the other has ended.
+    Runs do not overlap: a run that replaces another begins when the other has ended.
     """
     current = () if job.allocation is None else (job.allocation,)
     runs: dict[int, RunRecord | Allocation] = {item.run: item for item in (*job.replaced, *current)}
@@ -41,8 +41,9 @@ def spans(job: Job, now: Instant) -> Iterable[tuple[RunRecord | Allocation, Inst
 def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Money:
     """The cost of the GPUs that the job held, at the price of each run's option.
 
-    Starting, idle and ending nodes are not included. The job's own record gives it, so it stays the same when the
-    rentals are gone; while they exist, a machine that ended before its run was recorded is counted to its end.
+    The cost of starting, idle and ending nodes is not included. The cost follows from the job's own record, so it does
+    not change when rentals are deleted. If a rental still exists and its machine ended before the run's end was
+    recorded, the run's cost counts to the machine's end.
     """
     costs = [
         run.cost if isinstance(run, RunRecord) and run.cost is not None else _run_cost(run, start, end, rentals)
@@ -52,16 +53,16 @@ def job_cost(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Mone
 
 
 def costed(job: Job, record: RunRecord, rentals: Mapping[RentalId, Rental]) -> RunRecord:
-    """The record of one of the job's runs that has ended, with its cost."""
+    """The record of an ended run, with its cost."""
     recorded = replace(job, records=(*job.records, record))
     costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(recorded, record.until) if run is record]
     return replace(record, cost=total(costs))
 
 
 def with_allocation(job: Job, allocation: Allocation, rentals: Mapping[RentalId, Rental]) -> Job:
-    """The job when its run is to be resized in place to ``allocation``: what it held so far has cost what it did.
+    """The job at the moment when its run is to be resized in place to ``allocation``, with the cost so far recorded.
 
-    Until the run's group has been formed, its width is the one that it has now (``Job.trains_on``).
+    Until the new group has formed, the run keeps its present width (``Job.trains_on``).
     """
     held = job.allocation
     costs = [_run_cost(run, start, end, rentals) for run, start, end in spans(job, allocation.since) if run is held]
@@ -74,7 +75,7 @@ def with_allocation(job: Job, allocation: Allocation, rentals: Mapping[RentalId,
 
 
 def resized(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Job:
-    """The job when the width of its allocation begins to count: its group has been formed, or nobody will say so."""
+    """The job when the width of its allocation begins to count: the group has formed, or no report will say so."""
     if job.allocation is None or job.resized_from is None:
         return job
     counted = with_allocation(job, replace(job.allocation, since=now), rentals)
@@ -82,7 +83,7 @@ def resized(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Job:
 
 
 def without_resize(job: Job, until: Instant) -> Job:
-    """The job when its run has no longer the width from which it was resized: how long it had it is kept."""
+    """The job after its run left the width before a resize. The time at that width is added to ``stretches``."""
     former = job.resized_from
     if former is None:
         return job
@@ -107,11 +108,11 @@ def _run_cost(run: RunRecord | Allocation, start: Instant, end: Instant, rentals
     return total(costs)
 
 
-# Sessions of interactive jobs: what is recorded when a worker reports, when its GPUs are given back, when it ends.
+# Sessions of interactive jobs: changes of the record when a worker reports, when GPUs are given back, and when it ends.
 
 
 def usage_of_run(job: Job) -> Usage | None:
-    """What the worker of the job's present run has reported; None where it has not, or is none."""
+    """The usage that the worker of the job's present run reported; None without a report or a run."""
     progress, allocation = job.progress, job.allocation
     if job.interactive is None or progress is None or allocation is None or progress.run != allocation.run:
         return None
@@ -119,13 +120,13 @@ def usage_of_run(job: Job) -> Usage | None:
 
 
 def idle_since(job: Job) -> Instant | None:
-    """Since when no cell runs in the job's present run, and nobody asked; None while one does, or nothing is known."""
+    """When the present run became idle (no cell runs, and no request came since); None while it is busy or unknown."""
     usage = usage_of_run(job)
     return None if usage is None else usage.idle_since
 
 
 class SessionState(StrEnum):
-    """What the GPUs of an interactive job do: a cell runs, none does, or its worker has not said so far."""
+    """The state of an interactive job's GPUs: a cell runs, no cell runs, or the worker has not reported yet."""
 
     BUSY = "busy"
     IDLE = "idle"
@@ -133,7 +134,7 @@ class SessionState(StrEnum):
 
 
 def session_state(job: Job) -> SessionState | None:
-    """What the job's GPUs do; None where it has none."""
+    """The state of the job's GPUs; None without an allocation."""
     if job.allocation is None:
         return None
     if usage_of_run(job) is None:
@@ -142,9 +143,9 @@ def session_state(job: Job) -> SessionState | None:
 
 
 def with_report(job: Job, progress: Progress | None) -> Job:
-    """The job with a later report on record: the cost since the last report is split into busy and idle by its seconds.
+    """The job with a later report. The cost since the last one is split by the reported busy and idle seconds.
 
-    Recording one report twice adds nothing, because the dollars are whole seconds of the run's price.
+    Recording a report twice adds nothing, because the cost counts the whole seconds since the last report.
     """
     before, reported = job.progress, replace(job, progress=progress)
     usage = None if progress is None else progress.usage
@@ -171,21 +172,21 @@ def _cost(price: Price, before: float, now: float) -> Money:
 
 
 def with_run_given(job: Job) -> Job:
-    """The job when a new run is given GPUs: it is there for every ask so far."""
+    """The job when a new run gets GPUs: the run serves every request so far."""
     told = job.interactive
     return job if told is None else replace(job, interactive=replace(told, served=told.asks))
 
 
 def with_session_over(job: Job) -> Job:
-    """The job when its session is over: what its run was there for is answered; a later ask is not."""
+    """The job when its session is over: the requests that its run served are answered, later ones are not."""
     told = job.interactive
     return job if told is None else replace(job, interactive=replace(told, answered=max(told.answered, told.served)))
 
 
 def ends_session(job: Job, record: RunRecord) -> bool:
-    """Whether the end of the job's present run by itself ends its session, so that nobody waits for the next one.
+    """Whether the end of the job's present run also ends its session, so that no new run is needed.
 
-    A worker that stopped has done so; one that was lost while no cell ran is missed by nobody.
+    A worker that stopped by itself ends the session. So does a worker that was lost while no cell ran.
     """
     if job.interactive is None or job.allocation is None or job.allocation.run != record.number:
         return False
@@ -194,7 +195,7 @@ def ends_session(job: Job, record: RunRecord) -> bool:
     return record.outcome.counts_as_restart and idle_since(job) is not None
 
 
-# What the GPUs of a job's present run do.
+# The activity of the GPUs of a job's present run.
 
 
 _LOST_TO: Final[Mapping[BottleneckKind, JobTime]] = {
@@ -206,7 +207,7 @@ _LOST_TO: Final[Mapping[BottleneckKind, JobTime]] = {
 
 
 def doing(job: Job) -> Parts:
-    """What the GPUs of its present run do, as its pods and their last report tell; empty where that is not known."""
+    """The activity of the GPUs of the job's present run, by its pods and their last report; empty if unknown."""
     progress, allocation = job.progress, job.allocation
     if allocation is None:
         return ()
@@ -223,17 +224,17 @@ def doing(job: Job) -> Parts:
 
 
 def _held_up(job: Job) -> Parts:
-    """What of the time is lost to what holds the run up; it trains in the rest."""
+    """The parts of the time that bottlenecks take. The remaining time is training."""
     lost: dict[JobTime, int] = {}
     for found in job.bottlenecks:
         if (kind := _LOST_TO.get(found.kind)) is not None:
             lost[kind] = max(lost.get(kind, 0), round(found.lost * WHOLE))
-    trained = max(WHOLE - sum(lost.values()), 0)  # findings of different pods may overlap
+    trained = max(WHOLE - sum(lost.values()), 0)  # Findings about different pods may overlap.
     return _divided(WHOLE, {**lost, JobTime.TRAINED: trained})
 
 
 def beside_empty(parts: Parts, empty: int, takes: int) -> Parts:
-    """The same of ``takes`` GPUs, of which ``empty`` stay empty."""
+    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the others have the activity ``parts``."""
     if not empty:
         return parts
     kept = WHOLE * empty // takes
@@ -245,26 +246,26 @@ def _divided(whole: int, weights: Mapping[JobTime, int]) -> Parts:
     return tuple([(kind, part.micros) for kind, part in apportion(Money(whole), weights).items()])
 
 
-# That two jobs failed together on a GPU of both, as their records say it.
+# Records of two jobs that failed together on a GPU that they shared.
 
 
 _WORDS: Final = ", with which it shares GPUs by MPS, failed in the same moment"
 _MOST: Final = 2
-"""Times that two jobs may end each other: the first may be chance, or the fault of what one of them has mended."""
+"""How often two jobs may end each other. The first time may be chance, or the fault may have been fixed since."""
 
 
 def told_of(other: Job) -> str:
-    """What the record of a run says that failed together with a run of the other job."""
+    """The message of a run that failed together with a run of the other job."""
     return f"{other.namespace}/{other.name}{_WORDS}"
 
 
 def end_each_other(one: Job, other: Job) -> bool:
-    """Whether the two have ended each other so often that they share no GPU any more."""
+    """Whether the two jobs ended each other so often that they may not share a GPU any more."""
     return _times(one, other) >= _MOST or _times(other, one) >= _MOST
 
 
 def has_partners_to_avoid(job: Job) -> bool:
-    """Whether any of its runs failed together with another job's: for most jobs the only question."""
+    """Whether any run of the job failed together with another job's. Most jobs need no further check."""
     return any(record.message.endswith(_WORDS) for record in job.records)
 
 

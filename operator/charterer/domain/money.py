@@ -1,8 +1,8 @@
 """Money in whole micro-dollars, and prices per hour.
 
-Amounts never pass through a float: a month of many nodes stays exact, and a ledger can equal a bill to the
-micro-dollar. Floats appear only in planning (``Money.of``, ``dollars``, ``Price.per_second``,
-``dollars_per_second``), never in accounts.
+Amounts in accounts are never floats. So the sum over a month of many nodes stays exact, and a ledger can equal a bill
+to the micro-dollar. Floats appear only in planning (``Money.of``, ``dollars``, ``Price.per_second``,
+``dollars_per_second``).
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, Protocol, TypeVar
 
 _MICROS = 1_000_000
 MOST_HOURLY_DOLLARS = 1_000_000
-"""One node costs less than that an hour; what is more is a mistake."""
+"""Upper limit, in dollars, of the price of one node per hour. A higher price is a mistake."""
 _MOST_MICROS = 10**18 - 1
-"""A trillion dollars, the most that can be written: expected amounts may be larger where nothing can be afforded."""
+"""A trillion dollars, the largest amount that can be written. Larger expected amounts are limited to it."""
 _HOUR = 3600
 MAYBE_THOUSANDS = re.compile("[1-9][0-9]{0,2}[.][0-9]{3}")
-"""What many countries write for thousands. No amount of a budget or job needs three decimals."""
+"""A number that may mean thousands, as many countries write them. No amount of a budget or job needs three decimals."""
 _DECIMAL = re.compile(r"(-?)(\d{1,12})(?:\.(\d{1,6}))?")
 
 
@@ -51,12 +51,12 @@ class Money:
 
     @classmethod
     def parse(cls, text: str) -> Money:
-        """Dollars as a decimal string, at most six decimals; ValueError otherwise."""
+        """Parse dollars from a decimal string with at most six decimals; ValueError otherwise."""
         return cls(_parse_micros(text))
 
     @classmethod
     def given(cls, text: str) -> Money:
-        """As ``parse``, of what a person writes: ValueError also for 60.000, which may be meant as thousands."""
+        """As ``parse``, for text written by a person: ValueError also for 60.000, which may mean thousands."""
         if MAYBE_THOUSANDS.fullmatch(text):
             digits, cents = text.replace(".", ""), f"{text}0"
             raise ValueError(f"{text!r} may be meant as thousands: write {digits}, or {cents} if it is not")
@@ -64,7 +64,8 @@ class Money:
 
     @classmethod
     def of(cls, dollars: float) -> Money:
-        """The amount nearest to ``dollars``, for what planning computed in floats; ValueError for NaN."""
+        """The amount nearest to ``dollars``, for floats computed in planning; limited to a trillion dollars, ValueError
+        for NaN."""
         return cls(_whole(dollars * _MICROS))
 
     @property
@@ -77,7 +78,7 @@ class Money:
         return _format_micros(self.micros, 2)
 
     def written(self) -> str:
-        """The decimal string that ``given`` takes."""
+        """The decimal string that ``given`` accepts."""
         text = self.decimal()
         return f"{text}0" if MAYBE_THOUSANDS.fullmatch(text) else text
 
@@ -100,7 +101,7 @@ ZERO = Money(0)
 
 
 def total(amounts: Iterable[Money]) -> Money:
-    """The sum; zero dollars when there are none."""
+    """The sum; zero dollars without amounts."""
     return Money(sum(amount.micros for amount in amounts))
 
 
@@ -112,7 +113,7 @@ _Key = TypeVar("_Key", bound=_Ordered)
 
 
 def apportion(amount: Money, weights: Mapping[_Key, int]) -> dict[_Key, Money]:
-    """Divide ``amount`` in proportion to ``weights`` (not negative, not all zero), exactly: by largest remainder."""
+    """Divide ``amount`` exactly in proportion to ``weights``, by largest remainder. Weights: >= 0, not all zero."""
     whole = sum(weights.values())
     parts = {name: divmod(amount.micros * weight, whole) for name, weight in weights.items()}
     left = amount.micros - sum(quotient for quotient, _ in parts.values())
@@ -122,23 +123,24 @@ def apportion(amount: Money, weights: Mapping[_Key, int]) -> dict[_Key, Money]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Price:
-    """Micro-dollars per hour. Not per second: $2.48/h is no whole number of micro-dollars a second."""
+    """Micro-dollars per hour. Prices are not per second, because $2.48/h is no whole number of micro-dollars per
+    second."""
 
     micros_per_hour: int
 
     @classmethod
     def parse(cls, text: str) -> Price:
-        """Dollars per hour as a decimal string; ValueError otherwise."""
+        """Parse dollars per hour from a decimal string; ValueError otherwise."""
         return cls(_parse_micros(text))
 
     @classmethod
     def rounded(cls, dollars: Decimal) -> Price:
-        """The price nearest to ``dollars`` an hour, half a micro-dollar rounded up."""
+        """The price nearest to ``dollars`` per hour, half a micro-dollar rounded up."""
         return cls(int((dollars * _MICROS).to_integral_value(ROUND_HALF_UP)))
 
     @classmethod
     def per_second(cls, dollars: float) -> Price:
-        """The price nearest to ``dollars`` a second, for what planning computed in floats; ValueError for NaN."""
+        """The price nearest to ``dollars`` per second, for floats computed in planning; ValueError for NaN."""
         return cls(_whole(dollars * _HOUR * _MICROS))
 
     def cost(self, seconds: int) -> Money:
@@ -148,7 +150,7 @@ class Price:
         return Money((self.micros_per_hour * seconds + _HOUR // 2) // _HOUR)
 
     def for_gpus(self, gpus: int, of: int) -> Price:
-        """The price of ``gpus`` of the ``of`` GPUs of a node, for planning (rounded to the micro-dollar an hour)."""
+        """The price of ``gpus`` of a node's ``of`` GPUs, for planning; rounded to a micro-dollar per hour."""
         return Price((self.micros_per_hour * gpus + of // 2) // of)
 
     @property

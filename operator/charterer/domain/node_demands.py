@@ -1,4 +1,4 @@
-"""What a pod asks of its node, what the nodes of a pool show, and whether the scheduler would put the pod there."""
+"""The demands of a pod on its node, the traits of a pool's nodes, and whether the scheduler would place it there."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ from typing import Literal, NamedTuple, TypeAlias
 from charterer.domain.ids import PoolId
 from charterer.domain.option import GPU
 
-# What a pod asks of its node, what the nodes of a pool show, and whether the scheduler would put the one on the
-# other.
+# The demands of a pod on its node, the traits of a pool's nodes, and whether the scheduler would place the pod on such
+# a node.
 #
 # The rules are those of Kubernetes' plugins NodeAffinity, TaintToleration and NodeResourcesFit
-# (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/). They decide only which pools are asked
-# for nodes: where a pod runs, the scheduler decides.
+# (https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/). The rules decide only in which pools nodes
+# are rented. The scheduler decides where a pod runs.
 
 
 TaintEffect: TypeAlias = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Amounts: TypeAlias = tuple[tuple[str, int], ...]
-"""Resources by name, each in thousandths: of a processor, a byte or a device."""
+"""Resources by name, in thousandths of a processor, a byte or a device."""
 NODE_NAME = "metadata.name"
-"""The key of a requirement on the node's name, which no selector can have: labels have no such key."""
+"""The key of a requirement on the node's name. The key is no label key, so no label selector can contain it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,15 +35,15 @@ class NodeTaint:
 
     @property
     def text(self) -> str:
-        """As kubectl writes it."""
+        """The taint in kubectl's syntax."""
         return f"{self.key}={self.value}:{self.effect}" if self.value else f"{self.key}:{self.effect}"
 
 
 @dataclass(frozen=True, slots=True)
 class NodeTraits:
-    """What a node shows to the scheduler: labels, taints, and what it has for pods beside GPUs (``room``).
+    """The traits that the scheduler sees of a node: labels, taints, and ``room``, its resources for pods besides GPUs.
 
-    Of a pool's nodes: what all of them show.
+    For a pool, these are the traits that all of its nodes share.
     """
 
     labels: tuple[tuple[str, str], ...] = ()
@@ -55,10 +55,10 @@ NO_TRAITS = NodeTraits()
 
 
 class OfferedNode(NamedTuple):
-    """A node that a pool would give, as far as it is known before it comes. ``labels``: the values that each may have.
+    """A node of a pool before it exists, as far as it is known. ``labels``: the possible values of each label.
 
-    ``gpus``: its GPUs or slices; ``resource``: the extended resource of whole ones. A label, or a resource that not
-    every node has, that is not named is taken to be missing: nobody has said that its nodes have it.
+    ``gpus``: its GPUs or slices. ``resource``: the extended resource of whole GPUs. A label that is not listed counts
+    as missing, and so does an unlisted resource that not every node has.
     """
 
     labels: tuple[tuple[str, tuple[str, ...]], ...]
@@ -71,7 +71,7 @@ class OfferedNode(NamedTuple):
 class Requirement(NamedTuple):
     """A requirement on a label of the node. ``operator``: In, NotIn, Exists, DoesNotExist, Gt or Lt.
 
-    ``volume``: the PersistentVolumeClaim or StorageClass that asks for it; empty: the template itself does.
+    ``volume``: the PersistentVolumeClaim or StorageClass that makes the requirement; empty if the template itself does.
     """
 
     key: str
@@ -81,7 +81,7 @@ class Requirement(NamedTuple):
 
     @property
     def text(self) -> str:
-        """The requirement in a line, as ``kubectl -l`` writes it where it can."""
+        """The requirement in a line, in the syntax of ``kubectl -l`` if that can express it."""
         key, values = self.key, ", ".join(self.values)
         match self.operator:
             case "In":
@@ -95,7 +95,8 @@ class Requirement(NamedTuple):
         return f"{key} {'>' if self.operator == 'Gt' else '<'} {values}"
 
     def met_by(self, values: Sequence[str]) -> bool:
-        """Whether a node meets it that has one of these values of the label, whichever it is; none: it lacks it."""
+        """Whether every one of these possible values of the label meets the requirement. No values: the node lacks the
+        label."""
         if not values:
             return self.operator in ("NotIn", "DoesNotExist")
         return all(self._met(value) for value in values)
@@ -118,7 +119,7 @@ class Requirement(NamedTuple):
 
 
 class Toleration(NamedTuple):
-    """A toleration. Empty ``key`` and ``effect``: of all."""
+    """A toleration. An empty ``key`` matches all keys, an empty ``effect`` all effects."""
 
     key: str = ""
     operator: str = "Equal"
@@ -126,7 +127,7 @@ class Toleration(NamedTuple):
     effect: str = ""
 
     def tolerates(self, taint: NodeTaint) -> bool:
-        """Whether the taint keeps no pod off that has this toleration."""
+        """Whether a pod with this toleration may be placed on a node with the taint."""
         if self.effect not in ("", taint.effect) or self.key not in ("", taint.key):
             return False
         if self.operator == "Exists":
@@ -137,18 +138,18 @@ class Toleration(NamedTuple):
 Term: TypeAlias = tuple[Requirement, ...]
 """Requirements that must all be met."""
 AnyOf: TypeAlias = tuple[Term, ...]
-"""Terms of which one must be met; empty: none is asked."""
+"""Terms of which one must be met; if empty, there is no requirement."""
 
 
 @dataclass(frozen=True)
 class NodeDemands:
-    """What a pod template asks of the node of each of its pods.
+    """The demands of a pod template on the node of each of its pods.
 
-    ``every``: requirements that hold whatever else does (nodeSelector); ``terms``: of which one must be met (required
-    node affinity); empty: none is asked. ``preferred``: terms with their weights. ``asks``: resources of a pod beside
-    GPUs. ``unread``: fields that only the scheduler judges, such as pod affinity. ``claims``: names of the
-    PersistentVolumeClaims of its volumes; ``classes``: of the StorageClasses of those that are made with a pod.
-    ``resource``: the extended resource of its GPUs.
+    ``every``: requirements that must always be met (nodeSelector). ``terms``: of these terms one must be met (required
+    node affinity); empty for none. ``preferred``: terms with their weights. ``asks``: the resource requests of a pod,
+    without GPUs. ``unread``: fields that only the scheduler evaluates, such as pod affinity. ``claims``: names of the
+    PersistentVolumeClaims of its volumes. ``classes``: names of the StorageClasses of volumes that are created with a
+    pod. ``resource``: the extended resource of its GPUs.
     """
 
     every: Term = ()
@@ -166,22 +167,22 @@ class NodeDemands:
         return hash((self.every, self.terms, self.preferred, self.tolerations, self.asks, self.unread, self.resource))
 
     def __hash__(self) -> int:
-        """Computed once: plans look demands up again and again."""
+        """The hash is computed once, because plans use demands as keys very often."""
         return self._hash
 
     def also(self, terms: AnyOf) -> NodeDemands:
-        """The demands with one of these terms met beside them, as a volume asks that is in some zones only."""
+        """The demands, and one of these terms must be met too, as for a volume that only some zones can attach."""
         both = tuple([(*own, *other) for own in self.terms or ((),) for other in terms])
         return replace(self, terms=both)
 
 
 NO_DEMANDS = NodeDemands()
-"""Those of a template of which nothing is known: no node is refused for it."""
+"""The demands of an unknown template. Unknown demands rule out no node."""
 
 
 @dataclass(frozen=True, slots=True)
 class UnmetLabel:
-    """A requirement that a pool's nodes do not meet. ``there``: the values of the label that they may have."""
+    """A requirement that a pool's nodes do not meet. ``there``: the possible values of the label on these nodes."""
 
     requirement: Requirement
     there: tuple[str, ...]
@@ -196,7 +197,8 @@ class UntoleratedTaint:
 
 @dataclass(frozen=True, slots=True)
 class LackingRoom:
-    """A pod asks for more of a resource than a node has. Both in thousandths; ``there``: 0 where it has none."""
+    """A pod that requests more of a resource than a node has. ``asked`` and ``there`` are in thousandths; ``there``: 0
+    if the node has none."""
 
     resource: str
     asked: int
@@ -205,7 +207,7 @@ class LackingRoom:
 
 @dataclass(frozen=True, slots=True)
 class OtherResource:
-    """The GPUs of a pool's nodes are of another extended resource than those that the template asks for."""
+    """The GPUs of a pool's nodes have another extended resource than the template requests."""
 
     asked: str
     there: str
@@ -215,18 +217,18 @@ Misfit: TypeAlias = OtherResource | UnmetLabel | UntoleratedTaint | LackingRoom
 """Why the scheduler would not put a pod on a pool's nodes."""
 
 _EVERYWHERE = frozenset({"cpu", "memory", "ephemeral-storage", "pods"})
-"""Resources that every node has: where nobody knows how much, a pod may come and the scheduler decides."""
+"""Resources that every node has. If their amount is unknown, the pod is assumed to fit, and the scheduler decides."""
 _PASSING = ("node.kubernetes.io/", "node.cloudprovider.kubernetes.io/", "node.cluster.x-k8s.io/", "karpenter.sh/")
-"""Beginnings of taints that come and go with a node's state."""
+"""Key prefixes of taints that come and go with a node's state."""
 
 
 def passes(taint: NodeTaint) -> bool:
-    """Whether the taint comes and goes with the node's state, or only asks the scheduler to look elsewhere first."""
+    """Whether the taint comes and goes with the node's state, or is only a preference (PreferNoSchedule)."""
     return taint.effect == "PreferNoSchedule" or taint.key.startswith(_PASSING)
 
 
 def shown_by_all(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
-    """What several nodes show in common: labels that all have, every taint that stays, the least of each resource."""
+    """Traits of several nodes: labels that all have, lasting taints of any, and the least amount of each resource."""
     if not of_nodes:
         return NO_TRAITS
     labels = set.intersection(*[set(traits.labels) for traits in of_nodes])
@@ -239,7 +241,7 @@ def shown_by_all(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
 
 
 def misfits(demands: NodeDemands, node: OfferedNode) -> tuple[Misfit, ...]:
-    """Why not even one pod of the template fits; of the affinity terms only the one that lacks least is told."""
+    """Why no pod of the template fits on the node. Of several affinity terms, only the closest one is reported."""
     if demands is NO_DEMANDS:
         return ()
     labels = dict(node.labels)
@@ -269,34 +271,35 @@ def _unmet(term: Term, labels: Mapping[str, tuple[str, ...]]) -> list[UnmetLabel
 
 
 def pods_beside_each_other(demands: NodeDemands, node: OfferedNode) -> int | None:
-    """How many pods of the template a node has room for, its GPUs aside; None: as many as there may be."""
+    """How many pods of the template fit on a node, GPUs aside; None if no known resource limits them."""
     room = dict(node.room)
     counts = [room[resource] // asked for resource, asked in demands.asks if asked and resource in room]
     return min(counts, default=None)
 
 
 def preference(demands: NodeDemands, node: OfferedNode) -> int:
-    """The weights of the preferred terms that the node meets, added up: the more the better."""
+    """The sum of the weights of the preferred terms that the node meets. More is better."""
     labels = dict(node.labels)
     return sum([weight for weight, term in demands.preferred if not _unmet(term, labels)])
 
 
 PodLimits: TypeAlias = frozenset[tuple[PoolId, int]]
-"""By pool, the most pods of a job on one of its nodes; pools without an entry take as many as they have GPUs for."""
+"""By pool, the maximum number of pods of a job on one node. In a pool without an entry, only GPUs limit the number of
+pods."""
 NO_LIMITS: PodLimits = frozenset()
 
 
 class NodeOffers:
-    """What the nodes of all pools would be, with the answers that were looked up once for each kind of demands."""
+    """The possible nodes of all pools. The limits for each pair of demands and GPUs per pod are cached."""
 
     def __init__(self, nodes: Mapping[PoolId, OfferedNode]) -> None:
         self.nodes = nodes
         self._limits: dict[tuple[NodeDemands, int], PodLimits] = {}
 
     def limits(self, demands: NodeDemands, each: int) -> PodLimits:
-        """The pools whose nodes take fewer pods of ``each`` GPUs than their GPUs are enough for, and how many.
+        """The pools whose nodes take fewer pods than their GPUs allow, with that number of pods (0 for none).
 
-        0 where they take none. ``each``: 0 where a pod has all GPUs that its job has of a node: then 1 GPU or more.
+        ``each``: GPUs of a pod; 0 if a pod gets all GPUs that its job has on a node, which is at least 1 GPU.
         """
         known = self._limits.get((demands, each))
         if known is None:
@@ -312,7 +315,7 @@ class NodeOffers:
 
 
 NO_OFFERS = NodeOffers({})
-"""No pool's, so that nothing is refused."""
+"""The offers of no pool, which rule out nothing."""
 
 
 def node_offers(nodes: Mapping[PoolId, OfferedNode | None]) -> NodeOffers:
@@ -327,14 +330,14 @@ def _limit(demands: NodeDemands, each: int, node: OfferedNode) -> int | None:
     return room if room is not None and room < node.gpus // max(each, 1) else None
 
 
-# The labels that say where a node is.
+# Labels with the location of a node.
 
 
 def place_labels(zones: Sequence[str], region: str, *zone_keys: str) -> Mapping[str, tuple[str, ...]]:
-    """Those that Kubernetes' cloud controllers give, with the values that a node may have.
+    """The location labels that Kubernetes' cloud controllers set, with their possible values.
 
-    ``region``: empty where it is not known. ``zone_keys``: further labels that have the zone, such as those by which
-    volumes ask for theirs.
+    ``region``: empty if unknown. ``zone_keys``: further keys of labels with the zone, such as label keys that volumes
+    require.
     """
     of_zone = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone", *zone_keys)
     of_region = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")

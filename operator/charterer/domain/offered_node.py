@@ -1,4 +1,4 @@
-"""The node that a pool would give, as the scheduler will see it, and how the pods of a job go onto such nodes."""
+"""The node that a pool would give, as the scheduler will see it, and the placement of a job's pods on such nodes."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from charterer.domain.option import AMD_GPU, GPU
 from charterer.domain.pool import Offering, Pool
 from charterer.gpu_types import SHARED_SUFFIX, data_sheet, gigabytes, slice_profile, whole_type
 
-# The node that a pool would give, as the scheduler will see it: what is known of it before it comes.
+# The node that a pool would give, as far as it is known before it exists.
 
 
 _MEMORY_SHOWN: Final = 0.93
-"""The least part of the memory in a GPU's name that the driver shows: 15360 MiB of 16 GB, 22888 MiB of 24 GB."""
+"""The least fraction of the nominal memory of a GPU that the driver shows: 15360 MiB of 16 GB, 22888 MiB of 24 GB."""
 
 _SOME_NAME: Final = ""
-"""The name of a node that is still to come: there is one, and it is none that a template names."""
+"""The name of a node that does not exist yet. No template names it."""
 
 
 def offered_node(pool: Pool) -> OfferedNode | None:
-    """A node of the pool; None where nobody knows what one is.
+    """A node of the pool; None if the pool's offering is unknown.
 
-    Labels are those that every node of Kubernetes has, those of NVIDIA's feature discovery or AMD's node labeller, the
-    vendor's and the declared ones. Once a node of the pool was there, it has those that it had, and of the others only
-    those that differ from node to node.
+    The node has the labels of every Kubernetes node, the labels of NVIDIA's feature discovery or AMD's node labeller,
+    the vendor's labels, and the declared labels. After a node of the pool has existed, its observed labels replace all
+    other labels except labels whose values differ between nodes.
     """
     offering = pool.offering
     if offering is None:
@@ -60,7 +60,7 @@ def _usual(offering: Offering) -> Mapping[str, tuple[str, ...]]:
 
 
 def _found(device: str, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-    """What the maker's own program writes of a node's GPUs."""
+    """The labels that the GPU maker's own program sets on a node."""
     if device == AMD_GPU:
         return {"amd.com/gpu.product-name": (offering.gpu_type,)}
     if device != GPU:
@@ -76,7 +76,7 @@ def _found(device: str, offering: Offering) -> Mapping[str, tuple[str, ...]]:
 
 
 def _product(offering: Offering) -> str:
-    """As feature discovery names it: slices that are counted as GPUs have a product of their own."""
+    """The product name by NVIDIA's feature discovery. Slices that are counted as GPUs have their own product name."""
     profile = slice_profile(offering.gpu_type)
     if not profile:
         return offering.gpu_type
@@ -87,7 +87,7 @@ def _product(offering: Offering) -> str:
 
 
 def _mebibytes(gigabytes_named: int) -> tuple[str, str]:
-    """From and to how much memory of such a GPU the driver may show."""
+    """The least and the most memory, in MiB, that the driver may show for a GPU with this nominal memory."""
     return str(int(gigabytes_named * 1024 * _MEMORY_SHOWN)), str(gigabytes_named * 1024)
 
 
@@ -98,7 +98,7 @@ def _taints(pool: Pool) -> tuple[NodeTaint, ...]:
 
 
 def _room(pool: Pool) -> Amounts:
-    """Resources of a node: as nodes that came had, otherwise as the cloud and the pool say."""
+    """Resources of a node: as observed on the pool's nodes, otherwise as the cloud and the pool declare."""
     assert pool.offering is not None
     traits = pool.offering.traits
     return (
@@ -108,27 +108,26 @@ def _room(pool: Pool) -> Amounts:
     )
 
 
-# How the pods of a job go onto the nodes of a pool, and which GPUs nobody else can have because of it.
+# The placement of a job's pods on the nodes of a pool, and which GPUs no other job can use because of it.
 #
-# A job whose pods are given, p of g GPUs each, goes onto nodes of n GPUs by packing: a node takes n div g of them,
-# or as many as it has processors, memory and other resources for. If they all go onto one node, others may have the
-# rest of it. If they do not, the job has its nodes to itself, and pays for the GPUs that stay empty there. A pod
-# that takes more of another resource than its part of the GPUs takes the GPUs from others that the same part of the
-# node has.
+# A job with p pods of g GPUs each is packed onto nodes of n GPUs. A node takes n div g pods, or fewer if its
+# processors, memory or other resources suffice only for fewer. If all pods fit on one node, other jobs may use the rest
+# of the node. Otherwise the job has its nodes to itself and pays for the GPUs that stay empty. If a pod uses a larger
+# fraction of another resource than of the GPUs, the pod also takes that fraction of the node's GPUs.
 
 
 def pods_on_node(size: int, each: int, most: int | None = None) -> int:
-    """How many pods of ``each`` GPUs a node of ``size`` GPUs takes. ``most``: for how many it has other resources."""
+    """How many pods of ``each`` GPUs fit on a node of ``size`` GPUs. ``most``: the limit by its other resources."""
     fitting = size // each
     return fitting if most is None else min(fitting, most)
 
 
 def taken(gpus: int, size: int, each: int = 0, most: int | None = None) -> int | None:
-    """The GPUs that a job with ``gpus`` GPUs takes of nodes of ``size`` GPUs, the empty ones too; None: it cannot.
+    """The GPUs, used and empty, that a job with ``gpus`` GPUs takes on nodes of ``size`` GPUs; None if it does not fit.
 
-    ``each``: the GPUs of each of its pods; 0: it has one pod on each of its nodes, which needs the whole of them from
-    one node on. ``most``: for how many of its pods a node has resources beside GPUs; None: for as many as it has GPUs
-    for. A result below ``size`` is a part of one node, any other is whole nodes.
+    ``each``: GPUs of each of its pods; 0 if it has one pod per node, which gets the whole node unless one part of a
+    node is enough. ``most``: how many of its pods the other resources of a node suffice for; None if only GPUs limit
+    them. A result below ``size`` is a part of one node; any other result is a number of whole nodes' GPUs.
     """
     if most == 0 or (each and gpus % each):
         return None
@@ -145,5 +144,5 @@ def taken(gpus: int, size: int, each: int = 0, most: int | None = None) -> int |
 
 
 def _part(size: int, pods: int, most: int) -> int:
-    """The GPUs of a node that go with the part of its other resources which ``pods`` of at most ``most`` pods take."""
+    """The GPUs in the fraction of a node that ``pods`` pods take, if its other resources suffice for ``most`` pods."""
     return -(-size * pods // most)

@@ -12,7 +12,7 @@ from charterer.gpu_types import is_shared
 GPU = "nvidia.com/gpu"
 """The extended resource of whole GPUs, as NVIDIA's device plugin names it."""
 AMD_GPU = "amd.com/gpu"
-"""The same, as AMD's device plugin names it."""
+"""The extended resource of whole GPUs, as AMD's device plugin names it."""
 GPU_RESOURCES = (
     GPU,
     AMD_GPU,
@@ -24,24 +24,25 @@ GPU_RESOURCES = (
     "huawei.com/Ascend910",
     "qualcomm.com/qaic",
 )
-"""The extended resources that are counted as whole GPUs, by their makers' device plugins: NVIDIA's, AMD's, Intel's with
-either of its drivers and for Gaudi, AWS' Trainium and Inferentia, Google's TPUs, Huawei's Ascend, Qualcomm's AI 100."""
+"""The extended resources that count as whole GPUs, by the device plugins of their makers: NVIDIA; AMD; Intel with
+either of its drivers and Gaudi; AWS Trainium and Inferentia; Google TPUs; Huawei Ascend; Qualcomm AI 100."""
 SHARED_GPU = "nvidia.com/gpu.shared"
-"""The same of GPUs that several jobs use at once, as NVIDIA's device plugin renames them."""
+"""The extended resource of GPUs that several jobs use at once, as NVIDIA's device plugin renames them."""
 MIG_PREFIX = "nvidia.com/mig-"
-"""The beginning of the names of slices' resources; the MIG profile follows."""
+"""The prefix of the resource names of MIG slices. The MIG profile follows."""
 
 MOST_PODS = 4_000
-"""Most pods of a run, to bound the size of its record: 32,000 GPUs on nodes of eight."""
+"""Maximum number of pods of a run, which bounds the size of its record: 32,000 GPUs on nodes of eight."""
 
 
 @dataclass(frozen=True, slots=True)
 class Interruptions:
-    """The effect of nodes that the cloud takes back on an option.
+    """The effect of interruptions (the cloud takes back nodes) on an option.
 
-    ``rate``: deaths per node-hour over the job's length; ``joint``: the fraction of them that take all nodes;
-    ``per_hour``: interruptions of the job an hour. ``interval``: seconds of training between checkpoints, each written
-    in ``checkpoint_seconds``. ``kept``: the fraction of the speed that is left. ``measured``: whether deaths were seen.
+    ``rate``: deaths per node-hour, averaged over the job's length. ``joint``: the fraction of deaths that take all
+    nodes. ``per_hour``: interruptions of the job per hour. ``interval``: seconds of training between checkpoints.
+    ``checkpoint_seconds``: seconds to write a checkpoint. ``kept``: the remaining fraction of the speed. ``measured``:
+    whether deaths were observed.
     """
 
     rate: float
@@ -55,20 +56,20 @@ class Interruptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to run a job: a pool, and ``gpus`` GPUs of it, which its nodes name ``resource``.
+    """One way to run a job: a pool and ``gpus`` GPUs of it. ``resource``: the extended resource of these GPUs.
 
-    ``slice``: the MIG profile of the one slice that it is; ``shared-2`` or ``mps-2`` of a GPU that two jobs use at
-    once; empty for whole GPUs.
+    ``slice``: the MIG profile if the GPU is a slice, ``shared-2`` or ``mps-2`` if two jobs use the GPU at once, empty
+    for whole GPUs.
 
-    ``speed`` is units of work per second (the class's reference option has speed 1); ``price`` is the marginal
-    bill while it runs (its part of its nodes' price). ``entry_seconds`` and ``entry_cost`` are paid once when the
-    option is entered: node start-up, restart, billing minimum. Plan and act use these same two numbers.
-    ``trial``: its speed was never measured, and is as hoped (``policy.options.speeds``). ``interruptions``: what is
-    in ``speed`` for them; None where none is expected. It is not recorded. ``variant``: of the job's; empty for its
-    template as it stands. ``paid``: the price of its nodes where they are paid for whether they are used or not: then
-    ``price`` is next to nothing. An option that a job was given has what is paid as its ``price``. ``empty``: GPUs of
-    its nodes that nobody else can have, because its pods do not fill them, or take other resources of theirs
-    (``domain.offered_node``); they are in the price.
+    ``speed``: units of work per second; the class's reference option has speed 1. ``price``: the marginal bill while
+    the option runs, which is its part of its nodes' price. ``entry_seconds``, ``entry_cost``: paid once when the option
+    is entered, for node start-up, restart and billing minimum; planning and acting use these same numbers. ``trial``:
+    the speed was never measured and is an optimistic estimate (``policy.options.speeds``). ``interruptions``: the
+    effect of interruptions, which ``speed`` includes; None if none are expected. This field is never recorded.
+    ``variant``: the job's variant; empty for the plain template. ``paid``: the price of its nodes if they are paid for
+    whether used or not; ``price`` is then almost zero. An allocated option has this price as its ``price``. ``empty``:
+    GPUs of its nodes that no other job can use, because the pods do not fill the nodes or use up other resources
+    (``domain.offered_node``). The price includes the empty GPUs.
     """
 
     pool: PoolId
@@ -87,32 +88,32 @@ class Option:
 
     @property
     def takes(self) -> int:
-        """The GPUs of its nodes that nobody else can have: its own, and those that stay empty."""
+        """The number of GPUs that no other job can use: its own and the empty ones."""
         return self.gpus + self.empty
 
     @property
     def paid_price(self) -> Price:
-        """The price of its part of its nodes, whoever else could use them."""
+        """The price of the option's part of its nodes, even if these nodes are paid for whether used or not."""
         return self.price if self.paid is None else self.paid
 
     @property
     def as_paid(self) -> Option:
-        """The option as a job is given it, and as its cost is counted."""
+        """The option as recorded in an allocation, with the price by which its cost is counted."""
         if self.paid is None:
             return self
         return replace(self, price=self.paid, entry_cost=self.paid.cost(round(self.entry_seconds)), paid=None)
 
     @property
     def shares_gpu(self) -> bool:
-        """Whether other jobs may be on the same GPU."""
+        """Whether other jobs may use the same GPU."""
         return is_shared(self.slice)
 
     @property
     def device(self) -> str:
-        """The extended resource of the whole GPUs that its GPUs are, or are parts of: parts are NVIDIA's."""
+        """The extended resource of its whole GPUs. GPUs that are cut or shared are NVIDIA's."""
         return self.resource if self.resource in GPU_RESOURCES else GPU
 
     @property
     def resources(self) -> Mapping[str, int]:
-        """The requests of its pods together, by the names of extended resources."""
+        """The sum of its pods' requests by extended resource."""
         return {self.resource: self.gpus}

@@ -1,7 +1,7 @@
-"""Orders: which rentals want a node, what the cloud answers, when it is asked again, and what it can do at all.
+"""Orders for nodes: which rentals need a node, the cloud's answers, cool-downs after refusals, and a cloud's abilities.
 
-One idea fits every cloud: the life cycle says which rentals want a node, not only how many. Clouds that take names or
-tokens use the orders; clouds that only count use ``at_least`` (docs/development/adr/0022).
+The life cycle names the rentals that need a node, not only their number. Clouds that accept names or tokens use the
+orders. Clouds that only count nodes use ``at_least`` (docs/development/adr/0022).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from charterer.domain.ids import InstanceId, OrderToken, PoolId, RentalId
 from charterer.domain.time import Instant, after, seconds_between
 
 LONGEST_SECONDS: Final = 3600.0
-"""No cool-down grows beyond this, or beyond the pool's own ``cooldownSeconds`` where that is longer: a launch that
-fails may be billed, and a quota or a mistake stays until somebody changes it."""
+"""The longest cool-down, unless the pool's own ``cooldownSeconds`` is longer. The limit is long because a failed launch
+may be billed, and a quota or a mistake stays until somebody changes it."""
 LONGEST_FREE_SECONDS: Final = 900.0
-"""The same where a refusal costs nothing but a call: four an hour. Nodes that are back are found 7 minutes late on
-average, which is little beside the hours for which a job keeps them."""
+"""The longest cool-down if a refusal costs only a call: four calls an hour. Capacity that is back is then found 7
+minutes late on average, which is little compared with the hours for which a job keeps a node."""
 KEPT: Final = 8
-"""Cool-downs that a pool remembers."""
+"""Maximum number of cool-downs that a pool remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One rental that wants a node. ``token``: its name in the cloud; ``rental``: for people who look there.
+    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: for people at its console.
 
-    Names of rentals are used again, tokens never: only the token says whose an instance is.
+    Names of rentals are reused, tokens never. So only the token identifies the rental of an instance.
     """
 
     token: OrderToken
@@ -37,10 +37,10 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """All orders of a pool that have no instance yet: what is missing is to be made, what is there is not repeated.
+    """All orders of a pool that have no instance yet. The cloud makes what is missing and repeats nothing.
 
-    ``at_least``: the nodes to have with them, for clouds that only count. ``together``: all of them or none is useful,
-    in one zone.
+    ``at_least``: the total number of nodes including these orders, for clouds that only count. ``together``: the orders
+    are useful only if all are served, in one zone.
     """
 
     orders: tuple[Order, ...]
@@ -61,25 +61,25 @@ class RefusalKind(StrEnum):
 
     @property
     def longest_seconds(self) -> float:
-        """The longest cool-down where nothing was billed in vain."""
+        """The longest cool-down in seconds if no failed launch was billed."""
         return LONGEST_FREE_SECONDS if self is RefusalKind.STOCK_OUT else LONGEST_SECONDS
 
 
 LACKS: Final = frozenset({RefusalKind.STOCK_OUT, RefusalKind.QUOTA_EXCEEDED, RefusalKind.LAUNCH_FAILED})
-"""Kinds of refusals that say that there is no node now; the others are somebody's mistake."""
+"""Kinds of refusals that mean a lack of nodes. The other kinds are somebody's mistake."""
 
 
 class Scope(StrEnum):
-    """How far a refusal reaches."""
+    """Which launches a refusal affects."""
 
     POOL = "Pool"
     """One group, template, reservation or placement group."""
     SUBNET = "Subnet"
-    """A subnet without free addresses."""
+    """A subnet that has no free addresses."""
     ZONE = "Zone"
-    """This instance type and capacity type in one zone."""
+    """One instance type and capacity type in one zone."""
     REGION = "Region"
-    """This instance type and capacity type in one region."""
+    """One instance type and capacity type in one region."""
     FAMILY = "Family"
     """The account's quota of a family of instance types in one region."""
     CAPACITY_TYPE = "CapacityType"
@@ -90,10 +90,11 @@ class Scope(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LaunchWay:
-    """One way to launch a node, in the words in which a refusal says how far it reaches.
+    """One way to launch a node, with the attributes that the scope of a refusal refers to.
 
-    An adapter names the place of a refusal with it, so that the other pools are found that would ask for the same.
-    ``sold``: the capacity type; ``family``: what a quota counts together. Empty where the cloud does not say it.
+    Adapters use a launch way to name the place of a refusal, so that other pools with the same place can be found.
+    ``sold``: the capacity type. ``family``: the group of instance types that a quota counts together. Attributes are
+    empty if the cloud does not give them.
     """
 
     instance_type: str = ""
@@ -104,7 +105,7 @@ class LaunchWay:
     account: str = ""
 
     def within(self, scope: Scope) -> str:
-        """The place of a refusal of that scope; empty where it concerns no other pool."""
+        """The place of a refusal with that scope; empty if the refusal affects no other pool."""
         match scope:
             case Scope.ZONE:
                 named = (self.instance_type, self.sold, self.zone)
@@ -123,9 +124,9 @@ class LaunchWay:
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a node was not launched. ``code`` is the vendor's word, ``where`` the zone, family, … that it holds for.
+    """Why a node was not launched. ``code``: the vendor's error code. ``where``: the place, such as a zone or family.
 
-    ``order``: what was refused; None where the cloud only counts. ``at``: the cloud's time of it.
+    ``order``: the refused order; None if the cloud only counts nodes. ``at``: the cloud's time of the refusal.
     """
 
     kind: RefusalKind
@@ -139,7 +140,7 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """The cloud's first answer. An order in neither mapping was accepted and shows in a later survey, or nowhere."""
+    """The cloud's first answer. An order in neither mapping was accepted, and may appear in a later survey."""
 
     launched: Mapping[OrderToken, InstanceId] = field(default_factory=dict)
     refused: Mapping[OrderToken, Refusal] = field(default_factory=dict)
@@ -149,9 +150,9 @@ class Reply:
 class Traits:
     """The abilities of a pool's cloud. The life cycle branches on these, never on the vendor.
 
-    ``named``: a survey says of each instance which order it is for. ``keeps_trying``: an order that is not withdrawn
-    may launch later, and be billed. ``together``: the cloud itself launches all orders of an ask or none.
-    ``lag_seconds``: lists may show a state that old. ``listed_seconds``: ended instances stay listed for at most that.
+    ``named``: a survey names the order of each instance. ``keeps_trying``: an order may launch later, and be billed,
+    until it is withdrawn. ``together``: the cloud itself launches all orders of a request or none. ``lag_seconds``: the
+    greatest age of a listed state. ``listed_seconds``: the longest time for which ended instances stay listed.
     """
 
     named: bool
@@ -161,15 +162,15 @@ class Traits:
     listed_seconds: float
 
 
-# --- cool-downs: an offer that was refused is not asked for at once, and the later the more often it was --------------
+# --- cool-downs: a refused offer is not requested again at once; each further refusal doubles the pause ---------------
 
 
 @dataclass(frozen=True, slots=True)
 class CoolDown:
-    """A refusal that holds: from ``since`` on, and until when the cloud is not asked again.
+    """A refusal that is in force: the cloud gets no request from ``since`` to ``until``.
 
-    ``kind``, ``scope``, ``where``, ``code`` and ``message`` are the refusal's. ``times``: how often in a row. ``by``:
-    the other pool of the account that was refused; None for the pool's own.
+    ``kind``, ``scope``, ``where``, ``code`` and ``message`` are those of the refusal. ``times``: consecutive refusals.
+    ``by``: the other pool of the account that was refused; None if this pool was.
     """
 
     kind: RefusalKind
@@ -184,17 +185,18 @@ class CoolDown:
 
     @property
     def seconds(self) -> float:
-        """How long it lasts. It is the expected wait for a node, too: as long again as it has been refused so far.
+        """The length of the cool-down. It is also the expected wait: as long as the refusals have lasted so far.
 
-        What has lasted t is expected to last t longer (Lindy's law: the mean residual life of a Pareto distribution
-        with exponent 2). A cool-down is as long as its row of refusals before it, since each is twice the one before.
+        A state that has lasted t is expected to last t longer (Lindy's law: the mean residual life of a Pareto
+        distribution with exponent 2). A cool-down is about as long as all consecutive ones before it, because each is
+        twice the one before.
         """
         return seconds_between(self.since, self.until)
 
     def row_seconds(self, first: float) -> float:
-        """How long the offer is expected to be refused on: as long as it was in this row, at least as it last cooled.
+        """The expected further seconds of refusals: as long as they have lasted in a row, at least the last cool-down.
 
-        ``first``: seconds of a row's first cool-down. ``seconds`` stops growing at the longest, and a row goes on.
+        ``first``: seconds of the first cool-down of the row. ``seconds`` has an upper limit, but a row may last longer.
         """
         longest, row, lasts = max(self.kind.longest_seconds, first, self.seconds), 0.0, first
         if self.seconds < longest:
@@ -206,11 +208,11 @@ class CoolDown:
 
     @property
     def probation_until(self) -> Instant:
-        """Until when the offer is on probation: for as long after the cool-down as that lasted.
+        """The end of the offer's probation, which follows the cool-down and lasts as long as that did.
 
-        Until then it is not known whether it is back. For an hour at least where the cool-down had grown to its
-        longest, because a shorter longest one does not bring the offer back sooner, and where machines were never
-        ready: the next one shows only after a quarter of an hour whether it will be.
+        Until then it is unknown whether the offer is back. Probation lasts at least an hour in two cases: if the
+        cool-down had its greatest length, because a limit of that length does not bring the offer back sooner; and if
+        machines were never ready, because the next machine takes a quarter of an hour to show whether it becomes ready.
         """
         grown = self.seconds >= self.kind.longest_seconds or self.kind is RefusalKind.NEVER_READY
         return after(self.until, max(self.seconds, LONGEST_SECONDS) if grown else self.seconds)
@@ -225,11 +227,11 @@ def cool_down(
     *,
     billed: bool = False,
 ) -> CoolDown:
-    """The cool-down after a refusal: ``seconds`` at first, twice as long each time that it is refused again.
+    """The cool-down after a refusal: ``seconds`` at first, doubled with each consecutive refusal.
 
-    ``known``: the pool's earlier ones, and those of others that reach it. One that is no longer in doubt, or after
-    which the offer was seen to be back (``returned``), counts no more. ``billed``: whether other nodes of the ask came,
-    which are paid for in vain.
+    ``known``: earlier cool-downs of the pool, and cool-downs of other pools that affect this pool. A cool-down no
+    longer counts after its probation, or if the offer was seen to be back since (``returned``). ``billed``: whether
+    other nodes of the request were launched and billed without use.
     """
     alike = (each for each in known if (each.scope, each.where) == (refusal.scope, refusal.where))
     before = max(alike, key=lambda each: each.since, default=None)
@@ -243,7 +245,7 @@ def cool_down(
 
 
 def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, ...]:
-    """The cool-downs to remember once there is a new one: those still in doubt, the latest at most."""
+    """The cool-downs to remember after a new one: at most ``KEPT`` cool-downs, the latest ones still on probation."""
     others = [
         each
         for each in known
@@ -253,5 +255,5 @@ def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, 
 
 
 def without_cool_downs(known: Sequence[CoolDown], since: Container[Instant]) -> tuple[CoolDown, ...]:
-    """The cool-downs to remember once those that began at these times are disproved."""
+    """The cool-downs to remember after those that began at these times were disproved."""
     return tuple([each for each in known if each.since not in since])

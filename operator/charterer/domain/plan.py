@@ -1,4 +1,4 @@
-"""The planner's decisions: commands, each an intent to be written, with its reason in seconds and dollars."""
+"""The planner's decisions: commands to be written as intents, each with its reason in seconds and dollars."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from charterer.domain.time import Instant, after
 
 
 class ReasonCode(StrEnum):
-    """The kind of reason, as users meet it in status, events and the live table."""
+    """The kind of reason, as shown in status, Events and the live table."""
 
     BUDGET_OPTIMAL = "BudgetOptimal"
     RIGID = "Rigid"
@@ -76,10 +76,10 @@ class ReasonCode(StrEnum):
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a command or verdict is as it is.
+    """Why a command or verdict was chosen.
 
-    ``seconds`` of weighted job life it saves and ``money`` it costs (negative: saves), compared with ``instead_of``.
-    ``facts``: what is told of it.
+    ``seconds``: the weighted job life that it saves, and ``money``: the dollars that it costs (negative: it saves
+    them), both compared with ``instead_of``. ``facts``: the content of its sentence.
     """
 
     code: ReasonCode
@@ -94,13 +94,14 @@ class Reason:
         return self.facts.sentence()
 
     def with_note(self, note: Fact | None) -> Reason:
-        """The same with one more thing that is told after the others."""
+        """The reason with a further fact at the end of its sentence."""
         return self if note is None else replace(self, facts=Both(self.facts, note))
 
 
 @dataclass(frozen=True, slots=True)
 class Rent:
-    """Write one GPURental named ``rental``: one node of ``pool`` for ``budget``. ``gang``: with which others."""
+    """Create one GPURental named ``rental``: one node of ``pool`` for ``budget``. ``gang``: the gang of the rental;
+    None without one."""
 
     rental: RentalId
     pool: PoolId
@@ -113,7 +114,7 @@ class Rent:
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """Mark the rental Draining: its node is to be emptied and ended."""
+    """Mark the rental Draining, so that its node is emptied and ended."""
 
     rental: RentalId
     reason: Reason
@@ -121,10 +122,10 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Allocate:
-    """Write the job's allocation; None stops its runs and lets it queue.
+    """Write the job's allocation. None stops its runs and requeues it.
 
-    ``predicted``: its expected cost from now on, and ``predicted_end``: when it is expected to end; recorded only if
-    the job has no prediction yet.
+    ``predicted``: the job's expected cost from now on. ``predicted_end``: the job's expected end. Both fields are
+    recorded only if the job has no prediction yet.
     """
 
     job: JobId
@@ -135,7 +136,7 @@ class Allocate:
 
 
 _FOR_MONEY = frozenset({ReasonCode.MOVE_PAYS, ReasonCode.MAKES_ROOM, ReasonCode.NODE_EMPTIED, ReasonCode.SLOW_NODE})
-"""Why a running job moves where it need not."""
+"""Reasons for moving a running job that need not move."""
 
 
 def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...]:
@@ -144,7 +145,7 @@ def moves_in_a_day(moves: Sequence[Instant], now: Instant) -> tuple[Instant, ...
 
 
 def moves_with(job: Job, command: Allocate) -> tuple[Instant, ...]:
-    """The job's ``moves`` once ``command`` is written: those of the last day that were made because they paid."""
+    """The job's ``moves`` after ``command`` is written: the moves of the last day that were made because they paid."""
     if command.allocation is None or command.reason.code not in _FOR_MONEY:
         return job.moves
     return (*moves_in_a_day(job.moves, command.allocation.since), command.allocation.since)
@@ -155,11 +156,11 @@ Command = Rent | Release | Allocate
 
 @dataclass(frozen=True, slots=True)
 class TargetOutlook:
-    """The end that is expected of a job whose targetCompletionTime lies ahead.
+    """The expected end of a job whose targetCompletionTime lies ahead.
 
-    ``seconds``: from now to the end on the path that the target takes, as far as the budget pays for it; ``met``:
-    whether that is in time. ``fastest_seconds``: the same on the fastest path of all. ``counts``: False where even that
-    is so late that the job is treated as one without a target.
+    ``seconds``: seconds until the end on the path chosen for the target, as far as the budget pays for it. ``met``:
+    whether that end is in time. ``fastest_seconds``: seconds until the end on the fastest path. ``counts``: False if
+    even that end is so late that the target is ignored.
     """
 
     seconds: float
@@ -170,11 +171,11 @@ class TargetOutlook:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a job: the option it has or waits for (None: none), and why.
+    """The verdict on a job: the option that it has or waits for (None: no option), and why.
 
-    ``remaining_seconds``: of training, and of starting while it waits; None if unknown. ``target``: None for a job
-    without a target that lies ahead, or without a choice of known speeds. ``starts_in``: seconds until the GPUs for
-    which it waits are expected to come free; 0 where that is not what it waits for.
+    ``remaining_seconds``: remaining training time, plus starting time while it waits; None if unknown. ``target``: None
+    without a target that lies ahead, or without a choice between options of known speed. ``starts_in``: seconds until
+    the GPUs that the job waits for are expected to become free; 0 if the job waits for something else.
     """
 
     option: Option | None
@@ -185,7 +186,7 @@ class Verdict:
 
 
 class ArrivalsBasis(StrEnum):
-    """What an arrival rate rests on."""
+    """The source of an arrival rate."""
 
     ASSUMED = "Assumed"
     COUNTED = "Counted"
@@ -194,9 +195,9 @@ class ArrivalsBasis(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ArrivalsVerdict:
-    """How often a budget's jobs come: ``per_hour`` of all classes. ``jobs``: in sight; ``batches``: that were seen.
+    """The arrival rate of a budget's jobs of all classes. ``jobs``: jobs in sight. ``batches``: batches seen.
 
-    Jobs that come within an hour of each other are one batch.
+    Jobs that arrive within an hour of each other are one batch.
     """
 
     per_hour: float
@@ -206,13 +207,13 @@ class ArrivalsVerdict:
 
     @property
     def assumed(self) -> bool:
-        """Whether nothing tells yet how often jobs come."""
+        """Whether there is no data yet on how often jobs arrive."""
         return self.basis is ArrivalsBasis.ASSUMED
 
 
 @dataclass(frozen=True, slots=True)
 class ForecastVerdict:
-    """The spend ``expected`` at the period's end; nine periods in ten end between ``low`` and ``high``."""
+    """The forecast of spending at the period's end. ``low`` to ``high`` is the 90 % interval."""
 
     expected: Money
     low: Money
@@ -221,12 +222,12 @@ class ForecastVerdict:
 
 @dataclass(frozen=True, slots=True)
 class SpendVerdict:
-    """A budget and all below it, as ``BudgetVerdict`` says of one.
+    """The spending of a budget and all its descendants (compare ``BudgetVerdict``).
 
-    ``amount``: what counts of their amounts in their present periods. ``spent`` is of one period, as each of them
-    counts it: of the one with more while it has begun for some only.
-    ``forecast``: of its end, with an interval as if they were independent; None while it is not known of one of them.
-    ``hourly``: the sum of the worst prices of their nodes.
+    ``amount``: the counted amounts of their present periods. ``spent``: dollars spent in one period. If the next period
+    has begun for some of the budgets only, this is the period with more spending. ``forecast``: the sum of the budgets'
+    forecasts, treated as independent; None if one of them has no forecast. ``hourly``: the sum of their nodes' worst
+    prices.
     """
 
     amount: Money
@@ -240,19 +241,18 @@ class SpendVerdict:
 class BudgetVerdict:
     """The verdict on a budget.
 
-    ``rate``: θ in dollars per second of job life; None without money, or without any job that it could be paid for.
-    ``planned``: the price of the classes' chosen options in the long run, where ``feasible`` no more than all nodes
-    that it may have can cost. ``allowed``: the price that may be committed to from now on
-    (``policy.budgets.forecast``). ``feasible``: no job waits for money, because the cheapest options fit in
-    ``allowed``, or because those of the jobs in sight fit into what may be committed: then ``planned`` may exceed
-    ``allowed``. ``spent`` counts folded and running rentals up to now, ``committed`` the worst case of what is rented
-    already. Until the period's end, ``in_sight`` is what the nodes of running and waiting jobs still cost, and
-    ``to_come`` what the jobs of ``arrivals`` are expected to cost. ``commitments``: what nodes cost until then that are
-    paid for whether they are used or not. ``forecast``: of the spend at the period's end
-    (``policy.budgets.forecast``), to which ``spent``, ``in_sight``, ``to_come`` and ``commitments`` add up; None
-    while the arrivals are assumed. ``with_descendants``: of it and the budgets below; None without any.
-    ``parent_fault``: why nobody knows what the budgets above it allow, so that it rents nothing new.
-    ``loans``: those in which it lends or borrows.
+    ``rate``: θ in dollars per second of job life; None without money or without any job. ``planned``: the long-run
+    price of the options chosen for the classes; if ``feasible``, at most the price of all nodes that the budget may
+    have. ``allowed``: the price that may be committed to from now on (``policy.budgets.forecast``). ``feasible``: no
+    job waits for money. Either the cheapest options fit in ``allowed``, or the options of the jobs in sight fit into
+    the money that may be committed; in the second case ``planned`` may exceed ``allowed``. ``spent``: the cost of
+    folded and running rentals up to now. ``committed``: the worst-case cost of what is already rented. ``in_sight``:
+    the cost until the period's end of the nodes of running and waiting jobs. ``to_come``: the expected cost until then
+    of the jobs in ``arrivals``. ``commitments``: the cost until then of nodes that are paid for whether used or not.
+    ``forecast``: the expected spending at the period's end (``policy.budgets.forecast``), which is the sum of
+    ``spent``, ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``:
+    the spending of the budget and its descendants; None without descendants. ``parent_fault``: why the limits of its
+    ancestors are unknown, so that it rents nothing new. ``loans``: the loans in which the budget is lender or borrower.
     """
 
     rate: Rate | None
@@ -272,12 +272,12 @@ class BudgetVerdict:
 
     @property
     def expected(self) -> Money:
-        """The dollars at the period's end: the forecast, or while there is none what the assumed arrivals give."""
+        """Expected dollars spent at the period's end, including dollars for assumed arrivals."""
         return self.spent + self.in_sight + self.to_come + self.commitments
 
 
 class Limit(StrEnum):
-    """Why a pool cannot have more nodes."""
+    """The limit that keeps a pool from having more nodes."""
 
     MAX_NODES = "MaxNodes"
     STOCK = "StockOut"
@@ -289,10 +289,10 @@ class Limit(StrEnum):
 class PoolVerdict:
     """The verdict on a pool that has fewer nodes than jobs would use at its price.
 
-    ``nodes``: the most it can have, because of ``limit``. ``scarcity``: what an hour of one more GPU would be worth to
-    the jobs in sight on top of its bill. ``node_scarcity``: the same for a whole node.
-    ``short``: jobs have to wait for the pool whatever they choose. ``payable``: what the budget of these jobs may spend
-    at all.
+    ``nodes``: the most nodes that the pool can have, because of ``limit``. ``scarcity``: the value of an hour of one
+    more GPU to the jobs in sight, beyond its price. ``node_scarcity``: the value of an hour of one more node.
+    ``short``: some jobs have to wait for the pool whatever they choose. ``payable``: the most that the budget of these
+    jobs may spend per hour.
     """
 
     limit: Limit
@@ -305,7 +305,7 @@ class PoolVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """``option`` is used until the fraction ``until`` of a job's work is done."""
+    """The ``option`` of a job until the fraction ``until`` of its work is done."""
 
     until: float
     option: Option
@@ -313,7 +313,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class PathVerdict:
-    """The options that ``fraction`` of a class's jobs take one after the other."""
+    """The consecutive options of ``fraction`` of a class's jobs."""
 
     fraction: float
     stages: tuple[Stage, ...]
@@ -323,8 +323,8 @@ class PathVerdict:
 class ClassVerdict:
     """The planner's choice for the jobs of one class and budget: one of ``paths``, the cheapest first.
 
-    ``seconds`` and ``cost``: the expected length and cost of a job on the first path, start-up and restarts included.
-    ``mean_work``: seconds of the class's reference option.
+    ``seconds``, ``cost``: the expected length and cost of a job on the first path, including start-up and restarts.
+    ``mean_work``: mean work of a job in seconds of the class's reference option.
     """
 
     budget: BudgetId
@@ -338,12 +338,12 @@ class ClassVerdict:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The commands to carry out now, a verdict on every budget, pool, class and job, and when to plan again.
+    """The commands to carry out now, a verdict on every budget, pool, class and job, and the time of the next plan.
 
-    ``pools``: only those that are too small for what jobs would choose. ``observed_commands``: what budgets in mode
-    Observe would have done. ``again_at``: when something changes without an event; None if nothing does. ``problems``:
-    of objects that the plan was made without, because planning failed with them. ``not_rented``: committed pools of
-    which not all nodes are rented, and why.
+    ``pools``: only pools that are too small for the options that jobs would choose. ``observed_commands``: the commands
+    that budgets in mode Observe would have given. ``again_at``: when something changes without an event; None if
+    nothing does. ``problems``: one for each object that was left out of the plan because planning failed with it.
+    ``not_rented``: committed pools with nodes that are not rented, and why.
     """
 
     commands: tuple[Command, ...]

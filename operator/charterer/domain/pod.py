@@ -8,11 +8,8 @@ from enum import StrEnum
 from charterer.domain.ids import NodeName
 from charterer.domain.time import Instant, seconds_between
 
-# The names of runs and of their Kubernetes objects.
-
-
 RUN_LABEL_PREFIX = "run.charterer.dev/"
-"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` carry out a placement (``Job.run_label``)."""
+"""Node labels ``run.charterer.dev/<first 8 of the job's uid>: r<run>`` implement a placement (``Job.run_label``)."""
 
 
 def run_name(job_name: str, run: int) -> str:
@@ -21,12 +18,12 @@ def run_name(job_name: str, run: int) -> str:
 
 
 def job_of_run(name: str, run: int) -> str:
-    """The name of the TrainingJob whose run of that number has this name."""
+    """The name of the TrainingJob from the name and number of one of its runs."""
     return name.removesuffix(f"-r{run}")
 
 
 def run_number(name: str, job_name: str | None = None) -> int | None:
-    """The number of the run of this name (of the job ``job_name``, if given); None where it is no run's name."""
+    """The number of the run with this name (of the job ``job_name``, if given); None if the name is not a run's."""
     job, separator, digits = name.rpartition("-r")
     if not separator or not (digits.isascii() and digits.isdecimal()) or len(digits) > 9:
         return None
@@ -34,13 +31,10 @@ def run_number(name: str, job_name: str | None = None) -> int | None:
     return number if run_name(job if job_name is None else job_name, number) == name else None
 
 
-# A pod of a run.
-
-
 _KILLED = 137
-"""The exit code after SIGKILL."""
+"""The exit code of a process ended by SIGKILL."""
 _CLOCK_SKEW_SECONDS = 2
-"""Seconds by which the clocks of the kubelet and of the API server may differ."""
+"""Seconds by which the clocks of the kubelet and the API server may differ."""
 
 
 class PodPhase(StrEnum):
@@ -57,10 +51,11 @@ class PodPhase(StrEnum):
 class Pod:
     """A pod of a run.
 
-    ``disrupted``: it has a true DisruptionTarget condition. ``allocation``: its annotation. ``trouble``: why it does
-    not run, in Kubernetes' own words (its conditions, its containers' waiting states); empty where those say nothing.
-    ``must_end_by``: when its grace period is over, once it is being deleted; ``told_to_end``: when that was asked for.
-    ``hopeless``: it can never start as it is. ``refused``: its kubelet ended it before any container of it began.
+    ``disrupted``: the pod has a true DisruptionTarget condition. ``allocation``: the value of its annotation.
+    ``trouble``: why the pod does not run, in Kubernetes' own words (its conditions, and the waiting states of its
+    containers); empty if there are none. ``must_end_by``: the end of its grace period, if it is being deleted.
+    ``told_to_end``: when its deletion was requested. ``hopeless``: the pod can never start in its present form.
+    ``refused``: the kubelet ended the pod before any of its containers began.
     """
 
     name: str
@@ -86,12 +81,12 @@ class Pod:
 
     @property
     def live(self) -> bool:
-        """Whether it may still hold its GPUs: it has not finished, as far as is known."""
+        """Whether the pod has not finished, as far as known, so that it may still hold its GPUs."""
         return self.phase not in (PodPhase.SUCCEEDED, PodPhase.FAILED)
 
     @property
     def killed_after_grace(self) -> bool:
-        """Whether the kubelet ended it by force, because it was told to end and had not when its time was over."""
+        """Whether the kubelet killed the pod because it was still running when its grace period ended."""
         if self.exit_code != _KILLED or self.must_end_by is None or self.finished is None:
             return False
         early = seconds_between(self.finished, self.must_end_by)
@@ -99,10 +94,10 @@ class Pod:
 
     @property
     def serves(self) -> bool:
-        """Whether it runs, is ready, and is not to end."""
+        """Whether the pod is running, ready and not being deleted."""
         return self.phase is PodPhase.RUNNING and self.ready and not self.deleting
 
     @property
     def proves_completion(self) -> bool:
-        """Whether it succeeded undisturbed; a pod that was made to stop may exit with 0 before its work is done."""
+        """Whether the pod succeeded undisturbed. A pod that is made to stop may exit with 0 before its work is done."""
         return self.phase is PodPhase.SUCCEEDED and not self.deleting and not self.disrupted

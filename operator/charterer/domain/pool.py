@@ -1,4 +1,4 @@
-"""A GPU pool, what the cloud sells in it (offering, quote) and what the cloud reports about it (survey)."""
+"""A GPU pool, what the cloud sells in it (offering, quote), and what the cloud reports about it (survey)."""
 
 from __future__ import annotations
 
@@ -18,25 +18,26 @@ from charterer.domain.reasons.phrases import all_nodes
 from charterer.domain.time import Instant
 from charterer.gpu_types import is_shared, mig_layouts, slice_profile, slice_type, slices_of, whole_type
 
-# Nodes that are paid for whether they are used or not: a reservation, or a committed-use discount.
+# Nodes that are paid for whether used or not, such as a reservation or a committed-use discount.
 
 
 @dataclass(frozen=True, slots=True)
 class Commitment:
-    """That ``budget`` pays for all nodes of a pool until then, used or not (docs/development/adr/0006).
+    """The commitment of ``budget`` to pay for all nodes of a pool, used or not (docs/development/adr/0006).
 
-    ``until``: None for as long as the pool is there, as of nodes that are there anyway (docs/development/adr/0026).
+    ``until``: the end; None if the commitment lasts as long as the pool, as for nodes that are there anyway
+    (docs/development/adr/0026).
     """
 
     until: Instant | None
     budget: BudgetId
 
 
-# How the GPUs of a pool's nodes are cut into MIG slices, or shared by several jobs at once.
+# The partition of the GPUs of a pool's nodes: cut into MIG slices, or shared by several jobs at once.
 
 
 def no_such_slice(gpu_type: str, profile: str) -> str:
-    """That GPUs of a type have no such profile, and which they have."""
+    """The message that GPUs of the type have no such profile, with the profiles that they have."""
     layouts = mig_layouts(gpu_type)
     if layouts is None:
         return f"spec.partition.profile is {profile}, and a {gpu_type} is not known to be cut into slices"
@@ -46,9 +47,9 @@ def no_such_slice(gpu_type: str, profile: str) -> str:
 
 
 class MigStrategy(StrEnum):
-    """How nodes name their slices. MIXED: by profile, ``nvidia.com/mig-1g.10gb``. SINGLE: as whole GPUs.
+    """How nodes name their slices. MIXED: by profile, such as ``nvidia.com/mig-1g.10gb``. SINGLE: as whole GPUs.
 
-    Of GPUs that are shared: MIXED ``nvidia.com/gpu.shared``.
+    With MIXED, shared GPUs are named ``nvidia.com/gpu.shared``.
     """
 
     MIXED = "Mixed"
@@ -56,21 +57,22 @@ class MigStrategy(StrEnum):
 
 
 class SharingMechanism(StrEnum):
-    """How jobs use a GPU at once. TIME_SLICING: they take turns. MPS: they run together, each in its part of memory."""
+    """How jobs share a GPU. TIME_SLICING: jobs take turns. MPS: jobs run together, each with a part of the memory."""
 
     TIME_SLICING = "TimeSlicing"
     MPS = "MPS"
 
     def profile(self, jobs: int) -> str:
-        """The profile of a GPU that this number of jobs share, as ``gpu_types`` names it."""
+        """The profile, as ``gpu_types`` names it, of a GPU that ``jobs`` jobs share."""
         return f"{'shared' if self is SharingMechanism.TIME_SLICING else 'mps'}-{jobs}"
 
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """How every GPU of a pool's nodes is cut: into as many slices of one MIG profile as it holds.
+    """How every GPU of a pool's nodes is cut or shared.
 
-    Or ``profile`` is ``shared-2`` or ``mps-2``: two jobs use it at once.
+    ``profile``: a MIG profile, of which each GPU gets as many slices as fit; or ``shared-2`` or ``mps-2`` if two jobs
+    use the GPU at once.
     """
 
     profile: str
@@ -78,7 +80,7 @@ class Partition:
 
     @property
     def resource(self) -> str:
-        """The extended resource of its slices, as NVIDIA's device plugin names it."""
+        """The extended resource of the slices, as NVIDIA's device plugin names it."""
         if self.strategy is MigStrategy.SINGLE:
             return GPU
         return SHARED_GPU if is_shared(self.profile) else f"{MIG_PREFIX}{self.profile}"
@@ -95,14 +97,14 @@ class Partition:
 
     @property
     def field(self) -> str:
-        """The field of a GPUPool that says so."""
+        """The field of a GPUPool that declares the partition."""
         return "spec.sharing" if is_shared(self.profile) else "spec.partition"
 
 
-# What was counted of the ends of a pool's nodes, and the rate at which the cloud takes them back.
+# Counts of the ended nodes of a pool, and the rate at which the cloud takes nodes back.
 #
-# Spot nodes die young: the rate falls by a factor of ten or more within hours (1,442 preemptible machines of
-# Google, Kadupitiya et al. 2019; 128 GPU servers, CM-DARE 2020). So it is counted in bands of a node's age.
+# Spot nodes die young: the rate falls by a factor of ten or more within hours (1,442 preemptible machines of Google,
+# Kadupitiya et al. 2019; 128 GPU servers, CM-DARE 2020). So deaths are counted by bands of a node's age.
 
 
 BAND_ENDS: Final = (0.5, 2.0, 4.0, inf)
@@ -111,16 +113,15 @@ _NO_HOURS: Final = (0.0,) * len(BAND_ENDS)
 
 
 def band_of(hours: float) -> int:
-    """The band of a node's age."""
     return next(band for band, end in enumerate(BAND_ENDS) if hours < end)
 
 
 @dataclass(frozen=True, slots=True)
 class EndedNode:
-    """A node that has ended at ``at``: ``taken`` by the cloud, or given back. ``uid``: of its rental.
+    """A node that ended at ``at`` after ``hours`` hours. ``taken``: the cloud took it back. ``uid``: its rental's uid.
 
-    ``others``: nodes of the pool that were there when it ended. ``announced``: whether there was a notice.
-    ``ordinal``: of its rental's name.
+    ``others``: how many other nodes of the pool existed then. ``announced``: whether there was a notice. ``ordinal``:
+    the number in the rental's name.
     """
 
     uid: str
@@ -134,14 +135,14 @@ class EndedNode:
 
 @dataclass(frozen=True, slots=True)
 class NodeLifetimes:
-    """Counts of a pool's nodes that have ended; all numbers are of ``at`` and count for less later.
+    """Counts of a pool's ended nodes, with weights that decay. All numbers are as of the instant ``at``.
 
-    ``at``: None where nothing was counted yet. ``deaths``: nodes that the cloud took, by band of age; ``hours``:
-    node-hours in each band, of nodes that were given back too. ``events``: deaths at least five minutes after the one
-    before. ``shared``: deaths while other nodes of the pool were there, and ``joint``: summed up, the fraction of those
-    others that died with each. ``announced``: deaths with a notice before. ``recent``: when nodes died in the last five
-    minutes before ``at``. ``counted``: uids of the rentals that are in the numbers and may still be there.
-    ``ordinal``: the highest ordinal in a name of those rentals, so that names are not used again.
+    ``at``: None if nothing was counted yet. ``deaths``: nodes that the cloud took back, by band of age. ``hours``:
+    node-hours in each band, including nodes that were given back. ``events``: deaths at least five minutes after the
+    previous one. ``shared``: deaths while the pool had other nodes. ``joint``: the sum, over these deaths, of the
+    fraction of other nodes that died with the node. ``announced``: deaths after a notice. ``recent``: times of deaths
+    in the last five minutes before ``at``. ``counted``: uids of rentals that are included and may still exist.
+    ``ordinal``: the highest number in the names of counted rentals, so that names are not reused.
     """
 
     deaths: tuple[float, ...] = _NO_HOURS
@@ -164,8 +165,8 @@ class Hazard:
     """The rate at which the cloud takes back the nodes of a pool.
 
     ``rates``: deaths per node-hour by band of age. ``joint``: the fraction q of a node's deaths that take the pool's
-    other nodes with it. ``announced``: the fraction of deaths of which there is a notice. ``low`` to ``high``: the 90 %
-    interval of the ``overall`` deaths per node-hour, after ``deaths`` in ``node_hours`` that were seen.
+    other nodes with it. ``announced``: the fraction of deaths with a notice. ``overall``: deaths per node-hour of any
+    age; ``low`` to ``high`` is its 90 % interval, from the observed ``deaths`` in ``node_hours``.
     """
 
     rates: tuple[float, ...]
@@ -179,38 +180,39 @@ class Hazard:
 
     @property
     def never(self) -> bool:
-        """Whether no node is expected to be taken back."""
+        """Whether the rate is zero at every age."""
         return not any(self.rates)
 
     @property
     def measured(self) -> bool:
-        """Whether any death was seen, so that the rate is not the assumed one alone."""
+        """Whether any death was observed. Otherwise the rate is only assumed."""
         return self.deaths > 0.0
 
     def at_age(self, hours: float) -> float:
-        """Deaths per node-hour at that age."""
+        """Deaths per node-hour at the age of ``hours``."""
         return self.rates[band_of(hours)]
 
 
-# What was counted of a pool's answers and starts, and the wait for a node (``estimate.waits``).
+# Counts of a pool's answers and node starts, and the wait for a node (``estimate.waits``).
 #
-# Answers are counted by hours: an hour in which a node was given, or one in which every ask was refused. So a burst
-# of launches, or of refusals, counts once. Hours are those of the week (UTC), because shortages follow working
-# hours and weekends.
+# Answers are counted by hours: hours in which a node was given, and hours in which every request was refused. So a
+# burst of launches or refusals counts once. Counts are kept for each hour of the week (UTC), because shortages follow
+# working hours and weekends.
 
 
 SLOTS: Final = 168
-"""Hours of a week, from Monday 00:00 UTC on."""
+"""Hours of a week, beginning on Monday 00:00 UTC."""
 STARTS_ASSUMED: Final = 2.0
-"""Starts that the declared start-up time weighs against those that were seen."""
+"""The weight of the declared start-up time, in observed starts."""
 _START_GRID: Final = log(1.1)
-"""Start-up times are used on a grid of 10 %: every new menu costs time, and a node differs from the next by more."""
+"""Start-up times are rounded to a grid of 10 %. A finer value would only cause new menus, which take time to compute,
+and the start-up times of nodes differ by more."""
 _NO_WAITS: Final = (0.0,) * SLOTS
 
 
 @dataclass(frozen=True, slots=True)
 class NodeStart:
-    """When a node was asked for, launched, and ready for pods."""
+    """When a node was requested, launched, and ready for pods."""
 
     asked: Instant
     launched: Instant
@@ -219,13 +221,13 @@ class NodeStart:
 
 @dataclass(frozen=True, slots=True)
 class LaunchHistory:
-    """Counts of a pool's answers and starts; all numbers are of ``at`` and count for less later.
+    """Counts of a pool's answers and starts, with weights that decay. All numbers are as of the instant ``at``.
 
-    ``given``: hours in which a node was given, by hour of the week; ``refused``: hours in which every ask was refused.
-    ``last_given``, ``last_refused``: the latest such hour, in hours since 1970. ``starts``: nodes that became ready,
-    with ``logs`` and ``squares``, the sums of the logarithms of their seconds from launch to readiness and of those
-    squared, and ``queued``, the sum of their seconds from the ask to the launch. ``through``: starts up to then are
-    counted. ``at``: None where nothing was counted yet.
+    ``given``: hours in which a node was given, by hour of the week. ``refused``: hours in which every request was
+    refused. ``last_given``, ``last_refused``: the latest such hour, in hours since 1970; -1 for none. ``starts``: nodes
+    that became ready. ``logs``, ``squares``: the sums of log(seconds from launch to readiness) and of its square over
+    these nodes. ``queued``: the sum of their seconds from request to launch. ``through``: starts up to this instant are
+    counted. ``at``: None if nothing was counted yet.
     """
 
     given: tuple[float, ...] = _NO_WAITS
@@ -241,11 +243,12 @@ class LaunchHistory:
 
     @property
     def hours(self) -> float:
-        """Hours with an answer."""
+        """The number of hours with an answer."""
         return sum(self.given) + sum(self.refused)
 
     def start_seconds(self, declared: float) -> float:
-        """Seconds from a node's launch to its readiness: the geometric mean of those seen and of the declared time."""
+        """Expected seconds from a node's launch to readiness: the geometric mean of observed times and the declared
+        time."""
         if self.starts <= 0.0 or declared <= 0.0:
             return declared
         mean = (self.logs + log(declared) * STARTS_ASSUMED) / (self.starts + STARTS_ASSUMED)
@@ -257,10 +260,10 @@ NO_LAUNCHES: Final = LaunchHistory()
 
 @dataclass(frozen=True, slots=True)
 class ExpectedWait:
-    """Seconds until the cloud gives a node that is asked for now, its start-up not included; nobody pays for them.
+    """Seconds until the cloud gives a node that is requested now, without the node's start-up. The wait is not billed.
 
-    ``low`` to ``high``: the 90 % interval. ``hours``: hours with an answer like this one that were seen; ``measured``:
-    whether those are enough to wait for what they say.
+    ``low`` to ``high``: the 90 % interval. ``hours``: how many comparable hours with an answer were observed.
+    ``measured``: whether these are enough to rely on.
     """
 
     seconds: float
@@ -271,7 +274,7 @@ class ExpectedWait:
 
 
 class CapacityType(StrEnum):
-    """How the cloud sells a node. Both kinds are rented and ended at will; the cloud may take a spot node back."""
+    """How the cloud sells a node. Both kinds are rented and ended at will, but the cloud may take spot nodes back."""
 
     ON_DEMAND = "OnDemand"
     SPOT = "Spot"
@@ -279,12 +282,13 @@ class CapacityType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Offering:
-    """One node of the pool. ``gpu_type`` as a node label of its maker names it. A slice counts as a GPU of its type.
+    """The properties of a node of the pool. ``gpu_type``: as the maker's node label names it; a slice counts as a GPU.
 
-    ``group_id``: the cloud's own name of the group, which no other group of any account has; empty if it gives none.
-    ``group_size``: the most nodes that the group takes, where the cloud says it. ``resource``: how the node names its
-    GPUs or slices. ``slices_per_gpu``: slices of one real GPU; 1 where GPUs are whole. ``traits``: what the node shows
-    the scheduler, as nodes did that came while the pool's generation was ``traits_seen``; 0: as far as the cloud says.
+    ``group_id``: the cloud's globally unique name of the group; empty if it has none. ``group_size``: the most nodes
+    that the group takes; None if the cloud does not say. ``resource``: the extended resource of its GPUs or slices.
+    ``slices_per_gpu``: slices of one physical GPU; 1 for whole GPUs. ``traits``: what the scheduler sees of the node,
+    as observed on nodes of the pool. ``traits_seen``: the pool's generation at that time; 0 if no node was observed and
+    ``traits`` are the cloud's data.
     """
 
     gpu_type: str
@@ -300,13 +304,13 @@ class Offering:
 
     @property
     def machine_gpus(self) -> int:
-        """Real GPUs of the machine, as the cloud counts them."""
+        """The number of physical GPUs of the machine, as the cloud counts them."""
         return self.gpus_per_node // self.slices_per_gpu
 
     def cut(self, partition: Partition) -> Offering | None:
-        """The same node with each GPU cut or shared; None where GPUs of its type cannot be cut so.
+        """The same node with each GPU cut or shared; None if GPUs of its type cannot be partitioned like that.
 
-        A node whose slices the cloud has counted already, because they are named as whole GPUs, stays as it is.
+        If the cloud already counted the slices, because they are named as whole GPUs, the count stays the same.
         """
         slices = slices_of(self.gpu_type, partition.profile)
         if not slices or slice_profile(self.gpu_type) not in ("", partition.profile):
@@ -317,9 +321,9 @@ class Offering:
 
 
 class Cloud(ABC):
-    """Where a pool's nodes come from, in the words of one vendor (``charterer.clouds``): a frozen value.
+    """The source of a pool's nodes, in the terms of one vendor (``charterer.clouds``). Implementations are frozen.
 
-    Only the vendor's adapter reads more of it than this.
+    Only the vendor's adapter uses attributes beyond this class.
     """
 
     __slots__ = ()
@@ -327,69 +331,69 @@ class Cloud(ABC):
     @property
     @abstractmethod
     def vendor(self) -> str:
-        """The vendor, as in the name of the field of ``GPUPool.spec``."""
+        """The vendor, named as the field of ``GPUPool.spec``."""
 
     @property
     @abstractmethod
     def account(self) -> str:
-        """What its rights and quotas are of, among the vendor's accounts."""
+        """The vendor's account to which the pool's rights and quotas belong."""
 
     @property
     def billed_account(self) -> str:
-        """The account, subscription or project that the cloud's bill names; empty where that is not known here."""
+        """The account, subscription or project on the cloud's bill; empty if unknown."""
         return ""
 
     @property
     def billed_region(self) -> str:
-        """The region as the cloud's bill names it; empty where that is not known here."""
+        """The region on the cloud's bill; empty if unknown."""
         return ""
 
     @property
     def identity(self) -> Hashable:
-        """Equal where two of them mean the same machines, however they are written."""
+        """A value that is equal for two clouds exactly if they mean the same machines, however they are written."""
         return self
 
     @property
     def marks_machines(self) -> bool:
-        """Whether each machine says which pool it is for, so that pools that are written alike share none."""
+        """Whether each machine names its pool, so that two pools with equal fields share no machines."""
         return False
 
     @property
     def taints(self) -> tuple[NodeTaint, ...]:
-        """The taints that its nodes are declared to have."""
+        """The declared taints of its nodes."""
         return ()
 
     def node_labels(self, offering: Offering, sold: CapacityType) -> Mapping[str, str]:
-        """The labels that the vendor gives its nodes, beside those that every node with GPUs has."""
+        """The labels that the vendor sets on its nodes, besides those that every node with GPUs has."""
         return {}
 
     def place_labels(self, offering: Offering) -> Mapping[str, tuple[str, ...]]:
-        """The labels that say where its nodes are, with the values that each of them may have."""
+        """The labels with the location of its nodes, with the possible values of each."""
         return place_labels(offering.zone.split(","), self.billed_region)
 
     @abstractmethod
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """All ways to launch such a node; none where the capacity is reserved, which is nobody else's."""
+        """All ways to launch such a node; none for reserved capacity, which no other pool can use."""
 
     @property
     def rents(self) -> bool:
-        """Whether its nodes are rented: launched when they are asked for, billed, and ended when they are given back.
+        """Whether its nodes are rented: launched on request, billed, and ended when they are given back.
 
-        False: they are there anyway, and stay as they are.
+        False: the nodes are there anyway and are not changed.
         """
         return True
 
     def quota_units(self, offering: Offering) -> int:
-        """The least that such a node takes of a quota, in units of the vendor's."""
+        """The least quota that such a node uses, in the vendor's units."""
         return offering.machine_gpus
 
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """The price of one node. ``worst``: the most that a node launched now can ever cost an hour.
+    """The price of one node. ``worst``: the most that a node launched now can ever cost per hour.
 
-    ``listed``: what the cloud itself asks, where ``spec.price`` of the pool has made it another price. ``history``: the
-    prices before, oldest first, where the cloud tells them.
+    ``listed``: the cloud's own price if the pool's ``spec.price`` changed it, otherwise None. ``history``: earlier
+    prices, oldest first, if the cloud gives them.
     """
 
     price: Price
@@ -402,7 +406,6 @@ class Quote:
 
     @property
     def list_price(self) -> Price:
-        """The cloud's own price."""
         return self.price if self.listed is None else self.listed
 
 
@@ -410,26 +413,26 @@ class Quote:
 class Pool:
     """A GPUPool as the user declared it, with what was discovered about it.
 
-    ``labels``: those of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
-    controls it; empty where none does. ``max_nodes``: as declared, or as many as its group takes, if that is less
-    (``controller.snapshot.pools``). ``start_seconds``: from asking for a node to its readiness, as declared:
-    limits on money count on it. ``cooled``: what the cloud refused lately, the latest ``until`` last; no node is
-    asked for before that. ``reached``: what it refused another pool of the account and would refuse this one too.
-    ``deleted``: when its deletion was asked for. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
-    keeps it while rentals name it. ``price_override`` and ``price_adjustment`` (hundredths of a percent; until
-    ``price_adjusted_until``) correct the list price: see ``priced``. ``offer_recorded``: whether the object's status
-    holds this offering and (its time aside) this quote. ``quote_on_record``: the quote that it holds. ``taken_by``:
-    the older pool that acts for the same machines. ``gone``: no such GPUPool is there any more, and all that is known
-    of it is what its rentals say; ``uid`` is then that of another pool of its name, if there is one.
-    ``confirmed_price``: the list price that a person has confirmed. ``price_held``: the cloud's list price where it
-    moved too far to be believed, so that the one on record counts. ``lifetimes``: what was counted of its nodes that
-    have ended; ``hazard``: the rate at which they are taken back, None where nothing is known of it. ``launches``:
-    what was counted of its refusals and starts, which options count where ``learns_waits``; ``correlated_launches``:
-    with those of pools that fail together with it, where there are any. ``trouble``: why it was not ready when last
-    looked at, and what to do, in the words of its status; empty if it was. ``partition``: how its GPUs are cut or
-    shared, None where they are whole. ``committed``: who pays for all of its nodes at ``price_override`` and until
-    when; None where nobody does, or not any more. ``node_labels`` and ``node_resources``: those that its nodes have,
-    as declared; resources in thousandths. ``device``: the extended resource of its nodes' whole GPUs.
+    ``labels``: the labels of its metadata, by which budgets select pools. ``set_uid``: the uid of the GPUPoolSet that
+    controls it; empty if none does. ``max_nodes``: the declared number, or the size of its group if that is less
+    (``controller.snapshot.pools``). ``start_seconds``: the declared time from a node's request to its readiness; money
+    limits use it. ``cooled``: the cloud's recent refusals, the latest ``until`` last; no node is requested before that.
+    ``reached``: a refusal of another pool of the account that applies to this one too. ``deleted``: when its deletion
+    was requested. ``guarded``: the pool has the finalizer ``charterer.dev/in-use``, which prevents its deletion while
+    rentals name the pool. ``price_override``, ``price_adjustment`` (hundredths of a percent, until
+    ``price_adjusted_until``): corrections of the list price, see ``priced``. ``offer_recorded``: whether the object's
+    status holds this offering and (except for its time) this quote. ``quote_on_record``: the quote in the status.
+    ``taken_by``: the older pool that acts for the same machines. ``gone``: the GPUPool no longer exists and is known
+    only from its rentals; ``uid`` is then the uid of a new pool of that name, if one exists. ``confirmed_price``: the
+    list price that a person confirmed. ``price_held``: the cloud's list price if it changed too much to be believed, so
+    that the recorded price counts. ``lifetimes``: counts of its ended nodes. ``hazard``: the rate at which its nodes
+    are taken back; None if unknown. ``launches``: counts of its refusals and starts. ``learns_waits``: whether options
+    use these counts. ``correlated_launches``: the counts of this pool and of pools that fail together with it; None
+    without such pools. ``trouble``: why the pool was not ready at the last check, and the remedy, in the words of its
+    status; empty if it was ready. ``partition``: how its GPUs are cut or shared; None for whole GPUs. ``committed``:
+    the budget that pays for all of its nodes at ``price_override``, and the end of this commitment; None without a
+    commitment in force. ``node_labels``, ``node_resources``: declared labels and resources (in thousandths) of its
+    nodes. ``device``: the extended resource of its nodes' whole GPUs.
     """
 
     id: PoolId
@@ -474,75 +477,76 @@ class Pool:
 
     @property
     def ways(self) -> Sequence[LaunchWay]:
-        """All ways in which it may launch a node; none while it is not known what a node is."""
+        """All ways in which the pool may launch a node; none if its offering is unknown."""
         return () if self.offering is None else self.cloud.ways(self.offering, self.capacity_type)
 
     @property
     def known_launches(self) -> LaunchHistory:
-        """The counts of refusals and starts, as far as they are to be used."""
+        """The counts of refusals and starts that options use."""
         if not self.learns_waits:
             return NO_LAUNCHES
         return self.launches if self.correlated_launches is None else self.correlated_launches
 
     @property
     def likely_start_seconds(self) -> float:
-        """From a node's launch to its readiness, as seen; as declared where none was."""
+        """Expected seconds from a node's launch to its readiness, from observed starts and the declared time."""
         return self.known_launches.start_seconds(self.start_seconds)
 
     @property
     def gave_nodes(self) -> bool:
-        """Whether a node of it ever became ready, or was launched and has ended."""
+        """Whether a node of the pool ever became ready, or was launched and has ended."""
         return self.launches.last_given >= 0 or self.lifetimes.at is not None
 
     @property
     def gpus_per_node(self) -> int:
-        """GPUs of a node; 0 where that is not known."""
+        """GPUs of a node; 0 if unknown."""
         return 0 if self.offering is None else self.offering.gpus_per_node
 
     @property
     def resource(self) -> str:
-        """How its nodes name their GPUs or slices."""
+        """The extended resource of the GPUs or slices of its nodes."""
         return self.device if self.partition is None else self.partition.resource
 
     @property
     def most_nodes(self) -> str:
-        """``max_nodes`` in words, with what sets it."""
+        """``max_nodes`` in words, with its reason."""
         return all_nodes(self.max_nodes, self.max_because)
 
     @property
     def max_because(self) -> str:
-        """What sets ``max_nodes``: the size of its group, how many there are, or its spec."""
+        """What determines ``max_nodes``, as the end of a sentence: the size of its group, its existing Nodes, or its
+        spec."""
         if self.offering is None or self.offering.group_size != self.max_nodes:
             return "spec.maxNodes allows"
         return "its group takes" if self.cloud.rents else "takes part" if self.max_nodes == 1 else "take part"
 
     def nodes(self, takes: int) -> int:
-        """The number of nodes of a job that takes so many GPUs (``Option.takes``): whole ones, or a part of one."""
+        """The number of nodes for a job that takes ``takes`` GPUs (``Option.takes``); 1 for a part of a node."""
         return max(takes // (self.gpus_per_node or takes), 1)
 
     @property
     def cool_down(self) -> CoolDown | None:
-        """The one that ends last, its own or another pool's, also after its end."""
+        """The cool-down that ends last, the pool's own or another pool's. The cool-down may have ended already."""
         return max(self.cool_downs, key=lambda cooled: cooled.until, default=None)
 
     @property
     def cool_downs(self) -> tuple[CoolDown, ...]:
-        """Its own, and that of another pool which reaches it."""
+        """The pool's own cool-downs, and the cool-down of another pool that applies to this pool too."""
         return self.cooled if self.reached is None else (*self.cooled, self.reached)
 
     def cooling(self, now: Instant) -> CoolDown | None:
-        """The one that keeps the pool from being asked now."""
+        """The cool-down that prevents requests to the pool now; None if none does."""
         last = self.cool_down
         return last if last is not None and last.until > now else None
 
     @property
     def lacks_price(self) -> bool:
-        """Whether nobody has said what a node costs: neither the pool's spec nor the cloud."""
+        """Whether the price of a node is unknown: neither the pool's spec nor the cloud gives one."""
         return self.quote is None and self.price_override is None and not self.closed_because
 
     @property
     def closed_because(self) -> str:
-        """Why no job may use the pool and what is rented in it is ended; empty while it is open."""
+        """Why no job may use the pool and its rentals are ended; empty while the pool is open."""
         if self.gone:
             return f"GPUPool {self.id} is gone"
         if self.deleting:
@@ -550,26 +554,28 @@ class Pool:
         return "" if self.taken_by is None else f"GPUPool {self.id} has the same machines as GPUPool {self.taken_by}"
 
     def priced(self, listed: Price) -> Price:
-        """The price that the user really pays for a list price, rounded half up to the micro-dollar an hour."""
+        """The price that the user really pays for a list price, rounded half up to a micro-dollar per hour."""
         if self.price_override is not None:
             return self.price_override
         return Price((listed.micros_per_hour * (10_000 + self.price_adjustment) + 5_000) // 10_000)
 
     def most_priced(self, listed: Price) -> Price:
-        """The most that a list price may come to: it counts itself once an adjustment or a commitment has ended."""
+        """The highest price that a list price may lead to. The list price itself counts after an adjustment or
+        commitment ends."""
         paid = self.priced(listed)
         return max(paid, listed) if self.price_adjusted_until is not None or self.committed is not None else paid
 
     @property
     def dollars_per_second(self) -> float:
-        """Dollars a second of a node; 0 if no price is known."""
+        """Dollars per second of a node; 0 if its price is unknown."""
         return 0.0 if self.quote is None else self.quote.price.dollars_per_second
 
     @property
     def marginal(self) -> Price | None:
-        """What one more hour of a node adds to the bill: its price, or next to nothing where it is paid for anyway.
+        """What one more hour of a node adds to the bill: its price, or almost nothing if the node is paid for anyway.
 
-        That is a micro-dollar an hour for each GPU: of options that cost exactly nothing no rate of exchange follows.
+        Almost nothing is a micro-dollar per hour for each GPU, because no exchange rate follows from options that cost
+        exactly nothing.
         """
         if self.quote is None or self.committed is None:
             return None if self.quote is None else self.quote.price
@@ -578,23 +584,23 @@ class Pool:
 
     @property
     def committed_in(self) -> str:
-        """The field that says who pays for all of its nodes, used or not, or has them."""
+        """The field that declares the commitment to pay for all of its nodes."""
         return "spec.price.committed" if self.cloud.rents else "spec.existing"
 
     @property
     def costs_nothing(self) -> bool:
-        """Whether its nodes cost nothing, used or not: they are there anyway, and nobody has said what one costs."""
+        """Whether its nodes cost nothing: they are not rented, and no price is declared for them."""
         return not self.cloud.rents and not (self.price_override or Price(0)).micros_per_hour
 
 
 def acting_pool(name: PoolId, pools: Mapping[PoolId, Pool]) -> PoolId:
-    """The pool that acts for the machines of the one of this name: itself, or the older one that has the same ones."""
+    """The pool that acts for the machines of pool ``name``: itself, or the older pool with the same machines."""
     pool = pools.get(name)
     return name if pool is None or pool.taken_by is None else pool.taken_by
 
 
 class InstanceState(StrEnum):
-    """The state of an instance; it is billed from its launch until it has ended."""
+    """The state of an instance, which is billed from its launch until it has ended."""
 
     PENDING = "Pending"
     RUNNING = "Running"
@@ -604,9 +610,9 @@ class InstanceState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PriceSegment:
-    """From ``since`` on (until the next segment or the end) the instance costs ``price``.
+    """The ``price`` of an instance per hour from ``since`` until the next segment or the end.
 
-    ``listed``: what the cloud itself asks, where ``spec.price`` of the pool has made it another price.
+    ``listed``: the cloud's own price if the pool's ``spec.price`` changed it, otherwise None.
     """
 
     since: Instant
@@ -615,17 +621,16 @@ class PriceSegment:
 
     @property
     def list_price(self) -> Price:
-        """The cloud's own price."""
         return self.price if self.listed is None else self.listed
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One machine as the cloud lists it; all times are the cloud's. ``launched`` is when billing began.
+    """One machine as the cloud lists it. All times are the cloud's. ``launched``: when billing began.
 
-    ``segments``: the prices that the cloud tells of this machine; empty where it tells none, and the quotes say it.
-    ``order``: what it was launched for, where the cloud knows. ``ends``: when it is taken back, where that is known all
-    the time, such as the end of a reservation.
+    ``segments``: the prices that the cloud gives for this machine; if empty, the quotes give them. ``order``: the order
+    for which the machine was launched, if the cloud knows. ``ends``: when the machine is taken back, if that is fixed,
+    such as the end of a reservation.
     """
 
     id: InstanceId
@@ -642,10 +647,11 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Warning that an instance is taken back at ``at``; None: soon, nobody says when.
+    """A warning that an instance is taken back at ``at``; None: soon, at an unknown time.
 
-    ``certain``: False where it only may be: what runs there goes on, and nothing new begins there. ``why``: in whose
-    words, where the reader would not know. ``broken``: its GPUs are, and it is to be given back.
+    ``certain``: False if the instance only may be taken back; its jobs go on, and nothing new begins there. ``why``:
+    the source of the warning, if the reader would not know it. ``broken``: its GPUs are broken, and it should be given
+    back.
     """
 
     instance: InstanceId
@@ -656,7 +662,7 @@ class Notice:
 
 
 class LeftOutWhy(StrEnum):
-    """Why a Node that a pool selects takes no part in it."""
+    """Why a Node that a pool selects is not used by the pool."""
 
     RENTED = "RentedNode"
     TWO_POOLS = "TwoPools"
@@ -666,7 +672,7 @@ class LeftOutWhy(StrEnum):
 
 
 class LeftOut(NamedTuple):
-    """A Node that a pool selects and that takes no part in it. ``told``: which it is, why, and what to do."""
+    """A Node that a pool selects but does not use. ``told``: a message with the Node, the cause and the remedy."""
 
     why: LeftOutWhy
     told: str
@@ -676,9 +682,9 @@ class LeftOut(NamedTuple):
 class Survey:
     """The cloud's answer about one pool.
 
-    ``target``: how many nodes the cloud itself wants, None where it does not count. ``ordered``: the orders that the
-    cloud has on record and tries to serve. ``asked``: the cloud's own time of the answer. ``left_out``: Nodes that are
-    there anyway, are selected, and take no part.
+    ``target``: how many nodes the cloud's own group wants; None if the cloud does not count nodes. ``ordered``: the
+    orders that the cloud has on record and tries to serve. ``asked``: the cloud's own time of the answer. ``left_out``:
+    Nodes that the pool selects but does not use.
     """
 
     pool: PoolId

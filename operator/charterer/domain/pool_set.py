@@ -1,4 +1,4 @@
-"""A GPUPoolSet: which GPUPools there are to be, as its lists say, and what each of them is."""
+"""A GPUPoolSet: the GPUPools that its lists declare."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True)
 class DeclaredPool:
-    """What the spec and the labels of a GPUPool say; see ``Pool``."""
+    """The spec and the labels of a GPUPool; see ``Pool``."""
 
     cloud: Cloud
     capacity_type: CapacityType
@@ -29,7 +29,7 @@ class DeclaredPool:
 
     @classmethod
     def of(cls, pool: Pool) -> DeclaredPool:
-        """What a pool says, as its object was read: before anything was joined to it."""
+        """The declaration in a pool as its object was read, before other data was joined to it."""
         return cls(
             cloud=pool.cloud,
             capacity_type=pool.capacity_type,
@@ -45,13 +45,13 @@ class DeclaredPool:
         )
 
     def sells_as(self, other: DeclaredPool) -> bool:
-        """Whether both say the same of what cannot be changed: the cloud, and the capacity type."""
+        """Whether both have the same immutable fields: cloud and capacity type."""
         return self.cloud == other.cloud and self.capacity_type is other.capacity_type
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSet:
-    """A GPUPoolSet as the user declared it, with all the pools that follow from its lists."""
+    """A GPUPoolSet as the user declared it. ``pools``: all pools that follow from its lists."""
 
     id: PoolSetId
     uid: str

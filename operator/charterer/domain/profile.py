@@ -1,4 +1,4 @@
-"""A class of jobs: how its speed grows with the number of GPUs, how much work a job is, how often one arrives."""
+"""A class of jobs: its speed by number of GPUs, the work of a job, and the rate at which jobs arrive."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from charterer.domain.ids import BudgetId, ClassId
 from charterer.domain.time import Instant
 
 _UNBOUNDED = 1024
-"""Widest width, in GPUs, of a curve given by a formula."""
+"""Largest number of GPUs on a curve given by a formula."""
 
 
 @dataclass(frozen=True, slots=True)
 class ThroughputTable:
-    """Measured throughput by number of GPUs, ascending. Linear between the points, undefined beyond them."""
+    """Measured throughput by number of GPUs, ascending: interpolated linearly between points, undefined beyond them."""
 
     points: tuple[tuple[int, float], ...]
 
 
 DEFAULT_RESTART_SECONDS = 30.0
-"""Seconds from stopping a run to training on in the next, where nobody says and no run was seen to restart."""
+"""Default of the seconds from stopping a run until the next run trains, if none is declared and none was observed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Amdahl:
-    """throughput(k) = value / ((1 - p) + p / k) with p the parallel fraction and value the throughput of one GPU."""
+    """throughput(k) = value / ((1 - p) + p / k), with parallel fraction p, and value the throughput of one GPU."""
 
     parallel_fraction: float
     value: float
@@ -34,28 +34,28 @@ class Amdahl:
 
 @dataclass(frozen=True, slots=True)
 class PowerLaw:
-    """throughput(k) = value * k ** exponent, with value the throughput of one GPU."""
+    """throughput(k) = value * k ** exponent, where value is the throughput of one GPU."""
 
     exponent: float
     value: float
 
 
 class CurveSource(StrEnum):
-    """Where a learned number comes from."""
+    """The source of a learned number."""
 
     MEASURED = "Measured"
     """Jobs of the class ran at this width on this GPU type."""
     DECLARED = "Declared"
-    """The profile's declared curve says more about this width than what was measured at others."""
+    """The profile's declared curve is a better estimate for this width than measurements at other widths."""
     EXTRAPOLATED = "Extrapolated"
     """Jobs of the class ran at other widths or on other GPU types."""
     PRIOR = "Prior"
-    """No job of the class was seen running: the value is what other classes have in common."""
+    """No running job of the class was observed. The number is a prior from other classes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where the throughput of one width comes from, the number of reports, and its 90 % interval."""
+    """The source of the throughput at one width, the number of reports, and the throughput's 90 % interval."""
 
     source: CurveSource
     reports: int
@@ -65,9 +65,9 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class SpeedCurve:
-    """Throughput on one GPU type; values of all curves of a profile are in the same unit.
+    """Throughput on one GPU type. All curves of a profile have the same unit.
 
-    ``origins``: of a learned curve, one for each point of its table; empty for a declared one.
+    ``origins``: for a learned curve, one for each point of its table; empty for a declared curve.
     """
 
     gpu_type: str
@@ -86,8 +86,8 @@ class SpeedCurve:
 class Phase:
     """A stretch of a job's life with its own curves, because training tolerates larger batches later.
 
-    It ends when the fraction ``until`` of the job's work is done (1 for the last phase). Throughput is work per
-    second, in one unit for all phases and GPU types.
+    ``until``: the fraction of the job's work at which the phase ends; 1 for the last phase. Throughput is work per
+    second, in the same unit for all phases and GPU types.
     """
 
     until: float
@@ -98,9 +98,9 @@ class Phase:
 class BatchTerms:
     """The batch sizes, in samples, that a class of jobs may train with.
 
-    ``own``: the total batch size (B₀) that its recipe was written for; ``largest``: the largest total batch size;
-    ``largest_per_gpu``: the most samples that fit one GPU, larger numbers are accumulated over several passes;
-    ``smallest_per_gpu``: the fewest that a GPU is given. ValueError for an empty range.
+    ``own``: the total batch size (B₀) of its recipe. ``largest``: the largest total batch size. ``largest_per_gpu``:
+    the most samples that fit on one GPU; larger batches are accumulated over several passes. ``smallest_per_gpu``: the
+    fewest samples for one GPU. ValueError for an empty range.
     """
 
     own: int
@@ -120,9 +120,9 @@ class BatchTerms:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """What the owner of a class says of its model, so that something is known of its speed before a job ran.
+    """Facts about the model of a class, from which its speed is estimated before a job has run.
 
-    ``family``: any word that classes of alike models share; empty for none. ``flops_per_sample``: floating-point
+    ``family``: any word that classes of similar models share; empty for none. ``flops_per_sample``: floating-point
     operations of a training step (forward and backward) for one sample. ``parameters``: number of trained parameters.
     """
 
@@ -133,15 +133,15 @@ class ModelFacts:
 
 NO_FACTS = ModelFacts()
 TRIAL_STEP = 2
-"""Largest ratio between a width that a learned class is tried on and the widest that it has run on, so that the money
-at risk in a trial grows by a known factor."""
+"""Largest ratio of the width of a trial to the widest width that a learned class has run on. The limit bounds the money
+at risk in a trial."""
 FAILURES_KEPT_SECONDS = 30 * 86_400.0
-"""Seconds a failed width is remembered: a month, by when a class's code, images and data have changed."""
+"""Seconds for which a failed width is remembered: a month, after which a class's code, images and data have changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class FailedWidth:
-    """A width that was never measured and on which ``failures`` runs failed, the last ``at`` with ``message``."""
+    """A width that was never measured and on which ``failures`` runs failed, the last one ``at`` with ``message``."""
 
     gpu_type: str
     gpus: int
@@ -151,14 +151,15 @@ class FailedWidth:
 
 
 MOST_PAIRS = 64
-"""Classes and types of shared GPUs beside which a class's speed is remembered; the least recent are forgotten."""
+"""Maximum number of pairs (other class, shared GPU type) for which a class's speed is remembered. The oldest are
+dropped."""
 
 
 @dataclass(frozen=True, slots=True)
 class PairSpeed:
-    """The part ``kept`` of its speed alone that a class had beside another one, on shared GPUs of a type.
+    """The fraction ``kept`` of its speed that a class had beside the class ``beside`` on a shared GPU of a type.
 
-    ``reports``: how many say so.
+    ``reports``: the number of reports behind the fraction.
     """
 
     gpu_type: str
@@ -169,23 +170,23 @@ class PairSpeed:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """A SpeedupProfile. Work is measured in seconds of the reference option: the smallest width of the first phase's
-    first curve.
+    """A SpeedupProfile. Work is in seconds of the reference option: the smallest width of the first phase's first
+    curve.
 
-    ``phases``: at least one, in order. They are the learned ones; without any, one phase with the declared curves,
-    which may be none. ``declared``: the curves of the spec. ``reports``: how many the phases were learned from; 0 for
-    declared ones. ``failed``: widths on which runs failed. ``unreadable``: what is wrong with the learned fields of the
-    status; empty if nothing is.
+    ``phases``: at least one, in order; the learned ones if there are any, otherwise one phase with the declared curves,
+    which may be none. ``declared``: the curves of the spec. ``reports``: the number of reports from which the phases
+    were learned; 0 for declared ones. ``failed``: widths on which runs failed. ``unreadable``: the error in the learned
+    fields of the status; empty without an error.
 
-    ``mean_work`` and ``arrivals_per_hour`` are the declared ones; None: they are estimated from the jobs that are
-    known. ``claims_work``, ``claims_arrivals``: whether a user declares them, so that they count only as far as jobs
-    bear them out. ``batch``: the batch sizes that the spec allows; None: every job keeps its own.
-    ``restart_seconds``: from stopping one run to training in the next, node start-up not included.
-    ``checkpoint_seconds``: to write a checkpoint; None where nobody knows. ``model``: what the owner says of it.
-    ``resize_seconds``: pause in the training of a run that is resized in place. ``budget`` pays for the jobs of the
-    profile's namespace; None if no budget selects it. ``samples``: in a unit of its throughputs, so that those of
-    variants compare: the own batch size of learned curves; declared ones are taken to be in samples. ``pairs``: what it
-    kept beside others on shared GPUs.
+    ``mean_work``, ``arrivals_per_hour``: the declared values; if None, they are estimated from known jobs.
+    ``claims_work``, ``claims_arrivals``: whether a user declares them, so that they count only as far as observed jobs
+    confirm them. ``batch``: the batch sizes that the spec allows; None if every job keeps its own. ``restart_seconds``:
+    seconds from stopping one run until the next one trains, without node start-up. ``checkpoint_seconds``: seconds to
+    write a checkpoint; None if unknown. ``model``: facts that the owner declares about it. ``resize_seconds``: the
+    pause of training when a run is resized in place. ``budget``: pays for the jobs of the profile's namespace; None if
+    no budget selects it. ``samples``: samples in one unit of its throughputs, by which variants are compared. For
+    learned curves, this is the own batch size; declared curves are assumed to be in samples. ``pairs``: its speeds
+    beside other classes on shared GPUs.
     """
 
     id: ClassId
@@ -210,12 +211,12 @@ class Profile:
 
     @property
     def unproven(self) -> bool:
-        """Whether its curves are only what other classes have in common: no job of it reported yet."""
+        """Whether its curves are only priors from other classes, because none of its jobs has reported yet."""
         return not self.reports and any(curve.origins for phase in self.phases for curve in phase.curves)
 
     @property
     def widest(self) -> int:
-        """The largest number of GPUs that a table has a point for; 1024 if a curve is a formula."""
+        """The largest number of GPUs in any table; 1024 if a curve is a formula."""
         curves = [curve for phase in self.phases for curve in phase.curves]
         lasts = [form.points[-1][0] for curve in curves if isinstance(form := curve.form, ThroughputTable)]
         return max(lasts, default=1) if len(lasts) == len(curves) else _UNBOUNDED

@@ -1,6 +1,6 @@
 """A rental: one node rented for one budget, from the intent to rent it until its cost is in the ledger.
 
-And gangs: rentals of nodes that a job needs at once (docs/development/adr/0013).
+A gang is a set of rentals whose nodes a job needs at once (docs/development/adr/0013).
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from charterer.domain.pool import CapacityType, Cloud, Instance, PriceSegment
 from charterer.domain.time import Instant, after
 
 SEGMENTS_KEPT: Final = 2_000
-"""Most price segments on record: years of spot prices that change some times a day. The oldest of more are summed up
-(``billing.abridged``). A changed ``spec.price`` may make more of them; then the last one on record goes on."""
+"""Maximum number of recorded price segments: enough for years of spot prices that change a few times a day. Older
+segments are merged (``billing.abridged``). A changed ``spec.price`` may lead to more segments; then the last recorded
+one is extended."""
 SHORTEST_WAIT_SECONDS: Final = 30.0
-"""Seconds for which an incomplete gang is waited for at least: clouds launch machines, or refuse them, one by one."""
+"""Minimum seconds to wait for an incomplete gang, because clouds launch or refuse machines one by one."""
 
 
 class RentalPhase(StrEnum):
-    """The phase of a rental; it only moves forward.
+    """The phase of a rental, which only moves forward.
 
-    REQUESTED: written, the cloud may or may not have been asked. STARTING: an instance was adopted. READY: its node
-    takes pods. DRAINING: it is to be ended (by intent, or because its instance vanished). ENDED: the cloud says the
-    instance has ended, or no instance ever came; ``cost`` is final.
+    REQUESTED: the object is written; the cloud may or may not have got the request. STARTING: an instance was adopted.
+    READY: its node takes pods. DRAINING: the rental is to be ended by intent, or its instance vanished. ENDED: the
+    cloud reports that the instance has ended, or no instance ever came; ``cost`` is final.
     """
 
     REQUESTED = "Requested"
@@ -40,9 +41,9 @@ class RentalPhase(StrEnum):
 
 
 INSTANCE_ENDED: Final = "InstanceEnded"
-"""Why a rental ended that nobody had released: the cloud says that its instance has ended."""
+"""Why a rental ended that nobody had released: the cloud reports that its instance has ended."""
 VANISHED: Final = "Vanished"
-"""The same where the instance left the cloud's lists."""
+"""Why a rental ended that nobody had released: its instance disappeared from the cloud's lists."""
 ENDED_BY_ITSELF: Final = frozenset((INSTANCE_ENDED, VANISHED))
 
 
@@ -50,7 +51,7 @@ ENDED_BY_ITSELF: Final = frozenset((INSTANCE_ENDED, VANISHED))
 class Gang:
     """Nodes that ``job`` needs at once: it cannot start with fewer than ``nodes`` new ones.
 
-    ``name``: no other gang has it as long as a rental of this one exists. ``job_name``: namespace/name, for people.
+    ``name``: unique among gangs as long as a rental of this gang exists. ``job_name``: namespace/name, for people.
     """
 
     name: str
@@ -61,16 +62,16 @@ class Gang:
 
 @dataclass(frozen=True, slots=True)
 class Rental:
-    """A GPURental. ``reserved`` is its worst-case cost held back from the hard limit until it has ended.
+    """A GPURental. ``reserved``: its worst-case cost, which is held back from the hard limit until it has ended.
 
-    ``named``: when the cloud's reply named its instance.
-    ``missing_since``: the cloud's time of the first list that should have shown its instance and did not.
-    ``worst`` is the most it can cost an hour; ``launched``, ``ended`` and ``segments`` come from the cloud.
-    ``released_because``: why it drains; ``released``: since when. ``node`` and ``provider_id`` are known once adopted.
-    ``held_by``: pods that Charterer did not start, which kept its machine from being ended at the last look. ``cloud``
-    and ``capacity_type`` are the pool's, so that the machine can be ended when the pool's object is gone. ``gang``: the
-    nodes of which it is one, None where it is of use alone. ``uses``: who held its GPUs, in order, without some that
-    ended before ``uses_since`` (None: all are there). ``recorded``: what of its cost is in the record of costs.
+    ``named``: when the cloud's reply named its instance. ``missing_since``: the cloud's time of the first list that
+    should have shown its instance and did not. ``worst``: the most that the rental can cost per hour. ``launched``,
+    ``ended``, ``segments``: data from the cloud. ``released_because``, ``released``: why and since when it drains.
+    ``node``, ``provider_id``: known after an instance was adopted. ``held_by``: pods not started by Charterer that, at
+    the last check, kept its machine from being ended. ``cloud``, ``capacity_type``: copied from its pool, so that the
+    machine can be ended after the pool's object is deleted. ``gang``: the gang of the rental; None if the node is
+    useful alone. ``uses``: the uses of its GPUs, in order. Some uses that ended before ``uses_since`` are missing
+    (None: all uses are there). ``recorded``: the part of its cost that is in the record of costs.
     """
 
     id: RentalId
@@ -106,26 +107,28 @@ class Rental:
 
     @property
     def ordinal(self) -> int:
-        """The number at the end of its name ``<pool>-<ordinal>``; 0 of a name that is not so, as of an orphan."""
+        """The number at the end of its name ``<pool>-<ordinal>``; 0 for another form of name, such as an orphan's."""
         pool, _, number = self.id.rpartition("-")
         return int(number) if pool == self.pool and number.isascii() and number.isdecimal() else 0
 
     @property
     def stays(self) -> bool:
-        """Whether it has not ended, and nobody has decided that it is to."""
+        """Whether the rental has not ended and is not to be ended."""
         return self.phase not in (RentalPhase.DRAINING, RentalPhase.ENDED) and not self.deleting
 
     @property
     def billed(self) -> bool:
-        """Whether the cloud may be billing it now, according to this object."""
+        """Whether the cloud may be billing the rental now, according to this object."""
         return self.launched is not None and self.ended is None
 
     def launch(self, machine: Instance) -> Instant:
-        """When its ``machine`` was launched first: EC2 tells a later time once it was stopped and started again."""
+        """When ``machine`` was first launched. EC2 reports a later time after an instance was stopped and started
+        again."""
         return machine.launched if self.launched is None else min(self.launched, machine.launched)
 
     def as_listed(self, machine: Instance) -> Rental:
-        """With what the cloud's list says of its ``machine``; it takes back neither provider id nor node."""
+        """The rental with the data of its ``machine`` in the cloud's list. A known provider id or node is never
+        removed."""
         return replace(
             self,
             instance=machine.id,
@@ -138,12 +141,13 @@ class Rental:
 
     @property
     def price(self) -> Price:
-        """Its newest price; the worst one until the cloud has listed a price."""
+        """The newest price per hour; the worst price until the cloud has listed one."""
         return self.segments[-1].price if self.segments else self.worst
 
     @property
     def dearest(self) -> Price:
-        """The most it can cost an hour: what was reserved for, or its newest price where that was raised above it."""
+        """The most that the rental can cost per hour: its worst price, or its newest price if that
+        was raised above it."""
         return max(self.worst, self.price)
 
 
@@ -151,7 +155,7 @@ class Rental:
 
 
 def by_gang(rentals: Iterable[Rental]) -> dict[str, list[Rental]]:
-    """The rentals that are of gangs, by the name of the gang and in the order given."""
+    """The rentals that belong to gangs, by name of the gang and in the given order."""
     gangs: dict[str, list[Rental]] = {}
     for rental in rentals:
         if rental.gang is not None:
@@ -160,12 +164,12 @@ def by_gang(rentals: Iterable[Rental]) -> dict[str, list[Rental]]:
 
 
 def has_machine(rental: Rental) -> bool:
-    """Whether it has a machine, as far as is on record; it may have ended."""
+    """Whether the rental has or had a machine, as far as recorded."""
     return rental.instance is not None or rental.launched is not None
 
 
 def gang_pending(gang: Gang, members: Iterable[Rental], jobs: Mapping[JobId, Job]) -> bool:
-    """Whether the gang's job waits, and was given no GPUs since its first rental was made."""
+    """Whether the gang's job waits, and got no GPUs since the gang's first rental was created."""
     job = jobs.get(gang.job)
     if job is None or not job.wants_to_run:
         return False
@@ -175,7 +179,7 @@ def gang_pending(gang: Gang, members: Iterable[Rental], jobs: Mapping[JobId, Job
 
 
 def incomplete_gangs(rentals: Iterable[Rental], jobs: Mapping[JobId, Job]) -> Mapping[str, Sequence[Rental]]:
-    """The gangs whose job still waits to start with them and that have too few machines: by name, their rentals."""
+    """The gangs with too few machines whose job still waits for them: by name, their rentals."""
     return {
         name: members
         for name, members in by_gang(rentals).items()
@@ -186,9 +190,10 @@ def incomplete_gangs(rentals: Iterable[Rental], jobs: Mapping[JobId, Job]) -> Ma
 
 
 def gang_deadline(members: Iterable[Rental], start_seconds: float) -> Instant:
-    """Until when machines of an incomplete gang are kept: for as long as they would take to start again.
+    """Until when machines of an incomplete gang are kept: as long as starting them again would take.
 
-    That counts from the gang's last rental on. Who keeps something for as long as it costs to get it again pays at most
-    twice what knowing the future would have cost (Karlin et al. 1988, "Competitive snoopy caching").
+    The time counts from the creation of the gang's last rental. Keeping something for as long as getting it again costs
+    is at most twice as expensive as the best decision with knowledge of the future (Karlin et al. 1988, "Competitive
+    snoopy caching").
     """
     return after(max(rental.created for rental in members), max(start_seconds, SHORTEST_WAIT_SECONDS))

@@ -1,4 +1,4 @@
-"""What the pods of runs report: how far a job is, and what makes it slower than it need be."""
+"""Reports of the pods of runs: the progress of a job, and bottlenecks that slow it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from charterer.domain.ids import JobId, RentalId
 from charterer.domain.interactive import Usage
 from charterer.domain.time import Instant
 
-# What makes a running job slower than it need be, as its pods' reports show it.
+# Bottlenecks of a running job, found in its pods' reports.
 
 
 class BottleneckKind(StrEnum):
@@ -26,13 +26,13 @@ class BottleneckKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bottleneck:
-    """A finding about the run ``run`` that has lasted for as long as its rule asks (``estimate.bottlenecks``).
+    """A bottleneck of run ``run`` that has lasted for as long as its rule requires (``estimate.bottlenecks``).
 
-    ``value``: of SLOW_WORKER and SLOW_NODE how many times as long a step's computing takes as elsewhere, of
-    INPUT_STARVED and SYNC_BOUND the part of each step that is waiting, of CHECKPOINT_TOO_LONG seconds of a save.
-    ``lost``: the part of the job's time that it takes, in [0, 1). ``recovered``: the part that another node would give
-    back, which is less where the next pod is slow as well. ``pod``: index of the pod at fault, on ``rental``; None
-    where it is not one pod's.
+    ``value``: for SLOW_WORKER and SLOW_NODE the ratio of a step's compute time to that elsewhere; for INPUT_STARVED and
+    SYNC_BOUND the fraction of each step spent waiting; for CHECKPOINT_TOO_LONG the seconds of a save. ``lost``: the
+    fraction of the job's time that the bottleneck costs, in [0, 1). ``recovered``: the fraction that another node would
+    give back, which is less if the next pod is slow as well. ``pod``: the index of the pod at fault, and ``rental`` its
+    node; None if no single pod is.
     """
 
     kind: BottleneckKind
@@ -45,35 +45,35 @@ class Bottleneck:
 
 
 def of_run(found: tuple[Bottleneck, ...], run: int) -> tuple[Bottleneck, ...]:
-    """Those of the findings that are about the run of this number."""
+    """The bottlenecks of one run."""
     return tuple([bottleneck for bottleneck in found if bottleneck.run == run]) if found else found
 
 
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """What holds runs up, by job, and the nodes that held one up and have not been found well since."""
+    """Bottlenecks by job, and the nodes that slowed a run and have not been found healthy since."""
 
     by_job: Mapping[JobId, tuple[Bottleneck, ...]] = field(default_factory=dict)
     slow_nodes: frozenset[RentalId] = frozenset()
 
 
-# How far a job is, as its pods report it.
+# The progress of a job, as its pods report it.
 
 
 TRUSTED_FRACTION = 0.05
-"""Fraction of the work from which on a job's own progress says more about its size than its class does."""
+"""Fraction of work done from which a job's own progress predicts its size better than its class does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of the current run's pods. ``fraction`` done in [0, 1]; ``throughput`` in the job's own unit.
+    """The last report of the current run's pods. ``fraction``: of work, 0 to 1. ``throughput``: in the job's own unit.
 
-    Two are equal that say the same. ``advanced``: when step or fraction moved last, as this process has seen; None
-    where it has not heard of the run, or neither is reported. ``longest_pause``: the most seconds between two such
-    moments, of which it has seen ``advances`` in all runs of the job. ``generation``: of the group in which they train
-    (``domain.job``); None where they never named one. ``busy``: whether a cell runs in an interactive job's run,
-    None where its worker has not said; ``usage``: what all its runs have said so. ``reached`` and
-    ``reached_step``: the largest fraction and step that were reported before, in any run.
+    Reports with the same content are equal. ``advanced``: when this process last saw step or fraction change; None if
+    it has not seen the run, or if neither is reported. ``longest_pause``: the most seconds between two such changes, of
+    which it has seen ``advances`` in all runs of the job. ``generation``: the generation of the group in which the pods
+    train (``domain.job``); None if the pods never reported one. ``busy``: whether a cell runs in an interactive job's
+    run; None if its worker has not reported it. ``usage``: the reported usage of all its runs. ``reached``,
+    ``reached_step``: the largest fraction and step reported earlier, in any run.
     """
 
     run: int
@@ -92,18 +92,18 @@ class Progress:
 
     @property
     def moves(self) -> bool:
-        """Whether it says something that moves as the work is done."""
+        """Whether the report contains a value that changes as work is done."""
         return self.step is not None or self.fraction is not None
 
     @property
     def farthest(self) -> tuple[float | None, int | None]:
-        """The largest fraction and step that were reported up to it."""
+        """The largest fraction and step reported so far, including this report."""
         return _larger(self.fraction, self.reached), _larger(self.step, self.reached_step)
 
     @property
     def behind(self) -> bool:
-        """Whether the job was farther before, by all that can be compared. A larger job has a smaller fraction at the
-        same step, and a larger batch fewer steps."""
+        """Whether the job was farther before, by every value that can be compared. A job that became larger has a
+        smaller fraction at the same step, and a larger batch means fewer steps."""
         told = [
             now < before
             for now, before in ((self.fraction, self.reached), (self.step, self.reached_step))

@@ -1,4 +1,4 @@
-"""The snapshot: all that planning and life cycles may know at one instant."""
+"""The snapshot: everything that planning and the life cycles know at one instant."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ LOST_AFTER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """That a Node's machine goes away, in the words ``why`` of whoever wrote it on the Node; or may go away.
+    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is possible
+    only.
 
-    ``broken``: nobody takes it back, but its GPUs are not fit for work.
+    ``broken``: the machine is not taken back, but its GPUs are broken.
     """
 
     why: str
@@ -41,15 +42,15 @@ class Departure:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of pods not ours.
+    """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of other pods.
 
-    ``gpus``: NVIDIA's. ``slices``: its MIG slices, places on shared GPUs and other makers' GPUs, by the names of their
-    resources. Both count what pods may use.
-    ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``:
-    what others wrote on it of its end. ``taints``: those that keep pods off. ``refused``: the pod of a run that its
-    kubelet refused, for as long as that pod is there, with the kubelet's words; it takes no more pods. ``traits``: what
-    others of its pool may show the scheduler, too. ``machine``: the UUID of the machine whose kubelet speaks for
-    it, empty where it tells none. ``cordoned_for``: uid of the rental for which Charterer has made it unschedulable.
+    ``gpus``: its whole NVIDIA GPUs. ``slices``: its MIG slices, places on shared GPUs, and GPUs of other makers, by
+    resource name. ``gpus`` and ``slices`` count what pods may use. ``not_ready_since``: since when its kubelet is
+    silent or reports trouble; None while it is ready. ``departure``: its end as others announced it on the Node.
+    ``taints``: taints that keep pods off the node. ``refused``: the pod of a run that its kubelet refused and that
+    still exists, with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also see
+    of other nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if it does not.
+    ``cordoned_for``: the uid of the rental for which Charterer made it unschedulable.
     """
 
     name: NodeName
@@ -73,25 +74,26 @@ class Node:
 
     @property
     def ending(self) -> bool:
-        """Whether it is being deleted, or its machine is to be ended: nothing more is written on it."""
+        """Whether the node is being deleted, or its machine is to be ended. Nothing more is written to such a node."""
         return self.deleting or bool(self.cordoned_for)
 
     def count(self, resource: str) -> int:
-        """Its GPUs or slices of this name, free or not."""
+        """The number of its GPUs or slices of this resource, free or not."""
         return self.gpus if resource == GPU else self.slices.get(resource, 0)
 
     @property
     def lost_at(self) -> Instant | None:
-        """When the node is given up, if it does not become ready before."""
+        """When the node is given up if it stays not ready; None while it is ready."""
         return None if self.not_ready_since is None else after(self.not_ready_since, LOST_AFTER_SECONDS)
 
     def lost(self, now: Instant) -> bool:
-        """Whether its pods can no longer be relied on or asked to stop, so that only ending the machine is certain."""
+        """Whether the node is given up: its pods may not respond any more, so that only ending its machine surely stops
+        them."""
         return self.lost_at is not None and now >= self.lost_at
 
 
 class Stop(StrEnum):
-    """How a person has stopped the operator. RENT: nothing more is rented. DRAIN: what is rented is ended, too."""
+    """How a person stopped the operator. RENT: no more nodes are rented. DRAIN: rented nodes are also ended."""
 
     RENT = "rent"
     DRAIN = "drain"
@@ -99,9 +101,9 @@ class Stop(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorLimits:
-    """Limits of all pools together, whatever budgets and pools allow: nodes, and dollars an hour at worst prices.
+    """Limits of all pools together: the number of nodes, and the sum of their worst prices per hour.
 
-    None: no limit.
+    None means no limit.
     """
 
     nodes: int | None = None
@@ -113,9 +115,9 @@ NO_LIMITS: Final = OperatorLimits()
 
 @dataclass(frozen=True, slots=True)
 class Orphan:
-    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if none does.
+    """A run whose TrainingJob no longer exists. ``budget`` pays for its namespace; None if no budget does.
 
-    Its pods are known if its object is being deleted, whose controller leaves them alone.
+    Its pods are known only if its object is being deleted, because the object's controller then leaves them alone.
     """
 
     job: JobId
@@ -126,9 +128,9 @@ class Orphan:
 
 @dataclass(frozen=True, slots=True)
 class AdoptionCandidate:
-    """A labelled object for which no TrainingJob stands. ``budget`` pays for its namespace; None if none does.
+    """A labelled object without a TrainingJob. ``budget`` pays for its namespace; None if no budget does.
 
-    ``pods``: of the last run that it carried, if it is being deleted: its controller leaves them alone.
+    ``pods``: the pods of its last run, if the object is being deleted and its controller leaves them alone.
     """
 
     target: Target
@@ -138,18 +140,18 @@ class AdoptionCandidate:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """One consistent view of everything; its mappings are never changed (``controller.snapshot.observe`` builds it).
+    """One consistent view of the cluster and the clouds. Its mappings are immutable (``controller.snapshot.observe``).
 
-    ``now`` is the operator's clock. The cloud of a pool without an entry in ``surveys`` has not answered yet, and
-    nothing is rented or ended there. ``problems``: mistakes found while joining objects. ``orphans``: runs of jobs that
-    no longer exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
-    ``pays_nowhere``: a sentence for each budget that pays for no namespace, and is above none that could.
-    ``unread_nodes``: nodes with live pods of runs whose TrainingJobs cannot be read. ``stop``: None unless a person has
-    stopped the operator. ``real_amounts``: of budgets whose real amount is compared with another one; how many jobs
-    come follows from the real one in both. ``declared_pools``: the pools whose objects are there and can be read, as
-    they were read. ``unplanned``: budgets that the plan is made without; their money counts under the limits of their
-    parents. ``slow_nodes``: those that held a run up and have not been found well since. ``cost_recording``: the
-    record of costs. ``candidates``: labelled objects for which no TrainingJob stands.
+    ``now``: the operator's clock. ``surveys``: the cloud of a pool without an entry has not answered yet, and nothing
+    is rented or ended there. ``problems``: errors found while joining objects. ``orphans``: runs of jobs that no longer
+    exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
+    ``pays_nowhere``: a sentence for each budget that pays for no namespace and is no parent of one that could.
+    ``unread_nodes``: nodes with live pods of runs whose TrainingJobs are unreadable. ``stop``: None unless a person
+    stopped the operator. ``real_amounts``: the real amounts of budgets that are planned with another amount for
+    comparison; arrival rates follow from the real one. ``declared_pools``: the readable pools as their objects declare
+    them. ``unplanned``: budgets that the plan leaves out; their money still counts under the limits of their parents.
+    ``slow_nodes``: nodes that slowed a run and have not been found healthy since. ``cost_recording``: the state of the
+    record of costs. ``candidates``: labelled objects without a TrainingJob.
     """
 
     now: Instant
@@ -176,17 +178,18 @@ class Snapshot:
     candidates: tuple[AdoptionCandidate, ...] = ()
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
-        """The problem of a GPURental of the pool, by its name, whose object is there and cannot be read.
+        """The problem of an unreadable GPURental whose name is one of the pool's; None without any.
 
-        Nobody knows which machine is its, so nothing is rented in the pool and no machine there counts as unclaimed.
+        The machine of such a rental is unknown. So nothing is rented in the pool, and no machine there counts as
+        unclaimed.
         """
         problems = (problem for problem in self.problems if problem.kind == "GPURental")
         return next((problem for problem in problems if problem.name.startswith(f"{pool}-")), None)
 
     def pools_of(self, budget: Budget) -> Mapping[PoolId, Pool]:
-        """The pools that the budget's money may rent: those it selects, without those that another one pays for.
+        """The pools that the budget may rent from: those it selects, without those committed to other budgets.
 
-        Of a budget without any money those whose nodes cost nothing, if there are any.
+        A budget without money gets only the pools whose nodes cost nothing, if there are any.
         """
         pools = {
             name: pool
@@ -198,28 +201,28 @@ class Snapshot:
         return free or pools
 
     def needs_money(self, budget: Budget) -> bool:
-        """Whether the budget has no money at all, and no pool that it could use without."""
+        """Whether the budget has no money and no pool whose nodes cost nothing."""
         return budget.penniless and not any(pool.costs_nothing for pool in self.pools_of(budget).values())
 
     @property
     def committed_pools(self) -> frozenset[PoolId]:
-        """The pools whose nodes are paid for whether they are used or not."""
+        """The pools whose nodes are paid for whether used or not."""
         return frozenset([name for name, pool in self.pools.items() if pool.committed is not None])
 
     @property
     def ever_committed(self) -> frozenset[PoolId]:
-        """The same with those whose objects name a commitment that has ended."""
+        """``committed_pools``, and the pools whose objects declare a commitment that has ended."""
         ended = [name for name, pool in self.declared_pools.items() if pool.committed is not None]
         return self.committed_pools | frozenset(ended)
 
     def committed_to(self, budget: Budget) -> Mapping[PoolId, Pool]:
-        """The pools of which the budget pays for all nodes, used or not."""
+        """The open pools of which the budget pays for all nodes, used or not."""
         pools = self.pools_of(budget).items()
         return {name: pool for name, pool in pools if pool.committed is not None and not pool.closed_because}
 
     @property
     def known_budgets(self) -> Mapping[BudgetId, Budget]:
-        """All budgets, also those that are not planned."""
+        """All budgets, including those that the plan leaves out."""
         return {**self.budgets, **self.unplanned} if self.unplanned else self.budgets
 
     @property

@@ -1,7 +1,7 @@
-"""Steps: each one mutation of Kubernetes or of a cloud, named by ``lifecycle`` and carried out by the executor.
+"""Steps: each is one mutation of Kubernetes or of a cloud, chosen by ``lifecycle`` and carried out by the executor.
 
-Every step is idempotent or guarded (a resourceVersion, a uid, a deterministic name, an absolute target), so a step
-that was carried out but whose answer was lost may be repeated.
+Every step is idempotent or guarded (by a resourceVersion, a uid, a deterministic name or an absolute target). So a step
+may be repeated if its answer was lost.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from charterer.domain.snapshot import Orphan
 from charterer.domain.target import Target
 from charterer.domain.time import Instant
 
-# Steps on budgets: their periods, and what their ledgers hold.
+# Steps on budgets: their periods and their ledgers.
 
 
 @dataclass(frozen=True, slots=True)
 class OpenPeriod:
-    """Begin a budget's period: its first one, or the next one with the last one put into history.
+    """Begin a budget's first period, or begin the next one and move the last one into the history.
 
-    ``last_start``: when the period that ends here began (None for the first), so that repeating changes nothing.
-    ``last_spent`` and ``last_aim``: what that period spent and aimed at. ``carried``: how much of its surplus
-    (negative: deficit) goes into the new one. ``borrowed``: what others lent it in the period that ends, by lender.
+    ``last_start``: the beginning of the period that ends (None for the first), which makes repeating the step harmless.
+    ``last_spent``, ``last_aim``: the spending and the target of the period that ends. ``carried``: the part of its
+    surplus (negative: deficit) that is carried into the new period. ``borrowed``: dollars that others lent the budget,
+    by lender.
     """
 
     budget: BudgetId
@@ -46,10 +47,10 @@ class OpenPeriod:
 
 @dataclass(frozen=True, slots=True)
 class CountedJob:
-    """A finished job: the ``actual`` cost of its GPUs, and the one ``predicted`` when it first got some.
+    """A finished job: the ``actual`` cost of its GPUs, and the cost ``predicted`` when it first got GPUs.
 
-    ``opening``: it waited for its budget, and is no arrival. ``predicted_end``: as of then, too; None where the job did
-    not complete, so that its end says nothing of how long such jobs take.
+    ``opening``: the job waited for its budget and is no arrival. ``predicted_end``: its end as predicted at that time;
+    None if the job did not complete, because its end then says nothing about the length of such jobs.
     """
 
     uid: str
@@ -64,10 +65,10 @@ class CountedJob:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """An entry: add the amounts and the uid of a rental that has ended (``ledger.balance.apply_fold``).
+    """A ledger entry that adds the amounts and the uid of an ended rental (``ledger.balance.apply_fold``).
 
-    ``in_period`` is what of ``whole`` fell in the period that began at ``period_start``; a balance that has moved on to
-    another period refuses it.
+    ``in_period``: the part of ``whole`` in the period that began at ``period_start``. A balance of another period
+    rejects the entry.
     """
 
     rental: RentalId
@@ -80,7 +81,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class CountJobs:
-    """An entry: add finished jobs to the histories of their classes (``ledger.balance.apply_count``)."""
+    """A ledger entry that adds finished jobs to the histories of their classes (``ledger.balance.apply_count``)."""
 
     budget: BudgetId
     jobs: tuple[CountedJob, ...]
@@ -88,9 +89,9 @@ class CountJobs:
 
 @dataclass(frozen=True, slots=True)
 class AddCosts:
-    """An entry: add what was spent from ``since`` to ``added.through`` (``ledger.balance.apply_costs``).
+    """A ledger entry that adds the spending from ``since`` to ``added.through`` (``ledger.balance.apply_costs``).
 
-    ``day``: when the day of that began in the budget's time zone.
+    ``day``: the beginning, in the budget's time zone, of the day of that spending.
     """
 
     budget: BudgetId
@@ -101,7 +102,7 @@ class AddCosts:
 
 @dataclass(frozen=True, slots=True)
 class PruneFolded:
-    """An entry: remove the uids of rentals that no longer exist from the budget's list of folded ones."""
+    """A ledger entry that removes the uids of deleted rentals from the budget's list of folded rentals."""
 
     budget: BudgetId
     rental_uids: tuple[str, ...]
@@ -112,7 +113,7 @@ BookEntry = PruneFolded | Fold | CountJobs | AddCosts
 
 @dataclass(frozen=True, slots=True)
 class KeepBooks:
-    """One conditional write of the budget with all entries that are due, in this order: each counts once."""
+    """One conditional write of the budget with all due entries, in this order. Each entry counts once."""
 
     budget: BudgetId
     entries: tuple[BookEntry, ...]
@@ -120,9 +121,9 @@ class KeepBooks:
 
 @dataclass(frozen=True, slots=True)
 class RecordedPart:
-    """A part of a rental's cost, made from the GPURental of that ``version``, and what is on record ``after`` it.
+    """A part of a rental's cost, made from the GPURental of that ``version``. ``after``: the record with the part.
 
-    Without ``rows`` it only marks that a part is about to be written.
+    A part without ``rows`` only marks that the next part is about to be written.
     """
 
     rental: RentalId
@@ -133,9 +134,9 @@ class RecordedPart:
 
 @dataclass(frozen=True, slots=True)
 class RecordCosts:
-    """Write the rows of many rentals into the record of costs, and then onto each rental that they are there.
+    """Write the rows of many rentals into the record of costs, and then mark each rental as recorded.
 
-    A rental that has changed meanwhile is left out: its part is made anew, and the later version counts.
+    A rental that has changed meanwhile is left out: its part is made again, and the later version counts.
     """
 
     budget: BudgetId
@@ -146,12 +147,12 @@ CostRecordStep = RecordCosts
 BudgetStep = OpenPeriod | KeepBooks
 
 
-# Steps on the GPUPools of a GPUPoolSet: each is a mutation of one GPUPool that the set controls.
+# Steps on the GPUPools of a GPUPoolSet: each mutates one GPUPool that the set controls.
 
 
 @dataclass(frozen=True, slots=True)
 class CreatePool:
-    """Create a GPUPool that the set declares and that is not there."""
+    """Create a GPUPool that the set declares and that does not exist."""
 
     pool_set: PoolSetId
     pool: PoolId
@@ -159,7 +160,7 @@ class CreatePool:
 
 @dataclass(frozen=True, slots=True)
 class EditPool:
-    """Give a GPUPool of the set the spec and the labels that the set declares."""
+    """Give a GPUPool of the set the spec and labels that the set declares."""
 
     pool_set: PoolSetId
     pool: PoolId
@@ -167,7 +168,8 @@ class EditPool:
 
 @dataclass(frozen=True, slots=True)
 class DeletePool:
-    """Delete a GPUPool of the set that it declares no more. Its finalizer keeps it until its rentals have ended."""
+    """Delete a GPUPool of the set that is no longer declared. A finalizer keeps the GPUPool until its rentals have
+    ended."""
 
     pool_set: PoolSetId
     pool: PoolId
@@ -177,27 +179,27 @@ class DeletePool:
 PoolSetStep = CreatePool | EditPool | DeletePool
 
 
-# Steps that only write a rental's record: the row says what the record is to be, and one handler writes it.
+# Steps that only write a rental's record. Each step contains the new record, and one handler writes all such records.
 
 
 @dataclass(frozen=True, slots=True)
 class RentalRecord:
-    """Write the record of ``after``, which was made from the rental of its resourceVersion."""
+    """Write the record of ``after``, which was made from the rental at its resourceVersion."""
 
     after: Rental
 
     @property
     def rental(self) -> RentalId:
-        """Whose record it is."""
         return self.after.id
 
 
-# Steps on pools: asking the cloud, and matching what it has with what we asked for.
+# Steps on pools: requests to the cloud, and matching the cloud's instances with our rentals.
 
 
 @dataclass(frozen=True, slots=True)
 class AskCloud:
-    """Ask the cloud for all orders of the pool that have no instance yet; what it has on record is not repeated."""
+    """Request nodes for all orders of the pool without an instance. Orders that the cloud has on record are not
+    repeated."""
 
     pool: PoolId
     ask: Ask
@@ -205,9 +207,9 @@ class AskCloud:
 
 @dataclass(frozen=True, slots=True)
 class Withdraw:
-    """Make the cloud give up these orders, none of which has an instance.
+    """Cancel these orders in the cloud. None of them has an instance.
 
-    A cloud that only counts gives up what it wants above ``keep``.
+    A cloud that only counts nodes lowers its target to ``keep``.
     """
 
     pool: PoolId
@@ -217,7 +219,7 @@ class Withdraw:
 
 @dataclass(frozen=True, slots=True)
 class Cool:
-    """Record in the pool's status what the cloud refused, and until when no node is asked for."""
+    """Record a refusal of the cloud in the pool's status, and until when no node is requested."""
 
     pool: PoolId
     cool_down: CoolDown
@@ -225,7 +227,7 @@ class Cool:
 
 @dataclass(frozen=True, slots=True)
 class Reopen:
-    """Take out of the pool's status the cool-downs that began at these times: nodes were launched since."""
+    """Remove the cool-downs that began at these times from the pool's status, because nodes were launched since."""
 
     pool: PoolId
     since: frozenset[Instant]
@@ -233,7 +235,7 @@ class Reopen:
 
 @dataclass(frozen=True, slots=True)
 class Adopt:
-    """Write into the rental's status that this instance is its own (phase Starting; a Draining one stays Draining)."""
+    """Record the instance as the rental's own. The phase becomes Starting, but a Draining rental stays Draining."""
 
     rental: RentalId
     instance: Instance
@@ -241,7 +243,7 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class RecordOrphan:
-    """Create a GPURental for an instance of ours that has none, so that it is paid for, and used or ended."""
+    """Create a GPURental for an instance of ours without one, so that it is paid for, and then used or ended."""
 
     rental: RentalId
     pool: PoolId
@@ -251,14 +253,14 @@ class RecordOrphan:
 
 
 class CloseUnfulfilled(RentalRecord):
-    """The rental ends: no instance came for it (phase Ended, cost zero, no times)."""
+    """End a rental for which no instance came: phase Ended, cost zero, no times."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordOffer:
-    """Record in the pool's status what the cloud last said of one node and its price, for as long as it is silent.
+    """Record the cloud's last offering and quote in the pool's status, for use while the cloud does not answer.
 
-    ``replaces``: the quote that was on record. ``starts``: of nodes that have become ready since the last record.
+    ``replaces``: the quote on record before. ``starts``: the starts of nodes that became ready since the last record.
     """
 
     pool: PoolId
@@ -270,9 +272,9 @@ class RecordOffer:
 
 @dataclass(frozen=True, slots=True)
 class CountLifetimes:
-    """Add the rentals that have ended to what the pool's status says of its nodes' lifetimes, in that order.
+    """Add the ended rentals, in that order, to the lifetimes in the pool's status.
 
-    ``there``: uids of the pool's rentals.
+    ``there``: uids of the pool's existing rentals.
     """
 
     pool: PoolId
@@ -283,20 +285,20 @@ class CountLifetimes:
 PoolStep = AskCloud | Withdraw | Cool | Reopen | Adopt | RecordOrphan | CloseUnfulfilled | RecordOffer | CountLifetimes
 
 
-# Steps on rentals: from the node's readiness to the ledger.
+# Steps on rentals, from the node's readiness to the ledger.
 
 
 class Refresh(RentalRecord):
-    """Record what changed in the cloud's data of the rental's instance (``Rental.as_listed``)."""
+    """Record changes of the cloud's data about the rental's instance (``Rental.as_listed``)."""
 
 
 class MarkReady(RentalRecord):
-    """The rental's node is Ready."""
+    """Record that the rental's node is Ready."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cordon:
-    """Mark the node unschedulable, and for which rental, by its uid (JSON patch with a test on the node's uid)."""
+    """Mark the node unschedulable, with the uid of the causing rental (JSON patch that tests the node's uid)."""
 
     rental: RentalId
     node: NodeName
@@ -306,7 +308,7 @@ class Cordon:
 
 @dataclass(frozen=True, slots=True)
 class Uncordon:
-    """Let pods be scheduled again on a node that was cordoned for a machine before this one (JSON patch, as above)."""
+    """Make a node schedulable again that was cordoned for an earlier machine (JSON patch that tests the node's uid)."""
 
     rental: RentalId
     node: NodeName
@@ -315,10 +317,11 @@ class Uncordon:
 
 @dataclass(frozen=True, slots=True)
 class Terminate:
-    """End this one instance and lower the target with it, after an uncached look that no live pod is on its node.
+    """End this instance and lower the group's target with it, after an uncached check that its node has no live pod.
 
-    ``node`` is None when no Node ever appeared, and the instants are then not needed. Pods that Charterer did not start
-    are asked to leave from ``evict_from`` on; from ``patience_until`` on the instance is ended whatever lives there.
+    ``node``: None if no Node ever appeared; the instants are then not needed. ``evict_from``: the instant from which
+    pods not started by Charterer are evicted. ``patience_until``: the instant from which the instance is ended whatever
+    runs on the node.
     """
 
     rental: RentalId
@@ -331,7 +334,7 @@ class Terminate:
 
 @dataclass(frozen=True, slots=True)
 class FailPod:
-    """The pod's machine is gone: write phase Failed with DisruptionTarget into its status."""
+    """Write phase Failed with DisruptionTarget into the status of a pod whose machine is gone."""
 
     namespace: str
     pod: Pod
@@ -339,7 +342,7 @@ class FailPod:
 
 @dataclass(frozen=True, slots=True)
 class DeletePod:
-    """Delete a pod whose machine is gone, without grace."""
+    """Delete a pod whose machine is gone, without a grace period."""
 
     namespace: str
     pod: Pod
@@ -355,12 +358,13 @@ class DeleteNode:
 
 
 class MarkMissing(RentalRecord):
-    """Record since when the cloud's list lacks the rental's instance, or that the list shows it again."""
+    """Record since when the cloud's list lacks the rental's instance, or that the list shows the instance again."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkDraining:
-    """Record that a rental is to be ended because of what a person did: of its object, or of what alone used it."""
+    """Record that a rental is to be ended because of a person's action on its object, or on the only object that used
+    it."""
 
     rental: RentalId
     because: str
@@ -368,13 +372,13 @@ class MarkDraining:
 
 @dataclass(frozen=True, slots=True)
 class MarkEnded(RentalRecord):
-    """Record the instance's end and final cost. ``estimated``: the cloud no longer lists when it ended."""
+    """Record the instance's end and final cost. ``estimated``: the cloud no longer lists the time of the end."""
 
     estimated: bool
 
 
 class RecordUses(RentalRecord):
-    """Record who held the rental's GPUs: all uses that are kept, and since when these are all."""
+    """Record the uses of the rental's GPUs: all that are kept, and since when none is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -401,7 +405,7 @@ RentalStep = (
 )
 
 
-# Steps on runs, each an Indexed Job or an adopted object, and on the adopted objects themselves.
+# Steps on runs (each an Indexed Job or an adopted object) and on adopted objects themselves.
 
 
 @dataclass(frozen=True, slots=True)
@@ -413,7 +417,7 @@ class CreateService:
 
 @dataclass(frozen=True, slots=True)
 class CreateRun:
-    """Create the Job of the allocation's run, suspended."""
+    """Create the suspended Job of the allocation's run."""
 
     job: JobId
     run: int
@@ -421,7 +425,8 @@ class CreateRun:
 
 @dataclass(frozen=True, slots=True)
 class LabelNode:
-    """Set (or with value None remove) one label of a node; ``job`` may be gone when its label is removed."""
+    """Set one label of a node, or remove it if ``value`` is None. The job may no longer exist when its label is
+    removed."""
 
     job: JobId
     node: NodeName
@@ -432,9 +437,9 @@ class LabelNode:
 
 @dataclass(frozen=True, slots=True)
 class Unsuspend:
-    """Let the run's pods start, by a patch that carries the Job's resourceVersion.
+    """Let the run's pods start, by a patch that contains the Job's resourceVersion.
 
-    Only after an uncached list by the job's uid shows that no pod of another run is live.
+    The patch is sent only after an uncached list by the job's uid shows that no pod of another run is live.
     """
 
     job: JobId
@@ -443,7 +448,7 @@ class Unsuspend:
 
 @dataclass(frozen=True, slots=True)
 class StopRun:
-    """Suspend the run, or delete the pods of one in deletion: they get SIGTERM and their checkpoint grace."""
+    """Suspend the run; if the run is being deleted, delete its pods. The pods get SIGTERM and their grace period."""
 
     job: JobId
     run: int
@@ -451,14 +456,15 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class StopOrphan:
-    """Stop a run whose TrainingJob is gone in the same way, once an uncached look says so too."""
+    """Stop a run whose TrainingJob does not exist, as ``StopRun`` does. An uncached read first confirms that."""
 
     orphan: Orphan
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeRun:
-    """InPlace: parallelism and completions in one patch, and how many more of the run's pods may fail (``retries``)."""
+    """Resize in place: set parallelism and completions in one patch. ``retries``: how many more of the run's pods may
+    fail."""
 
     job: JobId
     run: int
@@ -468,9 +474,9 @@ class ResizeRun:
 
 @dataclass(frozen=True, slots=True)
 class RecordGroup:
-    """InPlace: record which pods should train together, and what their leader said of it.
+    """Record, for a run that is resized in place, which pods should train together, and their leader's last report.
 
-    ``counts``: the width of the allocation counts from now on, instead of that from which the run was resized.
+    ``counts``: from now on the width of the allocation counts, and not the width from which the run was resized.
     """
 
     job: JobId
@@ -480,7 +486,7 @@ class RecordGroup:
 
 @dataclass(frozen=True, slots=True)
 class AnnotatePod:
-    """Write the allocation annotation onto a pod (JSON patch with a test on its uid)."""
+    """Write the allocation annotation onto a pod (JSON patch that tests the pod's uid)."""
 
     job: JobId
     pod: Pod
@@ -488,7 +494,7 @@ class AnnotatePod:
 
 
 class RunWarning(StrEnum):
-    """What was wrong with a run that Charterer stopped, in a word for its owner."""
+    """A code for the job's owner: what was wrong with a run that Charterer stopped."""
 
     KILLED_AFTER_GRACE = "KilledAfterGrace"
     STOPPED_WITH_ZERO = "StoppedWithZero"
@@ -496,11 +502,11 @@ class RunWarning(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordRun:
-    """Record a run's end in the TrainingJob's status, once an uncached list shows that none of its pods is live.
+    """Record a run's end in the TrainingJob's status, after an uncached list shows that none of its pods is live.
 
-    The same write clears the allocation when it is this run's and takes the run out of ``replaced``, counts a failure
-    (FAILED) or a restart (INTERRUPTED), and sets ``finish``. ``warning``: what its owner should correct in a run that
-    was stopped.
+    The same write clears the allocation if it is this run's, removes the run from ``replaced``, counts a failure
+    (FAILED) or a restart (INTERRUPTED, STALLED), and sets ``finish``. ``warning``: what the owner should correct in a
+    stopped run.
     """
 
     job: JobId
@@ -511,9 +517,9 @@ class RecordRun:
 
 @dataclass(frozen=True, slots=True)
 class DeleteRun:
-    """Delete the Job object of a run that is recorded or that status does not name.
+    """Delete the Job object of a run that is recorded or that the status does not name.
 
-    In the foreground and with a test on its uid: the object stays in sight until its pods are gone.
+    The deletion is in the foreground and tests the uid, so that the object exists until its pods are gone.
     """
 
     job: JobId
@@ -523,23 +529,24 @@ class DeleteRun:
 
 @dataclass(frozen=True, slots=True)
 class AdoptTarget:
-    """Make the TrainingJob of a labelled object; one that runs without a pod that has begun is stopped first."""
+    """Create the TrainingJob of a labelled object. If the object is running but no pod has begun, the object is stopped
+    first."""
 
     target: Target
 
 
 @dataclass(frozen=True, slots=True)
 class EditJob:
-    """Give the TrainingJob of an adopted object what the object's author asks for by now."""
+    """Update the TrainingJob of an adopted object to the present request of the object's author."""
 
     job: JobId
 
 
 @dataclass(frozen=True, slots=True)
 class LetGo:
-    """Give an object that is held back as its author wrote it, although no TrainingJob stands for it.
+    """Restore a held object to its author's form although it has no TrainingJob.
 
-    Of one in deletion the ``pods`` are ended that Charterer placed.
+    If the object is being deleted, its ``pods`` that Charterer placed are ended.
     """
 
     target: Target
@@ -548,7 +555,7 @@ class LetGo:
 
 @dataclass(frozen=True, slots=True)
 class FinishJob:
-    """Record that the job has ended, as its adopted object says of itself, while it has no run."""
+    """Record that a job without a run has ended, as its adopted object reports."""
 
     job: JobId
     finish: Finish
@@ -556,7 +563,7 @@ class FinishJob:
 
 @dataclass(frozen=True, slots=True)
 class EndTarget:
-    """Let the adopted object of a job that was given up have an end, or give it back, as its author asks.
+    """Let the adopted object of a given-up job end as failed, or give the object back, as its author chose.
 
     ``closes``: see ``GiveBack``.
     """
@@ -567,10 +574,10 @@ class EndTarget:
 
 @dataclass(frozen=True, slots=True)
 class GiveBack:
-    """Stop the job's adopted object and give it back as its author wrote it, and then delete the TrainingJob.
+    """Stop the job's adopted object, restore it to its author's form, and then delete the TrainingJob.
 
-    ``record``: of a run that is recorded first, once its pods are gone. ``closes``: gives back the machines that only
-    it used, before it could begin on them.
+    ``record``: a run that is recorded first, once its pods are gone. ``closes``: gives back the machines that only this
+    object used, before it could begin on them.
     """
 
     job: JobId
@@ -581,7 +588,7 @@ class GiveBack:
 
 @dataclass(frozen=True, slots=True)
 class DeleteJob:
-    """Delete the finished TrainingJob whose ttlSecondsAfterFinished has passed."""
+    """Delete a finished TrainingJob whose ttlSecondsAfterFinished has passed."""
 
     job: JobId
 
@@ -679,9 +686,9 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Nothing to do now. ``reason``: what is awaited, in words for the log. ``until``: when to look again.
+    """No step is due now. ``reason``: what is awaited, for the log. ``until``: when to check again.
 
-    ``error``: why no step could be found, which is a fault of the program and must not stop the steps of others.
+    ``error``: the program fault that prevented finding a step. Such a fault must not stop the steps of other objects.
     """
 
     reason: str
@@ -691,7 +698,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class SetFinalizer:
-    """Add (or with ``present`` False remove) ``charterer.dev/in-use`` on a GPUBudget or GPUPool."""
+    """Add the finalizer ``charterer.dev/in-use`` to a GPUBudget or GPUPool, or remove it if ``present`` is False."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""An object that its team already had, such as a Job, and that is carried out in place."""
+"""Adopted objects: objects such as Jobs that a team already had and that Charterer runs in place."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from charterer.domain.time import Instant
 
 
 class TargetRef(NamedTuple):
-    """Which object a TrainingJob stands for, in its own namespace. ``uid``: not one of the same name made later.
+    """The object that a TrainingJob stands for, in its namespace. ``uid`` excludes a later object of that name.
 
-    ``queued``: it waits in a queue of Kueue, which starts and stops it; ``sized``: its author gave its GPUs in an
-    annotation, so that its width is Charterer's.
+    ``queued``: the object is in a queue of Kueue, which starts and stops it. ``sized``: its author declared its GPUs in
+    an annotation, so that Charterer chooses its width.
     """
 
     api_version: str
@@ -30,18 +30,17 @@ class TargetRef(NamedTuple):
 
 
 class WhenGivenUp(StrEnum):
-    """What becomes of an object whose job is given up. FAIL: its own controller ends it as failed, so that whatever
-    waits for it goes on. GIVE_BACK: its author has it back, as it was written.
-    """
+    """What happens to an object whose job is given up. FAIL: its own controller ends it as failed, so that dependents
+    go on. GIVE_BACK: its author gets it back as it was written."""
 
     FAIL = "Fail"
     GIVE_BACK = "GiveBack"
 
 
 class Asked(NamedTuple):
-    """What the object's author asks for, in the words of a TrainingJob. ``profile``: empty where none is named.
+    """The request of the object's author, in terms of a TrainingJob. ``profile``: empty if none is named.
 
-    ``template``: digest of the pods' template, without what places them.
+    ``template``: digest of the pods' template, without the fields that place the pods.
     """
 
     least: int
@@ -57,7 +56,7 @@ class Asked(NamedTuple):
 
 
 class ToldReady(NamedTuple):
-    """What the TrainingJob's own status said last: whether all pods of its run are ready, and since when that is so."""
+    """The readiness in the TrainingJob's status: whether all pods of its run are ready, and since when that holds."""
 
     ready: bool
     since: Instant
@@ -65,29 +64,30 @@ class ToldReady(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The object as far as Charterer looks at it.
+    """The properties of an adopted object that Charterer uses.
 
-    ``job``: uid of the TrainingJob whose run its template carries, empty before the first; ``run``: that run's number,
-    0 before the first. ``pods``: its width; ``indexed``: whether its pods are numbered from 0. ``controllers``: names
-    of the objects that control its pods; ``controller_prefix``: how the names of those begin that have names of their
-    own and may be gone, empty where there are none. ``placeable``: its scheduling fields can be written now. ``begun``:
-    it has pods that nobody placed, or had some. ``held``: the chart's policy suspended it, or a run of it was placed,
-    so that its author cannot run it. ``started``: since when it is not suspended. ``complete`` and ``failed``: since
-    when it has that end, by its own word. ``retries``: how many more pods may fail than its author allows, while it is
-    resized in place. ``progress``: what it says itself of how far its run is. ``asked``: by its author; None where that
-    cannot be read. ``problem``: why it cannot be adopted; empty if it can. ``warning``: what its author is not granted.
-    ``incomplete``: what its controller still waits for, although all pods with GPUs may run; empty where for nothing.
-    ``when_given_up``: as its author asks. ``ending``: it has no time left to run, so that its controller ends it now.
+    ``job``, ``run``: uid of the TrainingJob and number of the run in its template; empty and 0 before the first run.
+    ``pods``: its width in pods. ``indexed``: whether its pods are numbered from 0. ``controllers``: names of the
+    objects that control its pods. ``controller_prefix``: name prefix of further such objects, whose names vary and
+    which may be gone; empty if there are none. ``placeable``: its scheduling fields can be written now. ``begun``: the
+    object has or had pods that Charterer did not place. ``held``: the chart's policy suspended the object, or a run of
+    the object was placed, so that its author cannot run it. ``started``: since when the object is not suspended.
+    ``complete``, ``failed``: when the object completed or failed, by its own status. ``retries``: how many more pods
+    may fail than its author allows, while it is resized in place. ``progress``: the progress of its run in its own
+    status. ``asked``: its author's request; None if unreadable. ``problem``: why the object cannot be adopted; empty if
+    it can. ``warning``: what its author asks for and does not get. ``incomplete``: what its controller still waits for
+    although all pods with GPUs may run; empty if it waits for nothing. ``when_given_up``: its author's choice.
+    ``ending``: its time to run is over, so that its controller ends it now.
 
-    Of what waits in a queue of Kueue: ``workload``: the name of the Workload by which Kueue starts and stops it,
-    empty while there is none; ``run`` is then that which Kueue is told to run. ``has_quota``: Kueue has reserved its
-    quota and waits for Charterer. ``reserved``: it has quota, whatever else it waits for. ``checks``: the names of
-    the AdmissionChecks that its queue asks. ``replaces``: the name of the Workload before it, where the object grows
-    while it runs; ``admitted``: it is started; ``evicted``: Kueue has stopped it at least once.
-    ``grows_to``: how many pods it waits to grow to; 0: to none. ``message``: what Charterer last said of it there.
-    ``eviction``: why Kueue stopped it last, in its words; ``withheld``: it keeps it stopped for a reason that is none
-    of Charterer's. ``left``: its template still has what placed a run before. ``template``: digest of its pods'
-    template.
+    If the object is in a queue of Kueue, ``run`` is the run that Kueue may start, and further fields are used.
+    ``workload``: the name of the Workload by which Kueue starts and stops it; empty if there is none. ``has_quota``:
+    Kueue has reserved its quota and waits for Charterer. ``reserved``: the object has quota, whatever else it waits
+    for. ``checks``: names of the AdmissionChecks of its queue. ``replaces``: the name of the previous Workload, if the
+    object grows while it runs. ``admitted``: Kueue started the object. ``evicted``: Kueue stopped the object at least
+    once. ``grows_to``: the number of pods that it waits to grow to; 0 for none. ``message``: Charterer's last message
+    in its AdmissionCheck. ``eviction``: why Kueue last stopped the object, in Kueue's words. ``withheld``: Kueue keeps
+    the object stopped for a reason other than Charterer's. ``left``: its template still has the scheduling fields of an
+    earlier run. ``template``: digest of its pods' template.
     """
 
     ref: TargetRef
@@ -135,15 +135,14 @@ class Target:
 
     @property
     def queued(self) -> bool:
-        """Whether it waits in a queue of Kueue."""
         return self.ref.queued
 
     def controls(self, controller: str) -> bool:
-        """Whether the object of that name controls pods of this one."""
+        """Whether the object named ``controller`` controls pods of this one."""
         prefix = self.controller_prefix
         return controller in self.controllers or (bool(prefix) and controller.startswith(prefix))
 
     @property
     def ended(self) -> Instant | None:
-        """Since when the object has an end, of either kind; None while it has none."""
+        """When the object completed or failed; None before that."""
         return self.failed if self.complete is None else self.complete

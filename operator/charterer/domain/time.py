@@ -1,4 +1,4 @@
-"""Instants and spans: an instant is whole microseconds since 1970-01-01 UTC, a span is seconds."""
+"""Instants and spans. An instant is whole microseconds since 1970-01-01 UTC; a span is seconds."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _EPOCH_WITHOUT_ZONE = _EPOCH.replace(tzinfo=None)
 _MICROS = 1_000_000
 LAST = Instant((datetime(9999, 12, 31, tzinfo=UTC) - _EPOCH) // timedelta(microseconds=1))
-"""The last day that can be written: what is expected for later is expected never."""
+"""The last representable instant. Anything expected later is expected never."""
 _LONGEST_SECONDS = LAST / _MICROS
 
 
@@ -31,7 +31,7 @@ def moment(at: Instant) -> datetime:
 
 
 def parse_instant(text: str) -> Instant:
-    """An RFC 3339 timestamp as Kubernetes and clouds write it; ValueError if it is no timestamp or has no zone."""
+    """Parse an RFC 3339 timestamp of Kubernetes or a cloud; ValueError if it is no timestamp or has no time zone."""
     parsed = datetime.fromisoformat(text)
     if parsed.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone; write it like 2026-01-31T12:00:00Z")
@@ -49,12 +49,12 @@ def format_second(at: Instant) -> str:
 
 
 def format_minute(at: Instant) -> str:
-    """The minute in UTC, for sentences: ``2026-01-31T12:00Z``; at most ``LAST``."""
+    """The minute in UTC, for sentences: ``2026-01-31T12:00Z``. Later instants are written as ``LAST``."""
     return format_instant(min(at, LAST))[:16] + "Z"
 
 
 def seconds_between(start: Instant, end: Instant) -> float:
-    """Seconds from start to end; negative when end comes first."""
+    """Seconds from start to end; negative if end comes first."""
     return (end - start) / _MICROS
 
 
@@ -67,27 +67,28 @@ def after(at: Instant, seconds: float) -> Instant:
 
 
 _FIRST, _LAST = Instant(0), after(LAST, -400 * 86_400.0)
-"""Days and periods are those of instants between these two: calendars of other years may end before their year does."""
+"""Days and periods are computed for instants limited to this range, so that no calendar passes the last possible year.
+"""
 
 
 def _midnight(zone: ZoneInfo, day: date) -> Instant:
-    """The first instant of a day, also where a clock change hides midnight."""
+    """The first instant of a day, even if a clock change skips midnight."""
     return instant(datetime(day.year, day.month, day.day, tzinfo=zone))
 
 
 def _day(zone: ZoneInfo, at: Instant) -> date:
-    """The day that holds ``at``."""
+    """The local day that holds ``at``, limited to the supported range."""
     at = min(max(at, _FIRST), _LAST)
     day = moment(at).astimezone(zone).date()
     following = day + timedelta(days=1)
-    # Clocks set back across midnight repeat the old day's last minutes inside the new one.
+    # If clocks are set back across midnight, the last minutes of the old day repeat inside the new one.
     return following if at >= _midnight(zone, following) else day
 
 
 def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The day of ``time_zone`` that holds ``at``: its first instant and that of the day after it.
+    """The first instant of the day that holds ``at`` in ``time_zone``, and the first instant of the next day.
 
-    ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
+    ``zoneinfo.ZoneInfoNotFoundError`` if the IANA database has no such zone.
     """
     zone = ZoneInfo(time_zone)
     day = _day(zone, at)
@@ -95,15 +96,15 @@ def day_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
 
 
 def month_bounds(time_zone: str, at: Instant) -> tuple[Instant, Instant]:
-    """The calendar month of ``time_zone`` that holds ``at``: its first instant and the next month's first instant.
+    """The first instants of the calendar month that holds ``at`` in ``time_zone``, and of the next month.
 
-    Clouds bill by it, and so does the record of costs, whatever the period of a budget is.
+    Clouds bill by calendar months. So the record of costs uses them for every kind of budget period.
     """
     return Calendar(time_zone).bounds(at)
 
 
 class Period(StrEnum):
-    """The time that a budget's amount is for."""
+    """The kind of time span that a budget's amount is for."""
 
     WEEK = "Week"
     MONTH = "Month"
@@ -121,29 +122,30 @@ _INSIDE_SECONDS: Mapping[Period, float] = {
     Period.YEAR: 182 * _DAY_SECONDS,
     Period.GRANT: 0.5 * _DAY_SECONDS,
 }
-"""Seconds after its beginning that lie in a period, even if it began by other clocks: about half of the shortest."""
+"""Seconds after a period's start that surely lie inside it, even if the start was computed in another time zone: about
+half of the shortest period."""
 _MONTHS: Mapping[Period, int] = {Period.MONTH: 1, Period.QUARTER: 3, Period.YEAR: 12}
 
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """The days for which money is granted, both included."""
+    """The days for which money is granted, including ``first`` and ``last``."""
 
     first: date
     last: date
 
     @property
     def days(self) -> int:
-        """How many they are."""
+        """The number of days."""
         return (self.last - self.first).days + 1
 
 
 @dataclass(frozen=True, slots=True)
 class Calendar:
-    """The periods of a budget in its own time zone. ``grant``: with the period GRANT, and only then.
+    """The periods of a budget in its own time zone. ``grant``: set exactly for the period GRANT.
 
-    Weeks begin on Monday. The days before a grant and after it are periods, too, in which nothing may be spent
-    (``is_open``): those of each calendar year. So whatever is billed then is in some period.
+    Weeks begin on Monday. The days before and after a grant are in periods too, one for each calendar year. In these
+    periods nothing may be spent (``is_open``). So any bill falls in some period.
     """
 
     time_zone: str
@@ -152,34 +154,35 @@ class Calendar:
 
     @property
     def word(self) -> str:
-        """The period in a sentence: ``month``."""
+        """The word for the period in a sentence, such as ``month``."""
         return self.period.lower()
 
     @property
     def usual_seconds(self) -> float:
-        """The length of a period, of a month 30 days."""
+        """The usual length of a period in seconds; a month has 30 days."""
         return (_USUAL_DAYS[self.period] if self.grant is None else self.grant.days) * _DAY_SECONDS
 
     def bounds(self, at: Instant) -> tuple[Instant, Instant]:
-        """The period that holds ``at``: its first instant and the next one's first instant.
+        """The first instant of the period that holds ``at``, and the first instant of the next period.
 
-        ``zoneinfo.ZoneInfoNotFoundError`` when the IANA database has no such zone.
+        ``zoneinfo.ZoneInfoNotFoundError`` if the IANA database has no such zone.
         """
         zone = ZoneInfo(self.time_zone)
         first, following = self._days(_day(zone, at))
         return _midnight(zone, first), _midnight(zone, following)
 
     def end(self, start: Instant) -> Instant:
-        """When the period that began at ``start`` ends: the end of the one that most of it lies in.
+        """The end of the period that began at ``start``.
 
-        ``start`` need not be a period's first instant: the budget's time zone may have changed.
+        If the budget's time zone has changed, ``start`` may not be the first instant of a period. Then the period that
+        begins nearest to ``start`` counts.
         """
         return self.bounds(self._inside(start))[1]
 
     def number(self, start: Instant) -> int:
-        """The number of the period that began at ``start``: that of the next one is higher by one.
+        """The number of the period that began at ``start``. The next period has the next number.
 
-        It is the same in every time zone.
+        The number is the same in every time zone.
         """
         day = _day(ZoneInfo(self.time_zone), self._inside(start))
         if self.period is Period.WEEK:
@@ -191,14 +194,14 @@ class Calendar:
         return 0 if day <= self.grant.last else day.year - (self.grant.last + timedelta(days=1)).year + 1
 
     def is_open(self, start: Instant) -> bool:
-        """Whether money may be spent in the period that began at ``start``: it is not before a grant or after it."""
+        """Whether money may be spent in the period that began at ``start``: the period does not lie outside a grant."""
         if self.grant is None:
             return True
         return self.grant.first <= _day(ZoneInfo(self.time_zone), self._inside(start)) <= self.grant.last
 
     @property
     def grant_bounds(self) -> tuple[Instant, Instant] | None:
-        """The first instant of its grant and the first one after it; None without a grant."""
+        """The first instant of the grant, and the first instant after the grant; None without a grant."""
         if self.grant is None:
             return None
         zone = ZoneInfo(self.time_zone)
@@ -208,7 +211,7 @@ class Calendar:
         return after(start, _INSIDE_SECONDS[self.period])
 
     def _days(self, day: date) -> tuple[date, date]:
-        """The first day of the period that holds ``day``, and of the next one."""
+        """The first day of the period that holds ``day``, and the first day of the next period."""
         if self.period is Period.WEEK:
             first = day - timedelta(days=day.weekday())
             return first, first + timedelta(days=7)
@@ -224,12 +227,12 @@ class Calendar:
 
 
 def _first_day(month: int) -> date:
-    """The first day of a month, which is counted since year 0."""
+    """The first day of a month. ``month`` counts months since year 0."""
     return date(month // 12, month % 12 + 1, 1)
 
 
 def common_word(calendars: Iterable[Calendar]) -> str:
-    """The period of all of them in a sentence; ``period`` if they have none in common."""
+    """The word for the period in a sentence if all calendars share it, otherwise ``period``."""
     words = {calendar.word for calendar in calendars}
     return words.pop() if len(words) == 1 else "period"
 
@@ -257,9 +260,9 @@ def weekday(time_zone: str, at: Instant) -> Weekday:
 
 @dataclass(frozen=True, slots=True)
 class QuietHours:
-    """From ``start`` to ``end``, in minutes after local midnight, on ``days`` (every day if it is empty).
+    """Quiet hours from ``start`` to ``end``, in minutes after local midnight, on ``days`` (empty: every day).
 
-    If the end is before the start they last past midnight and belong to the day on which they start.
+    If the end is not after the start, the hours last past midnight and belong to the day on which they start.
     """
 
     start: int
@@ -267,7 +270,8 @@ class QuietHours:
     days: frozenset[Weekday] = frozenset()
 
     def on(self, day: datetime) -> tuple[datetime, datetime] | None:
-        """First and last moment of the hours that start on a local ``day`` (its midnight, aware); None if none do."""
+        """Start and end of the quiet hours that start on ``day`` (an aware local midnight); None if none start on that
+        day."""
         if self.days and _DAYS[day.weekday()] not in self.days:
             return None
         lasts = (self.end - self.start) % _DAY_MINUTES or _DAY_MINUTES
@@ -275,9 +279,9 @@ class QuietHours:
 
 
 def quiet_until(hours: Iterable[QuietHours], time_zone: str, at: Instant) -> Instant | None:
-    """When the quiet hours that ``at`` lies in are over, adjoining ones included; None if it is not quiet.
+    """When the quiet hours that hold ``at`` are over, including adjoining ones; None if ``at`` is not in quiet hours.
 
-    Hours are those of a wall clock: on the day of a clock change they last an hour longer or shorter.
+    Hours follow the wall clock. On the day of a clock change they are an hour longer or shorter.
     """
     every = tuple(hours)
     zone = ZoneInfo(time_zone)

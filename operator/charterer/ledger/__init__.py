@@ -1,4 +1,5 @@
-"""The books: what a step does to a balance, what each dollar was for, and what finished jobs taught.
+"""The ledger: how a step changes a balance, the purpose of each dollar, and the statistics of finished jobs.
 
-Pure and exact: amounts are whole micro-dollars, parts add up to their whole; nothing here decides or carries out.
+All functions are pure. Amounts are whole micro-dollars, and parts add up exactly to their whole. This package makes no
+decisions and carries nothing out.
 """

@@ -1,4 +1,4 @@
-"""Attribution of spending: to jobs that held the GPUs, and to starting, idle and ending nodes and incomplete gangs."""
+"""Attribution of spending to jobs that held the GPUs, to starting, idle and ending nodes, and to incomplete gangs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase, incomp
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import LAST, Instant
 
-# A rental's cost shared out by purpose: the runs that held its GPUs, and what it was paid for without a job.
+# The cost of a rental by purpose: the runs that held its GPUs, and the time without a job.
 #
-# The cost is apportioned by GPU-time, each moment at its price, and the shares add up to it exactly (the largest
-# remainders get the micro-dollars that division leaves over).
+# The cost is apportioned by GPU-time, each moment at its price. The shares add up to the cost exactly, because
+# remainders of the division go to the largest fractions.
 
 
 class Purpose(NamedTuple):
-    """What a rental was paid for: a run of a job (then the cause is ``Cause.JOB``), or something without one."""
+    """What a rental was paid for: a run of a job (with ``Cause.JOB``), or a cause without a job."""
 
     cause: Cause
     namespace: str = ""
@@ -38,9 +38,9 @@ class Purpose(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A purpose's share: its cost, its GPU-time in microseconds, and the span in which all of that lies.
+    """The share of a purpose: its cost, its GPU-time in microseconds, and the span that contains this time.
 
-    ``went_to``: what of a job's cost is known to have been what (``CostRow.went_to``).
+    ``went_to``: the known uses of a job's cost (``CostRow.went_to``).
     """
 
     payer: Payer | None
@@ -54,9 +54,9 @@ class Share:
 def shares(
     rental: Rental, gpus: int, start: Instant, end: Instant, amount: Money, *, in_vain: bool
 ) -> Mapping[Purpose, Share]:
-    """``amount``, shared out by what the rental was for in [start, end), in which it was rented.
+    """``amount`` by purpose in [start, end). The rental must be rented all that time.
 
-    ``gpus``: GPUs of the node, 0 if that is not known. ``in_vain``: it is of an incomplete gang.
+    ``gpus``: GPUs of the node; 0 if unknown. ``in_vain``: the rental belongs to an incomplete gang.
     """
     held = [use for use in rental.uses if use.since < end and _until(use) > start]
     weights: dict[Purpose, int] = defaultdict(int)
@@ -99,7 +99,7 @@ def shares(
 
 
 def divided(amount: Money, known: Mapping[JobTime, int], whole: int) -> Mapping[JobTime, Money]:
-    """What of ``amount`` is each of what is ``known``, in proportion to its weight of ``whole``; the rest is not known.
+    """The known uses of ``amount``, in proportion to their weights out of ``whole``. The remaining uses are unknown.
 
     The parts never add up to more than the amount.
     """
@@ -122,7 +122,7 @@ def _until(use: Use) -> Instant:
 def _intervals(
     rental: Rental, held: Sequence[Use], begin: Instant, end: Instant
 ) -> Iterator[tuple[Instant, Instant, int, Sequence[Use]]]:
-    """[begin, end) cut wherever anything changes, each piece with its price in micro-dollars an hour and its uses."""
+    """[begin, end) divided at every change: each interval with its price in micro-dollars per hour and its uses."""
     segments = rental.segments or (PriceSegment(begin, rental.worst),)
     begun = [segment.since for segment in segments]
     cuts = {begin, end, *begun, *(use.since for use in held), *(_until(use) for use in held)}
@@ -153,17 +153,17 @@ def _without_job(rental: Rental, at: Instant, in_vain: bool) -> Cause:
     return Cause.IDLE
 
 
-# What a budget spent in its present period, by cause: amounts that add up to ``spent`` to the micro-dollar.
+# The spending of a budget in its present period by cause. The amounts add up to ``spent`` to the micro-dollar.
 #
-# The ledger counts the causes about once a minute, over all periods (``ledger.balance``). Those of this period are
-# what the counts have grown by since it began. What was spent since the last count is an amount of its own.
+# The ledger counts costs by cause about once a minute, over all periods (``ledger.balance``). The costs of this period
+# are the increases of these counts since the period began. The spending since the last count is a separate amount.
 
 
 @dataclass(frozen=True, slots=True)
 class SpentByCause:
-    """``opening`` is the budget's opening spend. ``uncounted``: spent since the last count.
+    """Spending by cause. ``opening``: the budget's opening spend. ``uncounted``: spent since the last count.
 
-    ``uncounted`` is negative while a count was too high: a machine had ended before the cloud said so.
+    ``uncounted`` is negative if the last count was too high, because a machine had ended before the cloud reported it.
     """
 
     spent: Money
@@ -173,7 +173,7 @@ class SpentByCause:
 
 
 def spent_by_cause(budget: Budget, rentals: Iterable[Rental], now: Instant) -> SpentByCause:
-    """The amounts of the present period; they add up to ``spent``."""
+    """The amounts of the present period, which add up to ``spent``."""
     balance = budget.balance
     start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start
     causes: Mapping[Cause, Money] = {}
@@ -186,17 +186,17 @@ def spent_by_cause(budget: Budget, rentals: Iterable[Rental], now: Instant) -> S
 
 
 STARTING = "(starting)"
-"""From the launch of a node until it first took pods."""
+"""Name of the time from a node's launch until it first took pods."""
 IDLE = "(idle)"
-"""GPUs of ready nodes that no job held."""
+"""Name of GPUs of ready nodes that no job held."""
 ENDING = "(ending)"
-"""Nodes without a job from the decision to end them to their end."""
+"""Name of nodes without a job, from the decision to end them to their end."""
 INCOMPLETE_GANG = "(incomplete gang)"
-"""Nodes that no job held yet, while too few of those had come that a job needs at once."""
+"""Name of nodes that no job held yet, because too few nodes of their gang had come."""
 OPENING = "(opening)"
-"""The budget's opening spend."""
+"""Name of the budget's opening spend."""
 EARLIER = "(earlier)"
-"""Rentals of the period whose objects are already gone, and uses of long ones that their objects no longer list."""
+"""Name of rentals of the period whose objects are deleted, and of uses that their objects no longer list."""
 
 _NAMES: Final[Mapping[Cause, str]] = {
     Cause.STARTING: STARTING,
@@ -207,7 +207,7 @@ _NAMES: Final[Mapping[Cause, str]] = {
 
 
 def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
-    """GPUs of the rental's node: what its pool offers, else what its Node has; 0 while neither is known."""
+    """GPUs of the rental's node, as its pool offers them, otherwise as its Node has them; 0 if neither is known."""
     pool = snapshot.pools.get(rental.pool)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
     offered = 0 if pool is None else pool.gpus_per_node
@@ -215,7 +215,7 @@ def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
 
 
 def in_vain(rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[RentalId]:
-    """The rentals of gangs that are incomplete, or that were given back because they were."""
+    """The rentals of incomplete gangs, and rentals that were given back because their gang was incomplete."""
     incomplete = incomplete_gangs(rentals, snapshot.jobs)
     waiting = {rental.id for members in incomplete.values() for rental in members if rental.stays}
     ended = {rental.id for rental in rentals if rental.released_because == ReasonCode.INCOMPLETE_GANG}
@@ -225,9 +225,9 @@ def in_vain(rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[RentalId
 def by_purpose(
     rental: Rental, gpus: int, start: Instant, now: Instant, *, in_vain: bool = False
 ) -> Mapping[Purpose, Share]:
-    """The rental's cost in [start, now) by purpose; it adds up to ``accrued_in(rental, start, now)`` exactly.
+    """The rental's cost in [start, now) by purpose, which adds up to ``accrued_in(rental, start, now)`` exactly.
 
-    ``gpus``: GPUs of the node. ``in_vain``: it is of an incomplete gang. Empty if the rental has cost nothing.
+    ``gpus``: GPUs of the node. ``in_vain``: the rental belongs to an incomplete gang. Empty if nothing was spent.
     """
     amount = accrued_in(rental, start, now)
     if rental.launched is None or amount == ZERO:
@@ -240,15 +240,15 @@ def by_purpose(
 def listed_by_purpose(
     rental: Rental, snapshot: Snapshot, start: Instant, *, in_vain: bool = False
 ) -> Mapping[Purpose, Share]:
-    """The same from ``start`` to now, as far as the rental's object lists its uses."""
+    """As ``by_purpose`` from ``start`` to now, as far as the rental's object lists its uses."""
     listed = max(start, rental.uses_since or start)
     return by_purpose(rental, gpus_of(rental, snapshot), listed, snapshot.now, in_vain=in_vain)
 
 
 def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
-    """The budget's spending of the current period by purpose, the largest first; it adds up to ``spent`` exactly.
+    """The budget's spending in the period by purpose, the largest first. The amounts add up to ``spent`` exactly.
 
-    Jobs are named ``namespace/name``, the rest as in parentheses above. A job that was deleted keeps what it used.
+    Jobs are named ``namespace/name``, other purposes by the names in parentheses above. A deleted job keeps its costs.
     """
     now, balance = snapshot.now, budget.balance
     start = budget.calendar.bounds(now)[0] if balance is None else balance.period_start
@@ -266,25 +266,25 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     return sorted(amounts, key=lambda item: (-item[1].micros, item[0]))
 
 
-# How much of a commitment was used in the present period, and what a node less or more would have changed.
+# How much of a commitment was used in the present period, and the effect of one node less or more.
 #
-# It is read from the rentals on record: who held their GPUs, at which price. A node less would have saved its
-# price, and would have had to be rented at the list price while jobs were on all nodes at once. A node more would
-# have cost its price, and would have taken the place of another node with the same GPUs while jobs were on one. Nodes
-# that are there anyway have no list price: that of the cheapest such other node counts.
-# Nodes that have ended are soon no longer on record, so that what a node more saves is at least what is said.
+# The figures come from the rentals on record: who held their GPUs, at which price. One node less would have saved its
+# price, but while jobs were on all nodes at once, another one would have been rented at the list price. One node more
+# would have cost its price, and would have replaced a rented node with the same GPUs while jobs used one. Nodes that
+# are there anyway have no list price, so that of the cheapest such rented node counts. Ended nodes are soon no longer
+# on record. So the true saving of one node more is at least the shown one.
 
 
 _HOUR = 3600e6
-"""Microseconds."""
+"""Microseconds of an hour."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommitmentUse:
-    """The present period's use of a committed pool.
+    """The use of a committed pool in the present period.
 
-    ``used`` and ``unused``: dollars, with GPU-hours. ``node_less`` and ``node_more``: dollars that a node less, or one
-    more, would have saved (negative: cost). ``part``: of all GPU-hours that jobs of the budget used.
+    ``used``, ``unused``: dollars, with GPU-hours beside them. ``node_less``, ``node_more``: dollars that one node less
+    or more would have saved (negative: cost). ``part``: the pool's fraction of all GPU-hours of the budget's jobs.
     """
 
     pool: PoolId
@@ -298,7 +298,7 @@ class CommitmentUse:
 
 
 def commitment_uses(budget: Budget, snapshot: Snapshot) -> Sequence[CommitmentUse]:
-    """The use of each commitment of the budget of which a node was billed in the period."""
+    """The use of each of the budget's commitments of which a node was billed in the period."""
     start = budget.calendar.bounds(snapshot.now)[0]
     own = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id and rental.launched]
     found = (_use(pool, own, start, snapshot) for pool in snapshot.committed_to(budget).values())
@@ -335,7 +335,7 @@ def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) 
 
 
 def _part(nodes: Iterable[Rental], own: Iterable[Rental], start: Instant, now: Instant) -> float:
-    """The part of the GPU-hours of jobs that was on these nodes."""
+    """The fraction of the GPU-hours of jobs that was on these nodes."""
     here, everywhere = (
         sum(
             [
@@ -350,7 +350,7 @@ def _part(nodes: Iterable[Rental], own: Iterable[Rental], start: Instant, now: I
 
 
 def _alike(rental: Rental, pool: Pool, snapshot: Snapshot) -> bool:
-    """Whether the rental's node has the same GPUs, is sold in the same way, and is nobody's commitment."""
+    """Whether the rental's node has the same GPUs and capacity type, and belongs to no commitment."""
     other = snapshot.pools.get(rental.pool)
     if other is None or other.offering is None or pool.offering is None or other.committed is not None:
         return False
@@ -362,7 +362,7 @@ def _alike(rental: Rental, pool: Pool, snapshot: Snapshot) -> bool:
 
 
 def _hours_with(rentals: Iterable[Rental], least: int, start: Instant, now: Instant) -> float:
-    """Hours in which jobs were on at least so many of the nodes at once."""
+    """Hours in which jobs were on at least ``least`` of the nodes at once."""
     changes: list[tuple[Instant, int]] = []
     for rental in rentals:
         for begin, end in _busy(rental, start, now):
@@ -376,7 +376,7 @@ def _hours_with(rentals: Iterable[Rental], least: int, start: Instant, now: Inst
 
 
 def _busy(rental: Rental, start: Instant, now: Instant) -> list[tuple[Instant, Instant]]:
-    """When any job held GPUs of the node, without overlaps."""
+    """The times in which any job held GPUs of the node, without overlaps."""
     found: list[tuple[Instant, Instant]] = []
     spans = [(max(use.since, start), min(use.until or now, now)) for use in rental.uses]
     for begin, end in sorted(span for span in spans if span[0] < span[1]):

@@ -1,4 +1,4 @@
-"""OpenPeriod and the entries of KeepBooks applied to a balance: each changes it once, however often it is repeated."""
+"""OpenPeriod and the entries of KeepBooks, applied to a balance. Applying a step again does not change the balance."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ from charterer.domain.steps import AddCosts, BookEntry, CountedJob, CountJobs, F
 from charterer.domain.time import Instant, after, day_bounds, seconds_between
 from charterer.ledger.attribution import by_purpose, divided, gpus_of, in_vain
 
-# Finished jobs, counted once each in a budget's balance. κ and the rates of arrival are estimated from these sums.
+# Finished jobs, each counted once in a budget's balance. κ and the arrival rates are estimated from these sums.
 #
-# Money is summed exactly (``jobs_cost``); the statistics of a class forget with time.
+# Money is summed exactly (``jobs_cost``). The statistics of a class decay with time.
 
 
 UIDS_KEPT_SECONDS = 86_400.0
-"""Seconds a counted job's uid is kept: a day, the latest that a finish may be seen after others that came later."""
+"""Seconds for which a counted job's uid is kept: a day, the longest assumed delay until a job's end is seen."""
 CLASSES_KEPT = 1_000
-"""Most classes in a balance, to bound its size; the class whose last job finished longest ago is dropped first."""
+"""Maximum number of classes in a balance, which bounds its size. The class whose last job finished longest ago is
+dropped first."""
 
 
 def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
-    """The sums with one more job; a job that was predicted to cost nothing counts as an arrival only."""
+    """The sums with one more job. A job with a predicted cost of zero counts only as an arrival."""
     before = (history or ClassHistory(0.0, 0.0, 0.0, 0.0, job.created, job.finished)).aged(job.finished)
     age, arrived = seconds_between(job.created, before.at), 0.0 if job.opening else 1.0
     with_arrival = replace(
@@ -78,7 +79,8 @@ def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
 
 
 def apply_count(balance: Balance, step: CountJobs) -> Balance:
-    """Add the jobs that are not in the sums yet; the same sums when all of them are."""
+    """The balance plus the jobs of the step that were not counted yet. If the balance includes all jobs already, the
+    result is the same balance."""
     fresh = [job for job in step.jobs if not balance.counts(job.uid, job.finished)]
     if not fresh:
         return balance
@@ -103,30 +105,30 @@ def _latest(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHi
     return {class_id: classes[class_id] for class_id in sorted(latest)}
 
 
-# A budget's dollars by pool, cause and namespace: sums over all its periods, which never fall.
+# A budget's dollars by pool, cause and namespace: sums over all its periods, which never decrease.
 #
-# Each step adds what was spent since the last one, apportioned by who held the GPUs meanwhile, and nothing is ever
-# taken back: the sums can be read as counters. An amount that turns out too high afterwards (a machine had ended
-# some seconds before the cloud said so) is made up for by adding less later, to whatever costs something then: one
-# pool keeps what was too much, and another may lack it. So when all rentals are folded, the sums are ``lifetime``
-# to the micro-dollar, or more by what is still to be made up for.
+# Each step adds the spending since the previous one, apportioned by the use of the GPUs. No step subtracts anything, so
+# the sums can be read as counters. An amount may turn out too high afterwards, because a machine had ended some seconds
+# before the cloud reported it. Then later steps add less, to the purposes that have costs then. So one pool keeps too
+# much, and another may get too little. After all rentals are folded, the sums equal ``lifetime`` to the micro-dollar,
+# or exceed it by the excess that is not yet made up for.
 
 
 NAMES_KEPT = 500
-"""Most pools, and most namespaces, with sums of their own, to bound a status."""
+"""Maximum number of pools, and of namespaces, with sums of their own. The limit bounds the status."""
 KNOWN_NAMES_KEPT = 100
-"""The same of the namespaces of which is kept what their dollars went to."""
+"""Maximum number of namespaces with known uses of their dollars (``went_to``)."""
 DAY_NAMES_KEPT = 10
-"""The same of the namespaces of one day."""
+"""Maximum number of namespaces with sums for one day."""
 OTHER = "(other)"
-"""Stands for all further pools or namespaces, here and in metrics."""
+"""The name of all further pools or namespaces together, in sums and in metrics."""
 
 _Key = tuple[PoolId, Cause, str]
-"""A pool, a cause and a namespace: that of the job, else empty."""
+"""A pool, a cause, and the namespace of the job; the namespace is empty without a job."""
 
 
 def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snapshot: Snapshot) -> AddCosts | None:
-    """The step that adds what was spent since the last one; None when nothing was. ``rentals``: the budget's own."""
+    """The step that adds the spending since the last one; None if nothing was spent. ``rentals``: the budget's own."""
     now, since = snapshot.now, balance.costs.through
     running = total(accrued(rental, now) for rental in rentals if rental.uid not in balance.folded)
     amount = balance.lifetime + running - balance.costs.total
@@ -155,8 +157,8 @@ def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snap
 def _weights(
     rentals: Sequence[Rental], snapshot: Snapshot, since: Instant
 ) -> tuple[Mapping[_Key, int], Mapping[_Key, Mapping[JobTime, int]]]:
-    """Micro-dollars spent since then, and what of those of jobs is known; of a rental that was found later, all that it
-    cost."""
+    """Micro-dollars spent since ``since`` by key, and the known uses of the dollars of jobs. A rental created later
+    counts from its beginning."""
     weights: dict[_Key, int] = defaultdict(int)
     did: dict[_Key, dict[JobTime, int]] = defaultdict(lambda: defaultdict(int))
     vain = in_vain(rentals, snapshot)
@@ -172,7 +174,8 @@ def _weights(
 
 
 def apply_costs(balance: Balance, step: AddCosts) -> Balance:
-    """Add the step's amounts. The same balance when they, or amounts for the same time, have been added already."""
+    """The balance with the step's amounts. If amounts for that time were added already, the result
+    is the same balance."""
     costs = balance.costs
     if costs.through != step.since:
         return balance
@@ -189,7 +192,8 @@ def apply_costs(balance: Balance, step: AddCosts) -> Balance:
 
 
 def _with_day(days: tuple[DayCosts, ...], step: AddCosts) -> tuple[DayCosts, ...]:
-    """The days with what the step adds to its own. Nothing is added to a day before the last one: clocks may be set."""
+    """The days with the step's amounts. If the clock was set back, the amounts go to the last day, not to an earlier
+    one."""
     if not step.added.by_pool:
         return days
     before, last = days[:-1], days[-1] if days else DayCosts(step.day, {}, {})
@@ -204,7 +208,7 @@ def _with_day(days: tuple[DayCosts, ...], step: AddCosts) -> tuple[DayCosts, ...
 def _with_known(
     sums: Mapping[tuple[str, JobTime], Money], added: Mapping[tuple[str, JobTime], Money]
 ) -> Mapping[tuple[str, JobTime], Money]:
-    """The sums with what is added, under ``OTHER`` for namespaces beyond ``KNOWN_NAMES_KEPT``."""
+    """The sums with the added amounts. Namespaces beyond ``KNOWN_NAMES_KEPT`` are counted as ``OTHER``."""
     known = {namespace for namespace, _ in sums}
     return _plus(
         sums,
@@ -216,7 +220,7 @@ def _with_known(
 
 
 def _with(sums: Mapping[str, Money], added: Mapping[str, Money], most: int) -> Mapping[str, Money]:
-    """The sums with what is added, under ``OTHER`` for names beyond so many."""
+    """The sums with the added amounts. If there are ``most`` names already, new names are counted as ``OTHER``."""
     known = set(sums)
     return _plus(sums, ((_kept(name, known, most), amount) for name, amount in sorted(added.items())))
 
@@ -225,7 +229,6 @@ _Named = TypeVar("_Named")
 
 
 def _plus(sums: Mapping[_Named, Money], added: Iterable[tuple[_Named, Money]]) -> dict[_Named, Money]:
-    """The sums with each amount added to that of its key."""
     new = dict(sums)
     for key, amount in added:
         new[key] = new.get(key, ZERO) + amount
@@ -233,7 +236,8 @@ def _plus(sums: Mapping[_Named, Money], added: Iterable[tuple[_Named, Money]]) -
 
 
 def _kept(name: str, known: set[str], most: int = NAMES_KEPT) -> str:
-    """The name under which an amount is kept; it is added to those known while there is room."""
+    """The name under which an amount is counted: ``name``, which is added to ``known``, or ``OTHER`` if ``known`` is
+    full."""
     if name not in known and len(known) >= most:
         return OTHER
     known.add(name)
@@ -241,11 +245,12 @@ def _kept(name: str, known: set[str], most: int = NAMES_KEPT) -> str:
 
 
 class StalePeriod(ValueError):
-    """The step was made for another period than the balance is in: look again and make it anew."""
+    """The step was made for another period than the balance has. The caller must observe and plan again."""
 
 
 def apply_fold(balance: Balance, step: Fold) -> Balance:
-    """Add a rental's cost and its uid; the same balance when it is listed already. StalePeriod: see Fold."""
+    """The balance with a rental's cost and uid; the same balance if it lists the uid already. StalePeriod: see
+    ``Fold``."""
     if step.rental_uid in balance.folded:
         return balance
     if step.period_start != balance.period_start:
@@ -262,7 +267,10 @@ def apply_fold(balance: Balance, step: Fold) -> Balance:
 
 
 def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
-    """Begin the period; what the last one spent goes into history. The same balance when it has begun already."""
+    """The balance in the new period, with the past one in its history; the same balance if the period has begun.
+
+    StalePeriod if the step ends another period than the balance has.
+    """
     if balance is None:
         if step.last_start is not None:
             raise StalePeriod(f"GPUBudget {step.budget} has no balance whose period could end: plan again")
@@ -281,7 +289,7 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
 
 
 def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
-    """The periods, of which only the last ones keep their lenders: one more is to come."""
+    """The periods without lenders, except the latest ``LENDING_KEPT`` - 1 ones. The caller adds one more period."""
     first_kept = len(history) - LENDING_KEPT + 1
     return (
         replace(past, borrowed={}) if number < first_kept and past.borrowed else past
@@ -290,12 +298,12 @@ def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
 
 
 def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:
-    """Drop the uids of rentals that are gone; sums stay."""
+    """The balance without the uids of deleted rentals. The sums of the balance do not change."""
     return replace(balance, folded=balance.folded - frozenset(step.rental_uids))
 
 
 def apply_entries(balance: Balance, entries: Iterable[BookEntry]) -> Balance:
-    """All entries, one after the other. StalePeriod where one is of another period."""
+    """The balance after all entries, in order. StalePeriod if an entry is for another period."""
     for entry in entries:
         match entry:
             case PruneFolded():

@@ -1,10 +1,10 @@
 """The rows that a rental adds to the record of costs: part by part, each within one day of the budget's time zone.
 
-A part is what is recorded at once: from where the record of the rental ends to the end of that day, or to the rental's
-own end. The rows of all parts add up to the rental's cost to the micro-dollar. What a day costs is what had accrued at
-its end, less what had at its beginning (``billing.accrued``), as the budget's periods are cut. Where that is negative,
-since a price fell within a billing minimum, and where what was recorded before turns out wrong, a row of its own makes
-up for it.
+Each part is recorded in one write. A part begins where the rental's record ends, and ends with that day or with the
+rental. The rows of all parts add up to the rental's cost to the micro-dollar. The cost of a day is the cost accrued at
+its end minus that at its beginning (``billing.accrued``), which is also how costs are assigned to a budget's periods.
+The cost of a day is negative if a price fell within a billing minimum. A separate row corrects such a cost, and earlier
+rows that turned out wrong.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The next part of a rental's cost: [start, end), which may be empty, and what is on record after it."""
+    """The next part of a rental's cost: [start, end), maybe empty. ``after``: what is on record with the part."""
 
     start: Instant
     end: Instant
@@ -35,13 +35,13 @@ class Part:
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
-    """The part that is to be recorded next, once it is over; None if all of an ended rental's cost is on record.
+    """The next part to record, once it is over; None if all of an ended rental's cost is on record.
 
-    A rental that is not launched has cost nothing yet.
+    Also None for a rental that is not launched and has not ended.
     """
     done = rental.recorded
     start = rental.launched if done is None else done.through
-    if rental.ended is not None and rental.launched is None:  # a machine of which nothing was ever read
+    if rental.ended is not None and rental.launched is None:  # The rental ended before any machine of it was observed.
         first = rental.named or rental.created
         start = max(first, day_bounds(time_zone, rental.ended)[0]) if done is None else done.through
         start = min(start, rental.ended)
@@ -54,7 +54,7 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
 
 
 def _all_on_record(rental: Rental) -> bool:
-    """Whether nothing is to be added; of a machine that was launched, that it costs nothing is put on record, too."""
+    """Whether nothing remains to be recorded. If a machine was launched, a cost of zero must be recorded too."""
     done = rental.recorded
     if rental.ended is None or rental.cost is None:
         return False
@@ -64,10 +64,10 @@ def _all_on_record(rental: Rental) -> bool:
 
 
 def correction_begun(rental: Rental) -> RecordedCost | None:
-    """What is marked before a part is written that only corrects what is on record; None where none is to be marked.
+    """The mark to write before a part that only corrects the record; None if no mark is needed.
 
-    If its file is written, its own mark is lost, and the cloud takes the correction back, nothing else would say that a
-    part is there which must come to nothing.
+    Without the mark, a written correction could be forgotten: if its own mark is lost and the cloud then reverses the
+    correction, nothing would show that the part exists and must be corrected back to zero.
     """
     done = rental.recorded
     if done is None or done.correcting or rental.ended is None or done.through < rental.ended:
@@ -76,10 +76,11 @@ def correction_begun(rental: Rental) -> RecordedCost | None:
 
 
 def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:
-    """The rows of the part, one at least; they add up to what ``part.after`` adds to the cost on record.
+    """The rows of the part, at least one. Their sum is the cost in ``part.after`` minus the recorded cost.
 
-    A part that costs nothing has one that says so: it was another before, if the operator ended after its file.
-    ``pool``: the rental's, None if it is gone. ``gpus``: of its node. ``in_vain``: it is of an incomplete gang.
+    A part without cost has one row that says so, because an earlier version of it may be on file, written just before
+    the operator ended. ``pool``: the rental's pool; None if it is deleted. ``gpus``: GPUs of its node. ``in_vain``: the
+    rental belongs to an incomplete gang.
     """
     on_record, had_cost = (
         (ZERO, ZERO) if rental.recorded is None else (rental.recorded.cost, accrued(rental, part.start))
@@ -133,10 +134,10 @@ def _machine(rental: Rental, pool: Pool | None) -> BilledMachine:
 
 
 def billed_id(rental: Rental) -> str:
-    """The id that bills give its machine, empty if none ever came.
+    """The id of the rental's machine on bills; empty if no machine ever came.
 
-    Azure's bills name VMs by their paths and not by vmId, and Karpenter knows its machines by the names of NodeClaims;
-    the providerID has what the bill has.
+    Azure's bills name VMs by their paths and not by vmId, and Karpenter knows its machines by the names of NodeClaims.
+    So for these, the id comes from the providerID.
     """
     scheme, _, path = rental.provider_id.partition("://")
     match scheme:
@@ -149,7 +150,7 @@ def billed_id(rental: Rental) -> str:
 
 
 def _hourly(rental: Rental, start: Instant, end: Instant) -> Money:
-    """The price of the machine in [start, end), its average where it changed; rounded to the micro-dollar."""
+    """The average price of the machine in [start, end), rounded to a micro-dollar per hour."""
     if not rental.segments:
         return Money(rental.price.micros_per_hour)
     since = [segment.since for segment in rental.segments]

@@ -1,9 +1,9 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
-Every budget is solved first, and those that lend each other money again.
-If jobs must leave their places, all are solved again without those runs: what a plan frees is used by it.
-Then budgets act one after the other, the one that pays most for a second first, because they share the pools' nodes;
-those that only observe come last, so that what they would do takes nothing from the others.
+First, every budget is solved, and budgets that lend each other money are solved again. If jobs must leave their places,
+all budgets are solved again without those runs, so that the plan can use what it frees. Then budgets act one after the
+other, because they share the pools' nodes. The budget that pays most per second acts first. Budgets that only observe
+act last, so that they take nothing from the others.
 """
 
 from __future__ import annotations
@@ -55,19 +55,20 @@ from charterer.policy.jobs.job_facts import JobFacts, job_facts
 from charterer.policy.options.market import PoolOffer
 from charterer.policy.outlook.placer import Placer, SharedNodes
 
-# The rules by which one budget's plan is made, in the order of thinking: what must end, who is placed or waits,
-# which moves pay, which nodes are replaced or emptied, what is idle.
+# The rules that make one budget's plan, in order: what must end, which jobs start or wait, which moves pay, which nodes
+# are replaced or emptied, and which nodes are idle.
 #
-# Every rule reads the budget's plan as the rules before it have left it, and writes what it decides into it. A rule
-# that moves runs asks ``plan.gate``. What a rule is worth is measured by ``tests.bench.rules``.
+# Every rule reads the budget's plan as the previous rules left it, and adds its decisions. A rule that moves runs asks
+# ``plan.gate``. ``tests.bench.rules`` measures the value of each rule.
 
 
 _OFTEN = 10.0
-"""Seconds between two looks at a job whose slack is all but used up."""
+"""Minimum seconds until the next plan if a job has almost no slack left before its target."""
 
 
 class PlanRule(NamedTuple):
-    """One rule. ``moves``: whether it moves runs for their own good, so that it rests while room is made for others."""
+    """One rule. ``moves``: the rule moves runs for their own benefit, and is skipped while room is
+    made for other jobs."""
 
     name: str
     apply: Callable[[BudgetPlan], None]
@@ -75,7 +76,7 @@ class PlanRule(NamedTuple):
 
 
 def _stop(plan: BudgetPlan) -> None:
-    """Stop the jobs that may not go on, and take pods back that do not join."""
+    """Stop the jobs that may not go on, and undo in-place resizes whose new pods do not join."""
     for job, why in plan.jobs.stopped:
         plan.decided.stop(job, why)
         plan.decided.judge(job, None, why)
@@ -89,7 +90,7 @@ def _stop(plan: BudgetPlan) -> None:
 
 
 def _end_rentals(plan: BudgetPlan) -> None:
-    """End the rentals that must end; no job begins there."""
+    """End the rentals that must end. No job begins on such rentals."""
     for rental, why in plan.ending.items():
         plan.decided.release(rental, why)
 
@@ -109,9 +110,9 @@ RULES = (
 
 
 def triage_budget(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
-    """``triage`` of the budget's jobs, and those stopped at their maxCost, or while nobody uses their GPUs.
+    """``triage`` of the budget's jobs, plus jobs that are stopped at their maxCost or because nobody uses their GPUs.
 
-    ``ending``: rentals that end, and why.
+    ``ending``: rentals that end, with the reason.
     """
     jobs = triage(solution.groups.values(), ending, solution.inputs)
     jobs.again_at += stop_spent(jobs, solution.inputs.snapshot)
@@ -120,7 +121,7 @@ def triage_budget(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -
 
 
 def decide_budget(plan: BudgetPlan) -> None:
-    """Decide everything of one budget, rule by rule, and when to plan again if nothing happens before."""
+    """Make all decisions of one budget, rule by rule, and set the time of the next plan."""
     for rule in RULES:
         if not (rule.moves and plan.making_room):
             rule.apply(plan)
@@ -135,19 +136,18 @@ def decide_budget(plan: BudgetPlan) -> None:
         decided.again_at.append(solution.period_end)
 
 
-# Nodes that are paid for whether they are used or not (``spec.price.committed``), or are there anyway
-# (``spec.existing``): they are rented at once, and kept.
+# Nodes that are paid for whether used or not (``spec.price.committed``), or are there anyway (``spec.existing``): these
+# nodes are rented at once, and kept.
 #
-# A machine that runs idle costs no more than a reservation that nobody uses, and a job begins on it at once. All
-# limits hold for them too. That they are kept is in ``release_idle``; that jobs use them first is in their price
-# (``Pool.marginal``).
+# An idle machine costs no more than an unused reservation, and a job can begin on it at once. All limits hold for such
+# nodes too. ``release_idle`` keeps them. Their price (``Pool.marginal``) makes jobs use them first.
 
 
 def rent_committed(plan: BudgetPlan) -> None:
-    """Rent the nodes of the budget's committed pools that are not there yet, as far as all limits allow it.
+    """Rent the missing nodes of the budget's committed pools, as far as all limits allow.
 
-    All budgets' are rented before any job asks for nodes, so that no job takes the room under a limit, also of a budget
-    above. The plan is made again when a commitment ends.
+    These nodes are rented for all budgets before any job requests nodes, so that no job takes the room under a limit,
+    including limits of ancestors. The plan is made again when a commitment ends.
     """
     for name, pool in plan.snapshot.committed_to(plan.solution.budget).items():
         if pool.committed is None or pool.offering is None or pool.quote is None:
@@ -159,17 +159,18 @@ def rent_committed(plan: BudgetPlan) -> None:
             plan.decided.not_rented[name] = refused
 
 
-# Layouts of slices that a budget has too few jobs for.
+# Layouts of slices for which a budget has too few jobs.
 #
-# A job on a slice pays its part of the node, which is right at the margin: with G slices of S a node in use, and
-# jobs moved together, ⌈G/S⌉ nodes are rented, and each slice more costs a slice in the mean. But each pool in use
-# has a last node that is partly empty. Where G is Poisson with mean m, S·E⌈G/S⌉ − m slices are unused, (S − 1)/2
-# from a few nodes on. Pools of slices are many pools for the same jobs, so those are left alone without which all
-# jobs together, unused GPUs and slices included, cost less.
+# A job on a slice pays its part of the node, which is right at the margin: if G slices are in use on nodes of S, and
+# jobs are moved together, ⌈G/S⌉ nodes are rented, and each further slice costs one slice on average. But each pool in
+# use has a last node that is partly empty. If G is Poisson with mean m, then S·E⌈G/S⌉ − m slices are unused, which is
+# (S − 1)/2 except for very few nodes. Several pools of slices serve the same jobs. So a pool is closed if all jobs
+# together, including unused GPUs and slices, cost less without it.
 
 
 class _Choice(NamedTuple):
-    """A way to do a unit of work: ``cost`` in dollars, the job's time included; ``held``: GPU- or slice-seconds."""
+    """A way to do a unit of work. ``cost``: dollars, including the value of the job's time. ``held``: GPU- or
+    slice-seconds."""
 
     cost: float
     pool: PoolId
@@ -179,21 +180,21 @@ class _Choice(NamedTuple):
 
 
 class _Demand(NamedTuple):
-    """Units of work a second that jobs which choose alike do, and their best choice in each pool, the best first."""
+    """The work per second of jobs that choose alike. ``choices``: their best choice in each pool, the best first."""
 
     work: float
     choices: Sequence[_Choice]
 
     def best(self, closed: Collection[PoolId]) -> _Choice | None:
-        """The best choice outside these pools; None where there is none."""
+        """The best choice outside the ``closed`` pools; None without one."""
         return next((choice for choice in self.choices if choice.pool not in closed), None)
 
 
 def unprofitable_layouts(solution: BudgetSolution) -> frozenset[PoolId]:
-    """The pools of slices that the budget had better leave alone now.
+    """The pools of slices that the budget should not use now.
 
-    They are closed one after the other, that first which saves most: the jobs of one then fill another. A layout stays
-    where some jobs have no other option.
+    Pools are closed one after the other, the one that saves most first, because its jobs then fill another pool. A pool
+    stays open if some jobs have no other option.
     """
     offers = solution.inputs.market.offers
     if not any(slice_profile(offer.gpu_type) for offer in offers.values()):
@@ -211,7 +212,7 @@ def unprofitable_layouts(solution: BudgetSolution) -> frozenset[PoolId]:
 
 
 def _demand(assignment: GroupAssignment) -> _Demand | None:
-    """The work of a group's jobs in sight, or of as many as there are in the long run; None without jobs."""
+    """The demand of a group's jobs in sight or, if more, of the long-run mean number of jobs; None without jobs."""
     group, worth, best = assignment.group, assignment.values.worth, dict[PoolId, _Choice]()
     jobs = max(float(group.active), group.foreseen * assignment.mean_seconds)
     if not jobs or not group.menu.options:
@@ -226,9 +227,9 @@ def _demand(assignment: GroupAssignment) -> _Demand | None:
 
 
 def _cost(demands: Sequence[_Demand], closed: Collection[PoolId], offers: Mapping[PoolId, PoolOffer]) -> float:
-    """Cost rate of all jobs if the pools in ``closed`` are not used, in dollars a second.
+    """Dollars per second of all jobs if the ``closed`` pools are not used; infinite if jobs have no option.
 
-    It has the dollars, the worth of the jobs' time, and the GPUs that stay idle on nodes.
+    The cost rate includes the price, the value of the jobs' time, and idle GPUs of nodes.
     """
     total, used = 0.0, dict[PoolId, float]()
     for each in demands:
@@ -245,7 +246,8 @@ def _cost(demands: Sequence[_Demand], closed: Collection[PoolId], offers: Mappin
 
 
 def unused(mean: float, size: int) -> float:
-    """S·E⌈G/S⌉ − m: expected unused GPUs or slices of nodes of ``size`` of them, of which a Poisson number is used."""
+    """S·E⌈G/S⌉ − m: expected unused GPUs or slices of nodes of ``size``, if a Poisson number with that ``mean`` is
+    used."""
     if mean > 50.0 * size:
         return (size - 1) / 2.0
     probability, expected = exp(-mean), 0.0
@@ -255,13 +257,13 @@ def unused(mean: float, size: int) -> float:
     return size * expected - mean
 
 
-# Which budgets lend each other money in this plan: those of a parent that allows it, by their forecasts (ADR 5).
+# Loans between budgets in this plan, made by their forecasts if their parent allows them (ADR 5).
 
 
 def with_loans(solutions: Sequence[BudgetSolution], inputs: PlanInputs) -> Sequence[BudgetSolution]:
-    """The solutions, in their order; those of budgets that lend or borrow are solved again for what they then aim at.
+    """The solutions, in their order. Budgets that lend or borrow are solved again for their new targets.
 
-    The topmost parents come first: what a budget has lent there, its own children cannot have.
+    The topmost parents come first: money that a budget lends to its siblings is not available to its own children.
     """
     solved, made = {each.budget.id: each for each in solutions}, list[Loan]()
     for parent in _lending([each.budget for each in solutions], inputs):
@@ -276,14 +278,15 @@ def with_loans(solutions: Sequence[BudgetSolution], inputs: PlanInputs) -> Seque
 
 
 def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
-    """The parents that allow loans, the topmost first; none while nobody knows what all below them have spent."""
+    """The parents that allow loans, the topmost first, without parents whose descendants' spending
+    is not fully known."""
     tree, unknown = inputs.tree, {each.parent for each in inputs.snapshot.unplanned.values()}
     known = [each for each in budgets if each.lends and each.id not in tree.faults and each.id not in unknown]
     return sorted(known, key=lambda each: (len(tree.above.get(each.id, ())), each.id))
 
 
 def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
-    """A budget's period with the loans that are made already. One that pays for nothing itself needs nothing more."""
+    """The needs of a budget in its period with the loans so far. A budget without namespaces needs nothing more."""
     budget = solution.budget
     idle = budget.selector.nothing
     high = None if solution.arrivals_verdict().assumed else solution.forecast_verdict().high
@@ -299,30 +302,30 @@ def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
 
 @dataclass(frozen=True, slots=True)
 class SolvedPlan:
-    """A plan, and the solution of each budget, in the order in which they acted."""
+    """A plan, and the solution of each budget, in the order in which the budgets acted."""
 
     plan: Plan
     solutions: tuple[BudgetSolution, ...]
 
 
 def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
-    """Decide what to rent, release and allocate now, why, and when to plan again if nothing happens before.
+    """Decide what to rent, release and allocate now, why, and when to plan again at the latest.
 
-    ``plan(snapshot, memo) == plan(snapshot)`` whatever was planned with the memo before; what did not change between
-    two plans with one memo is the same object in both.
+    ``plan(snapshot, memo) == plan(snapshot)``, whatever was planned with the memo before. Unchanged values are the same
+    objects in two plans with one memo.
     """
     return solved_plan(snapshot, memo).plan
 
 
 def solved_plan(snapshot: Snapshot, memo: Memo | None = None) -> SolvedPlan:
-    """The same plan with the solutions that it was made from."""
+    """The plan with the solutions from which it was made."""
     memo = Memo() if memo is None else memo
     with memo.turn():
         return _plan(plan_inputs(snapshot, memo))
 
 
 def solve_budgets(snapshot: Snapshot) -> list[BudgetSolution]:
-    """Every budget solved, in the order in which they act."""
+    """The solutions of all budgets, in the order in which the budgets act."""
     return _solve_budgets(plan_inputs(snapshot, Memo()))
 
 
@@ -341,7 +344,7 @@ def _solve_budgets(inputs: PlanInputs) -> list[BudgetSolution]:
 
 
 def _plan(inputs: PlanInputs) -> SolvedPlan:
-    """What must end is found first, and which jobs leave; budgets are solved again if any do; then each one acts."""
+    """Find rentals that must end and jobs that leave, solve budgets again if any leaves, then let each budget act."""
     snapshot, memo = inputs.snapshot, inputs.memo
     solutions = _solve_budgets(inputs)
     shared = SharedNodes.of(inputs)
@@ -364,7 +367,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     ]
     again_at = {at for forced in releases for at in forced.again_at}
     held = [plan.placer.purse.committed for plan in plans]
-    for plan in plans:  # before any job takes the room under a limit
+    for plan in plans:  # Committed nodes come before any job takes the room under a limit.
         if plan.solution.budget.mode is Mode.ENFORCE:
             rent_committed(plan)
     for plan, committed in zip(plans, held, strict=True):
@@ -396,7 +399,7 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
 
 
 def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
-    """What a parent and all below it may aim at together, without what does not count in their present periods."""
+    """The target of a parent and its descendants together, without amounts that do not count in present periods."""
     budgets = inputs.snapshot.known_budgets
     family = [budgets[each] for each in (name, *inputs.tree.below[name])]
     left_out = total(each.amount - each.counted for each in family)
@@ -407,7 +410,8 @@ def _amount_in_all(name: BudgetId, inputs: PlanInputs) -> Money:
 def _with_descendants(
     verdicts: Mapping[BudgetId, BudgetVerdict], together: Mapping[BudgetId, SpendVerdict], inputs: PlanInputs
 ) -> Mapping[BudgetId, BudgetVerdict]:
-    """The verdicts with what is known of parents and descendants. ``together``: of each parent, without a forecast."""
+    """The verdicts, completed with data about ancestors and descendants. ``together``: the verdict about each parent
+    with its descendants, without a forecast."""
     tree, found = inputs.tree, dict[BudgetId, BudgetVerdict]()
     for name, verdict in verdicts.items():
         family = together.get(name)
@@ -425,9 +429,9 @@ def _with_descendants(
 def _solve_without_leaving(
     solutions: Sequence[BudgetSolution], triages: Sequence[JobTriage]
 ) -> Sequence[BudgetSolution]:
-    """The budgets solved again, as the next plan will, if jobs must leave their places; in the same order.
+    """The budgets in the same order, solved again as the next plan will if jobs must leave their places.
 
-    Such a job would count twice otherwise: with what it would still cost there, and with what it costs anew.
+    Otherwise such a job would count twice: with its remaining cost at its place, and with its cost elsewhere.
     """
     gone = {
         job.id
@@ -445,7 +449,7 @@ def _solve_without_leaving(
 def _stop_unpaid(inputs: PlanInputs, ending: Mapping[RentalId, Reason]) -> tuple[list[Command], dict[JobId, Verdict]]:
     """The stops and verdicts of jobs for which no budget pays.
 
-    A run goes on for as long as the budget that rented its nodes keeps them.
+    Such a run goes on for as long as the budget that rented its nodes keeps them.
     """
     snapshot, memo = inputs.snapshot, inputs.memo
     classes = frozenset(snapshot.profiles)

@@ -1,11 +1,11 @@
-"""A plan whatever happens: an object with which planning fails is set aside, and all others are planned without it.
+"""Planning in spite of faulty objects: an object that makes planning fail is set aside, and the others are planned.
 
-One faulty object must not stop the others. If ``plan`` raises, objects are left out in turn until it does not: first
-profiles, then jobs, pools and budgets. Halving finds the one that makes the difference, in about ten plans for a
-thousand objects; where it is a profile, but leaving out one of its jobs is enough, that job. It is set aside: a profile
-counts as one that says nothing, a job is not looked at, a pool is neither rented from nor released, a budget plans
-nothing. What runs goes on. After a pause it is tried again, which is longer each time that this fails. When nothing
-fails, all this costs nothing.
+One faulty object must not block the others. If ``plan`` raises, objects are left out by kind until it succeeds: first
+profiles, then jobs, pools and budgets. Bisection finds the faulty object, in about ten plans for a thousand objects. If
+the object is a profile, but leaving out one of its jobs is enough, the job is set aside instead. A profile that is set
+aside counts as empty. For a job that is set aside, nothing is decided. In a pool, nothing is rented or released. For a
+budget, nothing is planned. Running jobs go on. After a pause, the object is tried again; the pause grows with each
+failure. Without failures, all this costs nothing.
 """
 
 from __future__ import annotations
@@ -29,15 +29,16 @@ from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.planner import SolvedPlan, solved_plan
 
 FIRST_PAUSE_SECONDS = 300.0
-"""Seconds after which an object that was set aside is tried again; twice as many after each further failure."""
+"""Seconds after which an object that was set aside is tried again. The pause doubles with each further failure."""
 LAST_PAUSE_SECONDS = 6 * 3600.0
-"""Most seconds until it is tried again."""
+"""Longest pause in seconds before an object is tried again."""
 _MOST_TRIALS = 64
-"""Plans made at most in one turn to find what fails: what is not found by then is looked for in the next."""
+"""Maximum number of plans in one turn to find the faulty object. If the object is not found by then, the next turn
+searches again."""
 
 
 class PlannedKind(StrEnum):
-    """The kinds of object that a plan is made from, in the order in which they are left out."""
+    """The kinds of object that a plan depends on, in the order in which they are left out."""
 
     PROFILE = "SpeedupProfile"
     JOB = "TrainingJob"
@@ -46,7 +47,7 @@ class PlannedKind(StrEnum):
 
 
 class PlannedObject(NamedTuple):
-    """One of the objects that a plan is made from. ``id``: its key in the snapshot."""
+    """One of the objects that a plan depends on. ``id``: its key in the snapshot."""
 
     kind: PlannedKind
     id: ClassId | JobId | BudgetId | PoolId
@@ -54,7 +55,8 @@ class PlannedObject(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An object with which planning failed: ``error``, set aside for ``pause`` seconds until ``until``."""
+    """An object that made planning fail with ``error``. The object is set aside for ``pause``
+    seconds, until ``until``."""
 
     problem: Problem
     error: Exception
@@ -67,9 +69,9 @@ Faults = Mapping[PlannedObject, Fault]
 
 @dataclass(frozen=True, slots=True)
 class PlanAroundFaults:
-    """A plan; the objects that it was made without; and why there is none, if it failed for no single object.
+    """A plan, and the objects that it leaves out. ``error``: why there is no plan, if no single object is the cause.
 
-    ``solutions``: of the budgets, as the plan was made from them.
+    ``solutions``: the solutions of the budgets from which the plan was made.
     """
 
     plan: Plan
@@ -79,7 +81,7 @@ class PlanAroundFaults:
 
 
 def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFaults:
-    """The plan, without the objects that were set aside in the turn before (``faults``) or that make it fail now."""
+    """The plan without the objects that were set aside in the previous turn (``faults``) or that make it fail now."""
     present = set(_objects(snapshot)) if faults else set()
     known = {at: fault for at, fault in faults.items() if at in present}
     due = min((at for at in known if known[at].until <= snapshot.now), key=lambda at: known[at].until, default=None)
@@ -100,7 +102,7 @@ def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFau
 
 
 class _Trials:
-    """Plans of a snapshot without some of its objects. ``decided``: the last plan that succeeded."""
+    """Plans of a snapshot without some of its objects. ``decided``: the last successful plan."""
 
     def __init__(self, snapshot: Snapshot, memo: Memo) -> None:
         self._snapshot = snapshot
@@ -109,7 +111,7 @@ class _Trials:
         self.decided: SolvedPlan | None = None
 
     def failure(self, left_out: Iterable[PlannedObject]) -> Exception | None:
-        """Why no plan can be made without these objects; None when one was made."""
+        """The error of planning without these objects; None if planning succeeded."""
         self._left -= 1
         try:
             self.decided = solved_plan(without(self._snapshot, left_out), self._memo)
@@ -118,7 +120,7 @@ class _Trials:
         return None
 
     def culprit(self, known: Faults) -> PlannedObject | None:
-        """The object that makes the difference; None if that is no single one, or is not found in time."""
+        """The faulty object; None if there is no single one, or if it is not found in time."""
         others = [at for at in _objects(self._snapshot) if at not in known]
         left_out = list(known)
         for kind in PlannedKind:
@@ -132,7 +134,7 @@ class _Trials:
     def _job_of(
         self, found: PlannedObject, left_out: Sequence[PlannedObject], others: Sequence[PlannedObject]
     ) -> PlannedObject | None:
-        """The one job of several of a class without which its profile does no harm."""
+        """The only job of a class of several jobs without which its profile does no harm; None otherwise."""
         jobs = self._snapshot.jobs
         of_class = [at for at in others if at.kind is PlannedKind.JOB and found.id in jobs[JobId(str(at.id))].classes]
         if len(of_class) < 2 or self._left <= 0 or self.failure([*left_out, *of_class]) is not None:
@@ -141,7 +143,7 @@ class _Trials:
         return job if job is not None and self._left > 0 and self.failure([*left_out, job]) is None else None
 
     def _first(self, left_out: Sequence[PlannedObject], suspects: Sequence[PlannedObject]) -> PlannedObject | None:
-        """The suspect with which planning succeeds if all before it are left out too, and not if it is kept."""
+        """The first suspect such that planning succeeds without it and all before; None if it is not found in time."""
         fails, succeeds = 0, len(suspects)
         while succeeds - fails > 1:
             if self._left <= 0:
@@ -155,7 +157,7 @@ class _Trials:
 
 
 def without(snapshot: Snapshot, left_out: Iterable[PlannedObject]) -> Snapshot:
-    """The snapshot as if these objects said nothing; the same one when there are none."""
+    """The snapshot as if these objects had no content; the same snapshot without objects."""
     gone: dict[PlannedKind, set[object]] = {kind: set() for kind in PlannedKind}
     for at in left_out:
         gone[at.kind].add(at.id)
@@ -188,7 +190,7 @@ def _unlearned(profile: Profile) -> Profile:
 
 
 def _silent(job: Job, *, refused: bool) -> Job:
-    """The job without what it reported; ``refused``: it is not to be given other GPUs than it has."""
+    """The job without its reports. ``refused``: the job gets no other GPUs than it has."""
     return replace(
         job,
         remaining=None,
@@ -199,7 +201,7 @@ def _silent(job: Job, *, refused: bool) -> Job:
 
 
 def _around(solved: SolvedPlan, faults: Faults, snapshot: Snapshot) -> PlanAroundFaults:
-    """The plan with the problem of each object that was set aside, which is the reason of the jobs concerned too."""
+    """The plan with the problem of each object that was set aside, also as the reason of the affected jobs."""
     plan = solved.plan
     if not faults:
         return PlanAroundFaults(plan, faults, solutions=solved.solutions)
@@ -215,7 +217,7 @@ def _around(solved: SolvedPlan, faults: Faults, snapshot: Snapshot) -> PlanAroun
 
 
 def _nothing(faults: Faults, snapshot: Snapshot, error: Exception) -> PlanAroundFaults:
-    """A plan that changes nothing, because planning fails for no single object: a problem of every budget."""
+    """A plan that changes nothing, because no single object makes planning fail. Every budget gets a problem."""
     why = f"{_failed(error)}; please report it. What runs goes on; nothing is rented, released or moved"
     budgets = [_problem_of(PlannedObject(PlannedKind.BUDGET, name), snapshot, why) for name in snapshot.budgets]
     jobs = {job.id: Verdict(None, _no_plan(why), None) for job in snapshot.jobs.values() if job.finish is None}
@@ -228,7 +230,7 @@ def _no_plan(message: str) -> Reason:
 
 
 def _of_job(job: Job, faults: Faults) -> Fault | None:
-    """The fault because of which nothing is decided for the job."""
+    """The fault that prevents decisions about the job; None without one."""
     if job.finish is not None or job.deleting:
         return None
     of_budget = None if job.budget is None else faults.get(PlannedObject(PlannedKind.BUDGET, job.budget))

@@ -1,1 +1,1 @@
-"""Why Charterer decides as it does: the facts of each reason, and the one place that makes sentences of them."""
+"""Reasons of Charterer's decisions. Each class of facts holds the data of a reason and makes its sentence."""

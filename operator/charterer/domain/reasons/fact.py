@@ -1,4 +1,4 @@
-"""Why something was decided: what every fact can do, and facts of facts."""
+"""The base class of facts, which are reasons of decisions, and facts that contain other facts."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from charterer.domain.reasons.phrases import name
 
 
 class Fact(ABC):
-    """Why something was decided: data, and the one sentence that tells it. All facts can be compared and hashed."""
+    """The reason of a decision: data, and a sentence made of it. All facts are comparable and hashable."""
 
     __slots__ = ()
 
     @abstractmethod
     def sentence(self) -> str:
-        """The fact in words, for people, with the numbers."""
+        """The fact as a sentence for people, with the numbers."""
 
 
-# The facts of a reason: data only. ``sentences`` says them.
+# Facts that contain other facts.
 
 
 @dataclass(frozen=True, slots=True)
 class Both(Fact):
-    """Facts that are told one after the other."""
+    """Two facts, whose sentences follow each other."""
 
     first: Fact
     then: Fact
@@ -46,7 +46,7 @@ class Wanted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RunsOn(Fact):
-    """A job runs on, but could not start again because of ``why``."""
+    """A job is running, but could not start again because of ``why``."""
 
     why: Fact
 
@@ -56,7 +56,7 @@ class RunsOn(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OnlyObserved(Fact):
-    """The budget only observes, so that what would follow from ``why`` is not done."""
+    """The budget only observes, so the consequence of ``why`` is not carried out."""
 
     why: Fact
 

@@ -1,4 +1,4 @@
-"""What is known of a job that wants no GPUs, whose run does not go well, that may not stay, or that may not move."""
+"""Facts about jobs that want no GPUs, whose runs have trouble, that may not stay, or that may not move."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from charterer.gpu_types import is_shared
 from charterer.sentences import count
 
 _WORDS_OF_OTHERS = 200
-"""Characters of what a run's end was, within another sentence."""
+"""Maximum length of a run's message within another sentence."""
 
-# --- it wants no GPUs -------------------------------------------------------------------------------------------------
+# --- the job wants no GPUs --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class JobDeleted(Fact):
-    """It is being deleted."""
+    """The job is being deleted."""
 
     def sentence(self) -> str:
         return "the job is being deleted"
@@ -30,7 +30,7 @@ class JobDeleted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class JobEnded(Fact):
-    """It has ended for good."""
+    """The job has ended for good."""
 
     kind: FinishKind
 
@@ -40,7 +40,7 @@ class JobEnded(Fact):
 
 @dataclass(frozen=True, slots=True)
 class JobSuspended(Fact):
-    """Its owner suspends it, or it waits for quota in a queue of Kueue (``queued``)."""
+    """The job's owner suspended the job, or the job waits for quota in a queue of Kueue (``queued``)."""
 
     queued: bool = False
 
@@ -51,9 +51,10 @@ class JobSuspended(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoGpuWanted(Fact):
-    """It is interactive, and nobody asked for a GPU after ask ``ask`` was answered at ``at``; at 0 nobody ever did.
+    """The job is interactive, and no GPU was requested since request ``ask`` was answered at ``at``; 0: never.
 
-    ``price``: of its last GPUs an hour; ``seconds``: that the next take on a new node. Both None before its first run.
+    ``price``: the hourly price of its last GPUs. ``seconds``: the start-up time of its next GPUs on a new node. Both
+    fields are None before the job's first run.
     """
 
     ask: int
@@ -71,7 +72,8 @@ class NoGpuWanted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GivenBack(Fact):
-    """No cell ran on its GPUs for ``seconds``: they are given back. ``most``: after how many seconds that pays."""
+    """No cell ran on the job's GPUs for ``seconds``, so they are given back. ``most``: idle seconds from which that
+    pays."""
 
     seconds: float
     most: float
@@ -85,7 +87,7 @@ class GivenBack(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodeGoesIdle(Fact):
-    """Its node goes away while no cell runs, so that nobody misses it."""
+    """The job's node goes away while no cell runs, so that nothing is interrupted."""
 
     def sentence(self) -> str:
         return "its node goes away and no cell runs: the next ask gets another one"
@@ -93,7 +95,7 @@ class NodeGoesIdle(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoCellRuns(Fact):
-    """No cell runs on its GPUs since ``since``; they are given back at ``until``, if none does before."""
+    """No cell has run on the job's GPUs since ``since``. Unless a cell runs, the GPUs are given back at ``until``."""
 
     since: Instant
     until: Instant
@@ -108,7 +110,7 @@ class NoCellRuns(Fact):
 
 @dataclass(frozen=True, slots=True)
 class JobInvalid(Fact):
-    """It is refused. ``words``: of who refuses it."""
+    """The job is refused. ``words``: the message of whoever refused it."""
 
     words: str
 
@@ -118,7 +120,7 @@ class JobInvalid(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TemplateChecked(Fact):
-    """Its template is being tried at the API server."""
+    """The API server is checking the job's template."""
 
     def sentence(self) -> str:
         return "the API server is being asked whether the template is right"
@@ -126,7 +128,7 @@ class TemplateChecked(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetWithdrawn(Fact):
-    """The object that it stands for is gone, or has not the label any more."""
+    """The job's adopted object no longer exists, or no longer has the label."""
 
     target: TargetRef
 
@@ -136,7 +138,7 @@ class TargetWithdrawn(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetRefused(Fact):
-    """The object that it stands for can begin no run. ``why``: as its author or its queue has it now."""
+    """The job's adopted object can begin no run. ``why``: the obstacle in the object or its queue."""
 
     target: TargetRef
     why: str
@@ -147,7 +149,7 @@ class TargetRefused(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoBudgetSelects(Fact):
-    """No budget pays for its namespace."""
+    """No budget pays for the job's namespace."""
 
     namespace: str
 
@@ -157,7 +159,7 @@ class NoBudgetSelects(Fact):
 
 @dataclass(frozen=True, slots=True)
 class BacksOffForRecord(Fact):
-    """Its last run, which was withdrawn before it started, is not on record yet."""
+    """The end of the job's last run, which was withdrawn before it started, is not recorded yet."""
 
     run: int
 
@@ -167,7 +169,7 @@ class BacksOffForRecord(Fact):
 
 @dataclass(frozen=True, slots=True)
 class BacksOff(Fact):
-    """It backs off until ``until`` after a run that failed, or that never started. ``why``: how that run ended."""
+    """The job backs off until ``until`` after a run that failed or never started. ``why``: how that run ended."""
 
     run: int
     until: Instant
@@ -182,7 +184,7 @@ class BacksOff(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MaxCostSpent(Fact):
-    """It is stopped, because what is left of its maxCost pays for the stop only."""
+    """The job is stopped, because the rest of its maxCost only pays for the stop."""
 
     spent: Money
     max_cost: Money
@@ -197,9 +199,9 @@ class MaxCostSpent(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TooDear(Fact):
-    """None of its options stays within its maxCost. ``option`` is the cheapest, and needs ``needed``.
+    """No option of the job stays within its maxCost. ``option`` is the cheapest and needs ``needed`` dollars.
 
-    ``seconds``: of training that ``needed`` is for; None: it is for all the work that is left.
+    ``seconds``: the training time that ``needed`` is for; None if it is for all remaining work.
     """
 
     max_cost: Money
@@ -218,12 +220,12 @@ class TooDear(Fact):
         )
 
 
-# --- its run does not go well -----------------------------------------------------------------------------------------
+# --- the job's run has trouble ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Stalls(Fact):
-    """Its run has not advanced for ``seconds``."""
+    """The job's run has not advanced for ``seconds``."""
 
     run: int
     seconds: float
@@ -238,7 +240,7 @@ class Stalls(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PredecessorLives(Fact):
-    """Its run could not begin beside the one before."""
+    """The job's run could not begin, because the previous run has not ended."""
 
     run: int
 
@@ -248,7 +250,7 @@ class PredecessorLives(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotRunning(Fact):
-    """Its run was not fully running within ``seconds``. ``trouble``: in words of the cluster, or empty."""
+    """The job's run was not fully running within ``seconds``. ``trouble``: the cluster's own words, or empty."""
 
     run: int
     seconds: float
@@ -260,7 +262,7 @@ class NotRunning(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NeverStarts(Fact):
-    """Its run cannot start as it is. ``trouble``: in words of the cluster, or empty."""
+    """The job's run cannot start in its present form. ``trouble``: the cluster's own words, or empty."""
 
     run: int
     trouble: str
@@ -271,7 +273,7 @@ class NeverStarts(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotJoined(Fact):
-    """Pods that were added to its run, titled so, do not train with the others."""
+    """Pods that were added to the job's run do not train with the others. ``run``: the run's name for people."""
 
     run: str
     trouble: str
@@ -282,7 +284,7 @@ class NotJoined(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotRegrouped(Fact):
-    """The pods of its run, titled so, do not train together as they should."""
+    """The pods of the job's run do not train together as requested. ``run``: the run's name for people."""
 
     run: str
     generation: int
@@ -293,7 +295,7 @@ class NotRegrouped(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotBelieved(Fact):
-    """Its status names a rental that is not its own. ``words``: why that is not believed."""
+    """The job's status names a rental that is not believed to be its own. ``words``: why."""
 
     words: str
 
@@ -301,12 +303,12 @@ class NotBelieved(Fact):
         return self.words
 
 
-# --- it may not stay where it is --------------------------------------------------------------------------------------
+# --- the job may not stay where it is ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class WidthNotAllowed(Fact):
-    """It has ``gpus`` GPUs, and its owner now allows ``least`` to ``most``."""
+    """The job has ``gpus`` GPUs, but its owner now allows ``least`` to ``most``."""
 
     gpus: int
     least: int
@@ -318,7 +320,7 @@ class WidthNotAllowed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GpuTypeNotAllowed(Fact):
-    """Its owner no longer names the GPU type that it has."""
+    """The owner no longer names the GPU type that the job has."""
 
     gpu_type: str
 
@@ -328,7 +330,7 @@ class GpuTypeNotAllowed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SliceNotAllowed(Fact):
-    """Its owner no longer names the MIG profile of the slice that it has, or no longer lets it share a GPU."""
+    """The owner no longer names the MIG profile of the job's slice, or no longer lets the job share a GPU."""
 
     profile: str
 
@@ -342,7 +344,7 @@ class SliceNotAllowed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SpotNotAllowed(Fact):
-    """Its owner no longer allows nodes that the cloud may take back."""
+    """The owner no longer allows nodes that the cloud may take back."""
 
     def sentence(self) -> str:
         return "spec.spotPolicy no longer allows spot capacity"
@@ -350,7 +352,7 @@ class SpotNotAllowed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class VariantNotAllowed(Fact):
-    """Its owner no longer names the variant that it runs."""
+    """The owner no longer names the variant that the job runs."""
 
     variant: str
 
@@ -360,7 +362,7 @@ class VariantNotAllowed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class VariantNotMeasured(Fact):
-    """It tried a variant, and nothing was learned of that."""
+    """The job tried a variant, but nothing was learned from the trial."""
 
     variant: str
 
@@ -373,12 +375,12 @@ class VariantNotMeasured(Fact):
 Forbidden = (
     WidthNotAllowed | GpuTypeNotAllowed | SliceNotAllowed | SpotNotAllowed | VariantNotAllowed | VariantNotMeasured
 )
-"""Why a job's owner no longer allows where it runs."""
+"""Why a job's owner no longer allows the job's present placement."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forced(Fact):
-    """It goes to ``to``, because it may not stay."""
+    """The job moves to ``to``, because it may not stay."""
 
     why: Forbidden
     to: Option
@@ -387,12 +389,12 @@ class Forced(Fact):
         return f"{self.why.sentence()}: it moves to {name(self.to)}"
 
 
-# --- it may not move --------------------------------------------------------------------------------------------------
+# --- the job may not move ---------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class InQuietHours(Fact):
-    """The budget moves no job until then."""
+    """The budget is in quiet hours, in which it moves no job, until ``until``."""
 
     until: Instant
 
@@ -402,7 +404,7 @@ class InQuietHours(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MovedOften(Fact):
-    """It was moved as often in a day as the budget allows."""
+    """The job was moved as often within a day as the budget allows."""
 
     times: int
     most: int
@@ -413,7 +415,7 @@ class MovedOften(Fact):
 
 @dataclass(frozen=True, slots=True)
 class DidNotJoin(Fact):
-    """Pods that were to join its run did not, a while ago."""
+    """Pods that should have joined the job's run a while ago did not join it."""
 
     def sentence(self) -> str:
         return "pods that were added to the run did not join it"
@@ -421,7 +423,7 @@ class DidNotJoin(Fact):
 
 @dataclass(frozen=True, slots=True)
 class AboveMaxCost(Fact):
-    """It would cost more than it may."""
+    """After the move, the job would cost more than its maxCost."""
 
     max_cost: Money
 
@@ -431,7 +433,7 @@ class AboveMaxCost(Fact):
 
 @dataclass(frozen=True, slots=True)
 class LateForTarget(Fact):
-    """It would be late."""
+    """After the move, the job would miss its target."""
 
     target: Instant
 
@@ -441,7 +443,7 @@ class LateForTarget(Fact):
 
 @dataclass(frozen=True, slots=True)
 class BeingMeasured(Fact):
-    """Its width is being measured."""
+    """The job's speed at its present width is being measured."""
 
     gpus: int
     until: Instant
@@ -453,7 +455,7 @@ class BeingMeasured(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HoldsSession(Fact):
-    """It is interactive: what its owner computed is in the memory of its GPUs."""
+    """The job is interactive, and its owner's results are in the memory of its GPUs."""
 
     def sentence(self) -> str:
         return "it is interactive, and its session would be lost"
@@ -461,7 +463,7 @@ class HoldsSession(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NeverSaved(Fact):
-    """It reports no progress, and nobody said how long a checkpoint of its class takes."""
+    """The job reports no progress, and nothing is known about the time of a checkpoint of its class."""
 
     def sentence(self) -> str:
         return (
@@ -473,7 +475,8 @@ class NeverSaved(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MovedLately(Fact):
-    """It was moved at ``at``, and another move takes ``seconds`` of its time: it stays ``until`` many times those."""
+    """The job was moved at ``at``, and a further move takes ``seconds``. The job stays until ``until``, a multiple of
+    that time."""
 
     at: Instant
     seconds: float
@@ -489,7 +492,7 @@ class MovedLately(Fact):
 
 @dataclass(frozen=True, slots=True)
 class CameFrom(Fact):
-    """It would take back its last move."""
+    """The move would undo the job's last move."""
 
     option: Option
     until: Instant
@@ -510,12 +513,12 @@ Holding = (
     | MovedLately
     | CameFrom
 )
-"""What holds a job where it is."""
+"""Reasons that keep a job where it is."""
 
 
 @dataclass(frozen=True, slots=True)
 class WouldPay(Fact):
-    """A move to ``to`` would pay, and is not made."""
+    """A move to ``to`` would pay, but is not made because of ``held``."""
 
     to: Option
     held: Holding

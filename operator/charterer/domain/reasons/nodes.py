@@ -1,4 +1,4 @@
-"""What is known of a node that is rented, goes away, or is given back."""
+"""Facts about nodes that are rented, go away, or are given back."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from charterer.domain.reasons.fact import Fact
 from charterer.domain.reasons.phrases import after_colon, name, of_parent
 from charterer.domain.time import Instant, format_minute
 
-# --- it is rented -----------------------------------------------------------------------------------------------------
+# --- the node is rented -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class AnyDemand(Fact):
-    """It is wanted; ``reserved`` is held back for its worst case."""
+    """Jobs need the node. ``reserved``: its worst-case cost, which is held back from the hard limit."""
 
     reserved: Money
 
@@ -28,7 +28,7 @@ class AnyDemand(Fact):
 
 @dataclass(frozen=True, slots=True)
 class JobDemand(Fact):
-    """A job, ``namespace/name``, waits for an option that needs it."""
+    """A job (``namespace/name``) waits for an option that needs the node."""
 
     job: str
     option: Option
@@ -42,7 +42,7 @@ class JobDemand(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ThereAnyway(Fact):
-    """It is in the cluster anyway, and a pool selects it."""
+    """The node is in the cluster anyway, and a pool selects it."""
 
     def sentence(self) -> str:
         return "it is there anyway (spec.existing of the GPUPool)"
@@ -50,7 +50,7 @@ class ThereAnyway(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PaidForAnyway(Fact):
-    """It is paid for whether it is used or not; ``reserved`` is held back for its worst case."""
+    """The node is paid for whether used or not. ``reserved``: its worst-case cost, held back from the hard limit."""
 
     reserved: Money
 
@@ -61,12 +61,12 @@ class PaidForAnyway(Fact):
         )
 
 
-# --- it goes away -----------------------------------------------------------------------------------------------------
+# --- the node goes away -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class NodeEnds(Fact):
-    """It ends at a time that is known, and a job leaves it before."""
+    """The node ends at a known time, and a job leaves it before."""
 
     rental: RentalId
     at: Instant
@@ -77,7 +77,7 @@ class NodeEnds(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RentalDeleted(Fact):
-    """Somebody deletes its rental."""
+    """Somebody deletes the node's rental."""
 
     rental: RentalId
 
@@ -87,7 +87,10 @@ class RentalDeleted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TakenBack(Fact):
-    """The cloud takes it back, or its GPUs are broken; or, if not ``certain``, may. ``words``: whose, or empty."""
+    """The cloud takes the node back or, if not ``certain``, may do so. ``words``: the source of that, or empty.
+
+    ``broken``: instead, GPUs of the node are or may be broken.
+    """
 
     instance: InstanceId | None
     rental: RentalId
@@ -105,7 +108,7 @@ class TakenBack(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TakesNoPart(Fact):
-    """Its node, which is there anyway, takes no part any more. ``words``: why."""
+    """The node, which is there anyway, is no longer used by its pool. ``words``: why."""
 
     rental: RentalId
     words: str
@@ -116,7 +119,7 @@ class TakesNoPart(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RentalGoesAway(Fact):
-    """It drains or has ended. ``words``: why it was released, or empty."""
+    """The rental drains or has ended. ``words``: why it was released, or empty."""
 
     rental: RentalId
     words: str
@@ -127,7 +130,7 @@ class RentalGoesAway(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodeDeleted(Fact):
-    """Its Node object was deleted. ``node``: None where its name is not known."""
+    """The Node object was deleted. ``node``: None if its name is unknown."""
 
     node: NodeName | None
 
@@ -137,7 +140,7 @@ class NodeDeleted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodeNotReady(Fact):
-    """Its Node was not ready for ``seconds``."""
+    """The Node was not ready for ``seconds``."""
 
     node: NodeName
     seconds: float
@@ -148,7 +151,7 @@ class NodeNotReady(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoReadyNode(Fact):
-    """It is no ready Node ``seconds`` after its launch."""
+    """The instance has no ready Node ``seconds`` after its launch."""
 
     instance: InstanceId | None
     seconds: float
@@ -159,7 +162,7 @@ class NoReadyNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PodHangs(Fact):
-    """A pod there has not ended ``seconds`` after its grace period."""
+    """A pod on the node has not ended ``seconds`` after its grace period."""
 
     pod: str
     node: NodeName
@@ -173,7 +176,7 @@ class PodHangs(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotOnRecord(Fact):
-    """A run, named with its namespace, ended there, and its end is not on record ``seconds`` later."""
+    """A run (with its namespace) ended on the node, and its end is still not recorded ``seconds`` later."""
 
     run: str
     seconds: float
@@ -184,14 +187,14 @@ class NotOnRecord(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RefusedPod(Fact):
-    """Its kubelet refused a pod of a run. ``words``: which pod, and the kubelet's own words."""
+    """The node's kubelet refused a pod of a run. ``words``: the pod and the kubelet's own words."""
 
     node: NodeName
     words: str
 
     @classmethod
     def of(cls, pod: Pod) -> Self:
-        """The refusal of this pod, whose ``refused`` says that its node did so."""
+        """The refusal of a pod, which must have ``refused`` set and a node."""
         assert pod.node is not None
         return cls(pod.node, f"pod {pod.name}: {pod.message}")
 
@@ -199,12 +202,12 @@ class RefusedPod(Fact):
         return f"Node {self.node} refused {self.words}"
 
 
-# --- it is given back -------------------------------------------------------------------------------------------------
+# --- the node is given back -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class HeldUp(Fact):
-    """It held a run up, and nobody uses it."""
+    """The node slowed a run down, and no job uses it now."""
 
     def sentence(self) -> str:
         return "it slowed a run down, and no job uses it now"
@@ -212,7 +215,7 @@ class HeldUp(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PodWasSlow(Fact):
-    """It held up the run of a job, ``namespace/name``, which has another node now."""
+    """The node slowed down a job (``namespace/name``), which has another node now."""
 
     pod: int | None
     job: str
@@ -223,7 +226,7 @@ class PodWasSlow(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodesDrained(Fact):
-    """A person ends all nodes."""
+    """A person told the operator to end all nodes."""
 
     def sentence(self) -> str:
         return "the operator was told to end all nodes (charterer drain)"
@@ -231,7 +234,7 @@ class NodesDrained(Fact):
 
 @dataclass(frozen=True, slots=True)
 class BudgetGoes(Fact):
-    """Its budget is being deleted."""
+    """The node's budget is being deleted."""
 
     budget: BudgetId
 
@@ -241,7 +244,7 @@ class BudgetGoes(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolClosed(Fact):
-    """Its pool is no longer to be used. ``words``: why."""
+    """The node's pool may no longer be used. ``words``: why."""
 
     words: str
 
@@ -251,7 +254,7 @@ class PoolClosed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HardLimitNear(Fact):
-    """Its budget, or the ``parent`` above it with all below that, has all but reached the hard limit."""
+    """The node's budget, or the ancestor ``parent`` with its descendants, has almost reached its hard limit."""
 
     spent: Money
     committed: Money
@@ -267,7 +270,7 @@ class HardLimitNear(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HourlyLimitPassed(Fact):
-    """The nodes of its budget, or of the ``parent`` above it and all below that, cost more an hour than they may."""
+    """The nodes of the budget, or of the ancestor ``parent`` and its descendants, cost more per hour than allowed."""
 
     hourly: Price
     limit: Price
@@ -282,7 +285,7 @@ class HourlyLimitPassed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Idle(Fact):
-    """No job uses it, and none waits for it."""
+    """No job uses the node, and no job waits for it."""
 
     rental: RentalId
 
@@ -292,7 +295,7 @@ class Idle(Fact):
 
 @dataclass(frozen=True, slots=True)
 class IdleUntilEnd(Fact):
-    """No job uses it, and it ends soon."""
+    """No job uses the node, and the node ends soon."""
 
     rental: RentalId
     at: Instant
@@ -303,7 +306,7 @@ class IdleUntilEnd(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotWaitedFor(Fact):
-    """No job waits for it any more."""
+    """No job waits for the node any more."""
 
     rental: RentalId
 
@@ -313,7 +316,7 @@ class NotWaitedFor(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GangIncomplete(Fact):
-    """A job, ``namespace/name``, needs ``nodes`` nodes at once, of which ``came`` came."""
+    """A job (``namespace/name``) needs ``nodes`` nodes at once, but only ``came`` came."""
 
     job: str
     nodes: int
@@ -329,7 +332,7 @@ class GangIncomplete(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GangGone(Fact):
-    """Other rentals of the nodes that a job, ``namespace/name``, needs at once are gone."""
+    """A job (``namespace/name``) needs several nodes at once, and the rentals of some of them are gone."""
 
     job: str
 

@@ -1,4 +1,4 @@
-"""What is known of the option that a job has or goes to, and of jobs to which no pool offers what they ask for."""
+"""Facts about the option that a job has or moves to, and about jobs for which no pool fits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from charterer.domain.time import Instant, format_minute
 from charterer.gpu_types import is_shared
 from charterer.sentences import count, did_you_mean
 
-# What is known of the option that a job has, or goes to.
+# Facts about the option that a job has or moves to.
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownSpeed(Fact):
-    """It has ``option``, and nobody knows how fast others are. ``left``: seconds of work that are assumed."""
+    """The job has ``option``, and other options' speeds are unknown. ``left``: assumed seconds of remaining work."""
 
     option: Option
     seconds: float
@@ -38,9 +38,9 @@ class UnknownSpeed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class Faster:
-    """A faster option: ``saved`` seconds for ``more`` dollars, which are ``hourly`` for each hour saved.
+    """A faster option, which saves ``saved`` seconds for ``more`` dollars: ``hourly`` dollars for each hour saved.
 
-    ``pays``: what the budget pays for an hour at most.
+    ``pays``: the most that the budget pays for an hour saved.
     """
 
     option: Option
@@ -52,10 +52,10 @@ class Faster:
 
 @dataclass(frozen=True, slots=True)
 class Chosen(Fact):
-    """It has ``option``, which takes ``seconds`` to the end and costs ``cost``.
+    """The job has ``option``, which takes ``seconds`` until the job's end and costs ``cost``.
 
-    ``faster``: the next faster option; ``fastest``: whether there is none on its menu. Neither, where its option is on
-    the menu no more.
+    ``faster``: the next faster option; None without one. ``fastest``: whether the job's menu has no faster option. If
+    the menu no longer contains ``option``, ``faster`` is None and ``fastest`` False.
     """
 
     option: Option
@@ -72,10 +72,10 @@ class Chosen(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MovePays(Fact):
-    """It goes from ``here`` to ``to``, with ``left`` seconds left here.
+    """The job moves from ``here``, where ``left`` seconds remain, to ``to``.
 
-    That saves ``saved`` seconds (negative: takes more) and costs ``cost`` (negative: saves). ``pays``: what the
-    budget pays for an hour; None: any price.
+    The move saves ``saved`` seconds (negative: takes more) and costs ``cost`` (negative: saves). ``pays``: what the
+    budget pays for an hour saved; None for any price.
     """
 
     here: Option
@@ -100,7 +100,8 @@ class MovePays(Fact):
 
 @dataclass(frozen=True, slots=True)
 class MakesRoom(Fact):
-    """It goes from ``here`` to ``to`` for jobs that wait, ends ``later`` seconds later, and costs ``cost`` more."""
+    """The job moves from ``here`` to ``to`` for waiting jobs. The move delays its end by ``later`` seconds and adds
+    ``cost``."""
 
     to: Option
     here: Option
@@ -117,7 +118,7 @@ class MakesRoom(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodeEmptied(Fact):
-    """It goes to another node so that its own can be given back."""
+    """The job moves to another node, so that its present node can be given back."""
 
     option: Option
     here: RentalId
@@ -133,7 +134,7 @@ class NodeEmptied(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SlowNode(Fact):
-    """It gets another node instead of ``here``, on which its pod ``pod`` computes ``times`` as long as the others."""
+    """The job moves away from ``here``, where its pod ``pod`` computes ``times`` times as long as the other pods."""
 
     option: Option
     here: RentalId
@@ -154,7 +155,7 @@ class SlowNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HadNow(Fact):
-    """An option that the job could have now. On it, it would end ``later`` seconds later, for ``more``."""
+    """An option that the job could have now. The option would end ``later`` seconds later and cost ``more`` more."""
 
     option: Option
     later: float
@@ -168,9 +169,8 @@ class HadNow(Fact):
 
 @dataclass(frozen=True, slots=True)
 class WholeNode(Fact):
-    """Whole nodes are paid for: with ``instead`` those of all jobs in sight would cost ``saved`` more (negative: less),
-    and this job would end ``sooner`` seconds later (negative: sooner).
-    """
+    """Whole nodes are paid for. With the option ``instead``, the nodes of all jobs in sight would cost ``saved`` more
+    (negative: less), and this job would end ``sooner`` seconds later (negative: sooner)."""
 
     instead: Option
     saved: Money
@@ -188,7 +188,7 @@ class WholeNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RestartedAtOnce(Fact):
-    """It restarts on what is there."""
+    """The job restarts at once on the nodes that exist."""
 
     option: Option
 
@@ -198,7 +198,7 @@ class RestartedAtOnce(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RunsMeanwhile(Fact):
-    """It runs on the nodes that are ready until all nodes for ``wanted`` are."""
+    """The job runs on the ready nodes until all nodes for ``wanted`` are ready."""
 
     option: Option
     wanted: Option
@@ -209,7 +209,7 @@ class RunsMeanwhile(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetKept(Fact):
-    """Its target is met, as far as can be told."""
+    """The job's target is expected to be met."""
 
     target: Instant
 
@@ -219,7 +219,7 @@ class TargetKept(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetNotPaid(Fact):
-    """The budget does not pay for its target: on the fastest path that it pays for it ends at ``end``."""
+    """The budget does not pay for the job's target. The fastest path that the budget pays for ends at ``end``."""
 
     target: Instant
     end: Instant
@@ -233,7 +233,7 @@ class TargetNotPaid(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetOutOfReach(Fact):
-    """Its target counts as none: even the fastest path ends much later, at ``end``."""
+    """The job's target is ignored, because even the fastest path ends much later, at ``end``."""
 
     target: Instant
     end: Instant
@@ -247,7 +247,7 @@ class TargetOutOfReach(Fact):
 
 @dataclass(frozen=True, slots=True)
 class TargetMissed(Fact):
-    """Its target is missed by little: the fastest path ends at ``end``."""
+    """The job's target is missed by little: the fastest path ends at ``end``."""
 
     target: Instant
     end: Instant
@@ -257,7 +257,7 @@ class TargetMissed(Fact):
 
 
 TargetFact = TargetKept | TargetNotPaid | TargetOutOfReach | TargetMissed
-"""What is expected of a job's target."""
+"""The expectation about a job's target."""
 
 
 def _faster(way: Faster) -> str:
@@ -267,16 +267,16 @@ def _faster(way: Faster) -> str:
     )
 
 
-# Facts of jobs to which no pool offers what they ask for.
+# Facts about jobs for which no pool fits.
 
 
 _NAMED: Final = 5
-"""Things that a pool's nodes lack which are named at most."""
+"""Maximum number of misfits in a sentence about a pool."""
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a job asks for: so many GPUs, of any of these types (empty: of all)."""
+    """The request of a job: ``least`` to ``most`` GPUs of any of these types (empty: of any type)."""
 
     least: int
     most: int
@@ -285,7 +285,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class NoPool(Fact):
-    """There is no pool."""
+    """No pool exists."""
 
     def sentence(self) -> str:
         return "there is no GPUPool: apply one"
@@ -303,7 +303,7 @@ class NoKnownPool(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OtherGpuTypes(Fact):
-    """Pools have other GPU types."""
+    """The pools have other GPU types than the job asks for."""
 
     asked: Request
     there: tuple[str, ...]
@@ -316,7 +316,7 @@ class OtherGpuTypes(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OnlySlices(Fact):
-    """Only slices of these MIG profiles are there, or GPUs that jobs share, and it asks for whole GPUs."""
+    """The job asks for whole GPUs, but pools have only slices of these MIG profiles, or GPUs that jobs share."""
 
     asked: Request
     profiles: tuple[str, ...]
@@ -335,7 +335,7 @@ class OnlySlices(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OnlySpot(Fact):
-    """Only nodes fit that the cloud may take back."""
+    """The only fitting nodes are ones that the cloud may take back."""
 
     asked: Request
 
@@ -349,9 +349,9 @@ class OnlySpot(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NodesDoNotFit(Fact):
-    """No pool's nodes take the pods of its template. ``pool``: the one that lacks least; ``why``: what it lacks.
+    """No pool's nodes take the pods of the job's template. ``pool``: the best-fitting pool. ``why``: its misfits.
 
-    ``others``: how many more pools lack something.
+    ``others``: the number of other pools with misfits.
     """
 
     asked: Request
@@ -371,10 +371,10 @@ class NodesDoNotFit(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PodsDoNotFit(Fact):
-    """The pods of an object do not go onto the nodes of any pool. ``pool``: the one that lacks least.
+    """The pods of an object do not fit on the nodes of any pool. ``pool``: the best-fitting pool.
 
-    ``pods``, of ``each`` GPUs: its fewest. ``size``: GPUs of a node there; ``nodes``: how many they need of the
-    ``most`` that the pool may have; None: a node does not take one.
+    ``pods``: the object's least number of pods, of ``each`` GPUs. ``size``: GPUs of a node of the pool. ``nodes``:
+    nodes that the pods need; None if a node takes no pod. ``most``: nodes that the pool may have.
     """
 
     pool: PoolId
@@ -400,7 +400,7 @@ class PodsDoNotFit(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolsTooSmall(Fact):
-    """The largest pool that has the type is too small."""
+    """The largest pool with the GPU type is too small."""
 
     asked: Request
     pool: PoolId
@@ -424,7 +424,7 @@ class NothingFits(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolTrouble(Fact):
-    """A pool whose price or size is not known. ``words``: what its cloud answers; empty: it tells no price."""
+    """A pool of unknown price or size. ``words``: the cloud's error; empty if the only problem is a missing price."""
 
     pool: PoolId
     words: str
@@ -438,7 +438,7 @@ class PoolTrouble(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PaidByOthers(Fact):
-    """Pools of which another budget pays for all nodes, used or not: by name, who pays, and the field that says so."""
+    """Pools to which other budgets are committed: name of the pool, the budget, and the field that declares it."""
 
     pools: tuple[tuple[PoolId, BudgetId, str], ...]
 
@@ -454,7 +454,7 @@ def _nobody_offers(asked: Request) -> str:
 
 
 def misfits_in_words(misfits: Sequence[Misfit]) -> str:
-    """What a pool's nodes lack for the pods of a template, and what to do about it."""
+    """The misfits of a pool's nodes for the pods of a template, each with its remedy."""
     return "; ".join(_misfit(misfit) for misfit in misfits[:_NAMED])
 
 

@@ -1,4 +1,4 @@
-"""Parts of sentences: durations, dollars, options."""
+"""Parts of sentences, such as durations, dollars and options."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from charterer.sentences import count
 
 
 def format_duration(duration: float) -> str:
-    """Seconds for people: ``45 s``, ``20 min``, ``1.8 h``, ``2.5 d``."""
+    """A duration in seconds, for people: ``45 s``, ``20 min``, ``1.8 h``, ``2.5 d``."""
     if duration < 100:
         return f"{duration:.0f} s"
     if duration < 6000:
@@ -19,7 +19,7 @@ def format_duration(duration: float) -> str:
 
 
 def format_money(amount: float) -> str:
-    """Dollars for people."""
+    """Dollars for people, to the cent."""
     return str(Money.of(amount))
 
 
@@ -35,33 +35,33 @@ def part(profile: str) -> str:
 
 
 def parts(profile: str) -> str:
-    """``1g.10gb slices``, ``Shared GPUs``, which begin a sentence."""
+    """The parts of a GPU at the beginning of a sentence: ``1g.10gb slices``, ``Shared GPUs``."""
     return "Shared GPUs" if is_shared(profile) else f"{profile} slices"
 
 
 def as_variant(variant: str) -> str:
-    """The variant of a job after what it has; empty for the template as it stands."""
+    """The variant of a job in parentheses; empty for the plain template."""
     return f" ({variant})" if variant else ""
 
 
 def all_nodes(nodes: int, because: str) -> str:
-    """The most nodes of a pool, and ``because`` of what: ``spec.maxNodes allows``."""
+    """The most nodes of a pool, with the cause: ``all 4 nodes that spec.maxNodes allows``."""
     whole = "the only node" if nodes == 1 else f"all {nodes} nodes"
     return f"{whole} that {because}"
 
 
 def of_parent(parent: BudgetId | None) -> str:
-    """Whose limit it is, where it is that of a budget above."""
+    """The budget that owns a limit, if it is an ancestor; otherwise empty."""
     return "" if parent is None else f" of GPUBudget {parent}"
 
 
 def after_colon(words: str) -> str:
-    """The words of others at the end of a sentence; empty without any."""
+    """Words of others at the end of a sentence; empty without any."""
     return f": {words}" if words else ""
 
 
 _BYTES = ("memory", "ephemeral-storage", "hugepages-")
-"""How resources begin that are counted in bytes."""
+"""Prefixes of resources that are counted in bytes."""
 
 
 def amount(resource: str, thousandths: int) -> str:

@@ -1,4 +1,4 @@
-"""What is known of a job that waits, and of a budget whose parents are not all known."""
+"""Facts about jobs that wait, and about budgets whose ancestors are not all known."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from charterer.domain.reasons.phrases import all_nodes, format_duration, name, o
 from charterer.domain.time import Calendar, Grant, Instant, format_minute, format_second
 from charterer.sentences import count, is_or_are, names
 
-# What is known of a budget whose parents are not all known.
+# Facts about budgets whose ancestors are not all known.
 
 
 @dataclass(frozen=True, slots=True)
 class ParentMissing(Fact):
-    """``budget`` names a parent that is not there or cannot be read: its limits are not known."""
+    """``budget`` names a parent that does not exist or is unreadable, so the parent's limits are unknown."""
 
     budget: BudgetId
     parent: BudgetId
@@ -35,7 +35,7 @@ class ParentMissing(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PeriodsDiffer(Fact):
-    """``budget`` has another period than the ``parent`` that it names, so that its spending cannot count there."""
+    """``budget`` has another period than its ``parent``, so its spending cannot be counted there."""
 
     budget: BudgetId
     own: Calendar
@@ -60,7 +60,7 @@ def _days(grant: Grant) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ParentsInCircle(Fact):
-    """Each of these budgets is the parent of the one before, and the first that of the last."""
+    """The chain of parents is a cycle: each budget is the parent of the previous one, and the first of the last."""
 
     budgets: tuple[BudgetId, ...]
 
@@ -73,7 +73,7 @@ class ParentsInCircle(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RelativeUnreadable(Fact):
-    """A budget cannot be read. It may have the same parents, and nobody knows what it spent."""
+    """A budget is unreadable. The budget may have the same ancestors, and its spending is unknown."""
 
     budget: BudgetId
 
@@ -85,19 +85,19 @@ class RelativeUnreadable(Fact):
         )
 
 
-# What is known of a job that waits: what it waits for, and what no pool or no budget gives it.
+# Facts about jobs that wait: what they wait for, and why no pool or budget gives it.
 
 
 _NAMED = 5
-"""Pools, and labels of one pool, that are named at most."""
+"""Maximum number of pools, and of labels of one pool, in a sentence."""
 _OR_WAIT = "raise it, or wait until others are given back"
 
-# --- its nodes come ---------------------------------------------------------------------------------------------------
+# --- the job's nodes are coming ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class WaitsForNodes(Fact):
-    """It waits until these nodes can take it."""
+    """The job waits until these nodes can take it."""
 
     nodes: tuple[RentalId, ...]
 
@@ -107,7 +107,7 @@ class WaitsForNodes(Fact):
 
 @dataclass(frozen=True, slots=True)
 class WouldBeRented(Fact):
-    """Its budget only observes, and would rent ``nodes`` nodes for it."""
+    """The job's budget only observes, and would rent ``nodes`` nodes for the job."""
 
     nodes: int
 
@@ -117,9 +117,10 @@ class WouldBeRented(Fact):
 
 @dataclass(frozen=True, slots=True)
 class WaitsForOldNode(Fact):
-    """A node that is in use is expected to be left in ``seconds``.
+    """A node in use is expected to become free in ``seconds``, so the job waits for it.
 
-    A new one would cost ``bill`` while it starts, which takes ``start`` seconds. It is rented at ``until``.
+    A new node would take ``start`` seconds to start and cost ``bill`` meanwhile. A new node is rented at ``until`` at
+    the latest.
     """
 
     option: Option
@@ -139,9 +140,9 @@ class WaitsForOldNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class WaitsForFragment(Fact):
-    """GPUs of a node that is in use are expected to come free in ``seconds``. ``others``: as many, for another job.
+    """GPUs of a node in use should become free in ``seconds``. ``others``: their number if they are for another job.
 
-    The GPUs of a new node that nobody wants would cost ``idle``. It is rented at ``until``.
+    The unused GPUs of a new node would cost ``idle``. A new node is rented at ``until`` at the latest.
     """
 
     option: Option
@@ -164,7 +165,7 @@ class WaitsForFragment(Fact):
 
 @dataclass(frozen=True, slots=True)
 class StartsAbout(Fact):
-    """GPUs for the option are expected to come free at ``at``, as jobs that have them end."""
+    """GPUs for the option are expected to become free at ``at``, when the jobs that hold them end."""
 
     option: Option
     at: Instant
@@ -175,7 +176,7 @@ class StartsAbout(Fact):
 
 @dataclass(frozen=True, slots=True)
 class LateNodes(Fact):
-    """A pool is expected to give a node after ``wait``. ``probation``: the refusal for which that is in doubt."""
+    """A pool is expected to give a node only after ``wait``. ``probation``: the refusal that makes this doubtful."""
 
     pool: PoolId
     wait: ExpectedWait
@@ -194,12 +195,12 @@ class LateNodes(Fact):
         return f"{self.pool} is expected to give a node only after {format_duration(wait.seconds)}{reason}"
 
 
-# --- its budget does not pay ------------------------------------------------------------------------------------------
+# --- the job's budget does not pay ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class OthersWaitForMoney(Fact):
-    """Jobs before it wait for money."""
+    """Jobs before this one in the queue wait for money too."""
 
     def sentence(self) -> str:
         return "jobs before it in the queue wait for money too"
@@ -207,7 +208,7 @@ class OthersWaitForMoney(Fact):
 
 @dataclass(frozen=True, slots=True)
 class CostsTooMuch(Fact):
-    """It costs ``cost``, and ``left`` may be committed."""
+    """The job costs ``cost``, but only ``left`` may be committed."""
 
     cost: Money
     left: Money
@@ -218,7 +219,7 @@ class CostsTooMuch(Fact):
 
 @dataclass(frozen=True, slots=True)
 class SpendsTooMuch(Fact):
-    """It costs ``price``, other jobs ``used``, and the budget may spend ``allowed``."""
+    """The job costs ``price`` and other jobs cost ``used``, more than the budget may spend (``allowed``)."""
 
     price: Price
     used: Price
@@ -230,7 +231,8 @@ class SpendsTooMuch(Fact):
 
 @dataclass(frozen=True, slots=True)
 class AboveHourlyLimit(Fact):
-    """One node costs more an hour than all may. ``parent``: the budget above whose limit it is, None for its own."""
+    """One node costs more per hour than all nodes may. ``parent``: the ancestor with that limit; None for its own
+    limit."""
 
     node: Price
     limit: Price
@@ -244,7 +246,7 @@ class AboveHourlyLimit(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HourlyLimitUsed(Fact):
-    """Nodes for ``hourly`` are rented, so that one more would pass the limit. ``parent``: as above."""
+    """The rented nodes cost ``hourly``, so one more would exceed the limit. ``parent``: see ``AboveHourlyLimit``."""
 
     node: Price
     hourly: Price
@@ -260,7 +262,8 @@ class HourlyLimitUsed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class HardLimitUsed(Fact):
-    """One more node may cost ``needed``, and ``left`` of the hard limit is not committed. ``parent``: as above."""
+    """One more node may cost ``needed``, but only ``left`` of the hard limit is free. ``parent``: see
+    ``AboveHourlyLimit``."""
 
     needed: Money
     left: Money
@@ -279,7 +282,7 @@ _ANOTHER = "create another GPUBudget for the same namespaces"
 
 @dataclass(frozen=True, slots=True)
 class GrantAhead(Fact):
-    """Its budget is for a grant that begins at ``begins``."""
+    """The grant of the job's budget begins at ``begins``, in the future."""
 
     grant: Grant
     begins: Instant
@@ -293,7 +296,7 @@ class GrantAhead(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GrantOver(Fact):
-    """Its budget is for a grant that was over at ``ended``."""
+    """The grant of the job's budget ended at ``ended``."""
 
     grant: Grant
     ended: Instant
@@ -307,7 +310,7 @@ class GrantOver(Fact):
 
 @dataclass(frozen=True, slots=True)
 class GrantEndsSoon(Fact):
-    """Its budget's grant ends at ``ends``: too soon for one more node, or for the job to end in order."""
+    """The grant of the job's budget ends at ``ends``, too soon for one more node or for an orderly end of the job."""
 
     grant: Grant
     ends: Instant
@@ -321,7 +324,7 @@ class GrantEndsSoon(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OperatorNodesUsed(Fact):
-    """The operator has as many nodes as it may."""
+    """The operator has as many nodes as its limit allows."""
 
     limit: int
     nodes: int
@@ -336,7 +339,7 @@ class OperatorNodesUsed(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OperatorHourlyUsed(Fact):
-    """The operator's nodes cost as much as they may."""
+    """The operator's nodes cost as much per hour as its limit allows."""
 
     node: Price
     limit: Price
@@ -351,9 +354,9 @@ class OperatorHourlyUsed(Fact):
 
 
 OperatorFact = OperatorNodesUsed | OperatorHourlyUsed
-"""Which limit of the operator's is reached."""
+"""The limit of the operator that is reached."""
 
-# --- its pool gives none ----------------------------------------------------------------------------------------------
+# --- the job's pool gives no node -------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,7 +369,7 @@ class RentsNothing(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolCools(Fact):
-    """The cloud refused a node a while ago."""
+    """The cloud refused a node in the job's pool a while ago."""
 
     def sentence(self) -> str:
         return "its pool had no node to give, and is asked again later"
@@ -374,7 +377,7 @@ class PoolCools(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RentalUnreadable(Fact):
-    """A rental there cannot be read, so that nobody knows what there is."""
+    """A rental in the job's pool is unreadable, so the pool's machines are not all known."""
 
     def sentence(self) -> str:
         return "a GPURental of its pool cannot be read"
@@ -382,7 +385,7 @@ class RentalUnreadable(Fact):
 
 @dataclass(frozen=True, slots=True)
 class BudgetEnds(Fact):
-    """Its budget is being deleted."""
+    """The job's budget is being deleted."""
 
     def sentence(self) -> str:
         return "its budget is being deleted"
@@ -390,7 +393,7 @@ class BudgetEnds(Fact):
 
 @dataclass(frozen=True, slots=True)
 class ClockBehind(Fact):
-    """Its budget's period has not begun."""
+    """The period of the job's budget has not begun by the operator's clock."""
 
     def sentence(self) -> str:
         return "its budget's period has not begun by the operator's clock"
@@ -398,7 +401,7 @@ class ClockBehind(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolEnds(Fact):
-    """Its pool is being deleted."""
+    """The job's pool is being deleted."""
 
     def sentence(self) -> str:
         return "its pool is being deleted"
@@ -406,7 +409,7 @@ class PoolEnds(Fact):
 
 @dataclass(frozen=True, slots=True)
 class CloudSilent(Fact):
-    """The cloud of its pool has not answered yet."""
+    """The cloud of the job's pool has not answered yet."""
 
     def sentence(self) -> str:
         return "the cloud of its pool has not answered yet"
@@ -414,7 +417,7 @@ class CloudSilent(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoNodeNow(Fact):
-    """No node can be had."""
+    """No node is available now."""
 
     def sentence(self) -> str:
         return "no node can be had now"
@@ -422,9 +425,9 @@ class NoNodeNow(Fact):
 
 @dataclass(frozen=True, slots=True)
 class PoolFull(Fact):
-    """A pool has all the ``nodes`` that it may, ``because`` of what its group takes, or its spec allows.
+    """A pool has all ``nodes`` nodes that it may have. ``because``: the cause, which is its group's size or its spec.
 
-    ``apart``: GPUs that are free there, but not together; None where there are too few.
+    ``apart``: free GPUs of the pool, on too many nodes to be used together; None if too few are free.
     """
 
     pool: PoolId
@@ -441,7 +444,7 @@ class PoolFull(Fact):
 
 @dataclass(frozen=True, slots=True)
 class BetterAlone(Fact):
-    """The job would rather have this option, did no others want it."""
+    """The option would be better for this job if no other jobs wanted it."""
 
     option: Option
 
@@ -451,11 +454,11 @@ class BetterAlone(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RoomAllotted(Fact):
-    """Why an option cannot be had, and how the room of its pool is allotted to ``waiting`` jobs.
+    """Why an option is unavailable, and how the room of its pool is allotted to ``waiting`` jobs.
 
-    ``gap``: by which fraction another allotment could be better; None where that is not worth a word. ``any_price``:
-    whether a job is late whatever it gets. ``node``: what an hour of one more node would be worth beyond its price;
-    ``payable``: what the budget may spend.
+    ``gap``: the fraction by which another allotment could be better; None if negligible. ``any_price``: whether a job
+    is late whatever it gets. ``node``: the value of an hour of one more node beyond its price. ``payable``: what the
+    budget may spend per hour.
     """
 
     why: Fact
@@ -483,7 +486,8 @@ class RoomAllotted(Fact):
 
 @dataclass(frozen=True, slots=True)
 class RoomIsMade(Fact):
-    """Running jobs make room in the full pool: ``near`` by name, ``far`` of other namespaces."""
+    """Running jobs make room in the full pool. ``near``: names of such jobs in this namespace. ``far``: the number of
+    such jobs in other namespaces."""
 
     full: PoolFull
     near: tuple[str, ...]
@@ -496,12 +500,12 @@ class RoomIsMade(Fact):
         return f"{self.full.sentence()}, and running jobs {text}"
 
 
-# --- no pool has what it asks for -------------------------------------------------------------------------------------
+# --- no pool fits the job's request -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class NoPoolSelected(Fact):
-    """A budget's selector matches no pool. ``there``: the pools, each with its labels as ``key=value``."""
+    """A budget's selector matches no pool. ``there``: the existing pools, each with its labels as ``key=value``."""
 
     budget: BudgetId
     selector: Selector
@@ -529,7 +533,7 @@ class PoolsLeftOut(Fact):
 
 
 SelectorFact = NoPoolSelected | PoolsLeftOut
-"""What a budget's selector leaves out."""
+"""The pools that a budget's selector excludes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -544,7 +548,7 @@ class NotAskedYet(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NoPlan(Fact):
-    """Planning failed. ``words``: of the problem that is told of the object."""
+    """Planning failed. ``words``: the message of the problem reported for the object."""
 
     words: str
 

@@ -1,3 +1,5 @@
-"""Decisions: one budget's commands and verdicts, from its solution, its jobs and the nodes that are free.
+"""Decisions: one budget's commands and verdicts, from its solution, its jobs and the free nodes.
 
-Which jobs start, go elsewhere or stop, which nodes are rented or released. What money allows is ``policy.budgets``."""
+Decisions say which jobs start, move or stop, and which nodes are rented or released. ``policy.budgets`` says what money
+allows.
+"""

@@ -1,4 +1,4 @@
-"""One budget's part of a plan while it is made: its solution, its nodes, and what was decided so far."""
+"""The state of one budget's plan while it is made: its solution, its nodes, and the decisions so far."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from charterer.policy.outlook.whole_nodes import CostInSight, PlannedUse, WholeN
 from charterer.policy.solve.linear_program import NEAR
 from charterer.policy.solve.phase_dp import key_of
 
-# What was decided of one budget so far, in the order in which it was decided.
+# The decisions about one budget, in the order in which they were made.
 
 
 @dataclass(slots=True)
 class Decisions:
-    """Commands and verdicts of one budget, and when to plan again; what is rented is with its ``Placer``.
+    """Commands and verdicts of one budget, and the times of next plans. The budget's ``Placer`` has its rented nodes.
 
-    ``not_rented``: committed pools of which not all nodes are rented, and why. ``awaited``: the nodes that a job will
-    be given when all of them are ready.
+    ``not_rented``: committed pools with nodes that are not rented, and why. ``awaited``: the nodes that a job gets when
+    all of them are ready.
     """
 
     solution: BudgetSolution
@@ -50,15 +50,14 @@ class Decisions:
     again_at: list[Instant] = field(default_factory=list)
 
     def commands(self, rents: Sequence[Command]) -> list[Command]:
-        """All commands; those that free GPUs and money come first, and what is rented last."""
+        """All commands: first those that free GPUs and money, last the rentals."""
         return [*self.stops, *self.releases, *self.places.values(), *rents]
 
     def release(self, rental: RentalId, why: Reason) -> None:
-        """End a rental."""
         self.releases.append(Release(rental, why))
 
     def allocate(self, job: Job, option: Option, run: int, placements: tuple[Placement, ...], why: Reason) -> Allocate:
-        """Give the job its place."""
+        """Allocate GPUs to the job."""
         allocation = Allocation(run, option.as_paid, _of_pods(placements, option, job.widths.each), self.solution.now)
         predicted = self._predicted(job, option)
         cost = None if predicted is None else Money.of(predicted.paid_dollars)
@@ -67,29 +66,29 @@ class Decisions:
         return given
 
     def stop(self, job: Job, why: Reason) -> None:
-        """Take the job's place away."""
+        """Stop the job and clear its allocation."""
         self.stops.append(Allocate(job.id, None, why))
 
     def judge(self, job: Job, option: Option | None, why: Reason) -> None:
-        """Keep the verdict on the job."""
+        """Record the verdict on the job."""
         self.verdicts[job.id] = verdict(job, option, why, self.solution.outlook(job))
 
     def wait(self, job: Job, option: Option, why: Reason, seconds: float) -> None:
-        """Keep the verdict on a job for which GPUs are expected to come free in so many seconds."""
+        """Record the verdict on a job that waits for GPUs, which are expected to become free in ``seconds``."""
         self.verdicts[job.id] = replace(verdict(job, option, why, self.solution.outlook(job)), starts_in=seconds)
 
     def stays(self, job: Job) -> bool:
-        """Whether nothing but that it runs on as it is was decided about a running job."""
+        """Whether the only decision about a running job is that it goes on unchanged."""
         found, allocation = self.verdicts.get(job.id), job.allocation
         if job.id in self.places or allocation is None or found is None or found.option is None:
             return False
         return key_of(found.option) == key_of(allocation.option)
 
     def _predicted(self, job: Job, option: Option) -> Projection | None:
-        """The way of a job that never had GPUs if it starts on this option; None where that is not on its menu.
+        """The projection of a job's first run on the option; None if the job's menu does not have the option.
 
-        Its cost counts at the price that is paid. κ is not in it: κ is learned from it. An interactive job has no end,
-        and so no cost up to that.
+        The projected cost is at the paid price. The cost factor κ is not applied, because κ is learned from this
+        prediction. An interactive job has no end and so no projection.
         """
         assignment = None if job.last_run or job.interactive is not None else self.solution.assignment(job)
         if assignment is None:
@@ -99,11 +98,11 @@ class Decisions:
 
 
 def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tuple[Placement, ...]:
-    """The places of the option's pods, in the order of their indexes, from those of its nodes.
+    """The placements of the option's pods, in the order of their indexes, from the placements of its nodes.
 
-    ``placements``: a node's GPUs each, or a former run's pods, which stay as they are. ``each``: GPUs of a pod; 0: it
-    has all that its job has of its node. Pods go evenly onto nodes, which each take as many (``domain.offered_node``).
-    A node's empty GPUs are written beside the first pod there.
+    ``placements``: the GPUs on each node, or the pods of an earlier run, which stay unchanged. ``each``: GPUs of a pod;
+    0 if one pod gets all GPUs on its node. Pods are spread evenly over nodes (``domain.offered_node``). A node's empty
+    GPUs are recorded with its first pod.
     """
     if any(place.empty for place in placements) or not (each or option.empty):
         return placements
@@ -120,22 +119,22 @@ def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tu
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:
-    """The verdict on a job; its time left is known where its work is."""
+    """The verdict on a job. The remaining time is known if the job's remaining work is."""
     left = None if option is None or job.remaining is None else job.remaining / option.speed
     if left is not None and option is not None and job.allocation is None:
         left += option.entry_seconds
     return Verdict(option, why, left, target)
 
 
-# How the room of pools that are too small is allotted to the jobs in sight.
+# The allotment of room in pools that are too small for the jobs in sight.
 
 
 @dataclass(frozen=True, slots=True)
 class RoomWait:
-    """A job's wait for GPUs that come free in ``seconds``. ``end``: on them to its end, the wait included.
+    """A job's wait for GPUs that become free in ``seconds``. ``end``: the projection on these GPUs, with the wait.
 
-    ``instead``: what it could have now, to its end; None where there is nothing. ``until``: seconds after which the
-    wait no longer pays, if nothing comes free.
+    ``instead``: the projection on the best option that the job could have now; None without one. ``until``: seconds
+    after which the wait no longer pays if no GPUs become free.
     """
 
     seconds: float
@@ -145,18 +144,18 @@ class RoomWait:
 
     @property
     def option(self) -> Option:
-        """What it waits for."""
+        """The option that the job waits for."""
         return self.end.option
 
 
 @dataclass(frozen=True, slots=True)
 class RoomAllotment:
-    """``starts``: the options of waiting jobs that get room. ``narrowed``: of running jobs that make it.
+    """``starts``: options of waiting jobs that get room. ``narrowed``: new options of running jobs that make room.
 
-    ``waits``: of jobs that get none, for GPUs that are expected to come free. ``pools``: the verdicts on those that
-    are too small. ``waiting``: jobs that want their GPUs. ``making_room``: not all of the room of ``starts`` is there
-    yet. ``gap``: by which fraction a better answer could be better at most.
-    ``any_price``: whether a job waits that is late for its target whatever it gets, so that only time counts for it.
+    ``waits``: waits of jobs without room, for GPUs that are expected to become free. ``pools``: verdicts on pools that
+    are too small. ``waiting``: number of jobs that wait for GPUs. ``making_room``: part of the room for ``starts`` is
+    still in use. ``gap``: the fraction by which another allotment could be better at most. ``any_price``: a waiting job
+    is late for its target whatever it gets, so that only time counts for it.
     """
 
     starts: Mapping[JobId, Option]
@@ -169,9 +168,8 @@ class RoomAllotment:
     any_price: bool = False
 
     def about(self, pool: PoolId, why: Fact) -> Fact:
-        """How a full pool's room is allotted, and what one more node would bring, told after ``why``; only that for
-        other pools.
-        """
+        """``why``, followed by the allotment of a full pool's room and the value of one more node. Other pools: only
+        ``why``."""
         verdict = self.pools.get(pool)
         if verdict is None:
             return why
@@ -181,18 +179,18 @@ class RoomAllotment:
 
 @dataclass(frozen=True, slots=True)
 class MovableRun:
-    """A running job that must move or may gain by it."""
+    """A running job that must move, or that may benefit from moving."""
 
     assignment: GroupAssignment
     moves: JobMoves
 
 
 class BudgetPlan:
-    """What the rules of ``planner`` read and write.
+    """The state that the rules of ``planner`` read and write.
 
-    ``jobs``: what is to be done with each. ``ending``: rentals that end, and why. ``allotment``: the room of
-    pools that are too small. ``movable``: running jobs that must move or may gain by it. ``whole``: what jobs choose
-    together; None before that, and where pools are too small.
+    ``jobs``: the triage of the budget's jobs. ``ending``: rentals that end, with the reason. ``allotment``: the room of
+    pools that are too small. ``movable``: running jobs that must move or may benefit from it. ``whole``: the options
+    that jobs choose together; None before the choice, and if pools are too small.
     """
 
     def __init__(
@@ -212,25 +210,25 @@ class BudgetPlan:
 
     @property
     def making_room(self) -> bool:
-        """Whether GPUs are about to be left for jobs that wait: then nobody else moves in this plan."""
+        """Whether jobs are giving up GPUs for waiting jobs. Then no other run moves in this plan."""
         return self.allotment is not None and self.allotment.making_room
 
     def choose_together(self, waiting: Sequence[Job]) -> None:
-        """Find what the jobs that wait, and those that run on, choose with the whole bill of their nodes."""
+        """Choose options for waiting and running jobs together, by the whole bill of their nodes."""
         running = {name: facts for kept in self.jobs.running for name, facts in kept.runners.items()}
         movable = frozenset(name for kept in self.jobs.running for name in kept.group.movable)
         whole = WholeNodes(self.solution, self.placer, self.gate, waiting, running, movable)
         self.whole = whole if whole.in_force else None
 
     def in_sight(self) -> CostInSight:
-        """What the jobs in sight still cost in the period, as the plan leaves them so far."""
+        """The cost of the jobs in sight for the rest of the period, by the plan so far."""
         decided = self.decided
         ended = {release.rental for release in decided.releases if isinstance(release, Release)}
         plan = PlannedUse(decided.places, decided.awaited, decided.verdicts, ended)
         return CostInSight(self.solution, self.placer, plan)
 
     def claim(self, job: Job, option: Option, *, only_ready: bool = False, without: RentalId | None = None) -> GpuClaim:
-        """GPUs for a job, or why there are none (``Placer.claim``)."""
+        """Free GPUs for a job, or why there are none (``Placer.claim``)."""
         assignment, takes = self.solution.assignment(job), option.takes
         if assignment is not None:
             takes = min(takes, assignment.group.menu.table.narrowest.get(option.pool, takes))

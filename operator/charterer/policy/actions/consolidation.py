@@ -1,17 +1,17 @@
-"""Nodes that are left half empty: their jobs move together to free GPUs of other nodes, and the node is given back.
+"""Consolidation: the jobs of a partly empty node move to free GPUs of other nodes, and the node is given back.
 
-A job of fewer GPUs than a node is charged for those, but the bill is for whole nodes: whoever ends beside it leaves
-GPUs that are paid for and unused. To move all jobs of a node into such free fragments of others ends its bill t seconds
-sooner, t being what the longest of them has left; where that is longer than what the longest job of another node has
-left, the bill of that one ends e seconds later. Each job j has a restart of r seconds. A node that must be had again
-costs a start-up of T seconds. With P the price of a node a second, the jobs move if
+A job with fewer GPUs than a node is charged only for its GPUs, but the bill is for whole nodes. When a job ends, its
+GPUs are still paid for and may stay unused. Moving all jobs of a node into free fragments of other nodes ends its bill
+t seconds sooner, where t is the remaining time of its longest job. If that is longer than the remaining time of another
+node's longest job, the bill of that node ends e seconds later. Each job j has a restart of r seconds. A node that must
+be rented again needs a start-up of T seconds. With the price P of a node per second, the jobs move if
 
     P·(t − T) − Σ P·e > 2·Σ_j (w_j·θ + c·k_j)·r
 
-(k_j GPUs at c dollars a second each.) The factor is for what else a restart may cost. Every job keeps its width, so no
-path changes. The nodes whose restarts cost least come first. A node that is more than three quarters full is left
-alone unless it has a single job: it is likely to be filled, or to be emptier soon, and fewer jobs then have to move.
-Where a node is one GPU that two jobs share, nobody is moved to be beside another one (``outlook.partners``).
+where k_j is the number of the job's GPUs, at c dollars per second each. The factor covers further costs of a restart.
+Every job keeps its width, so no path changes. The nodes with the cheapest restarts come first. A node that is more than
+three quarters full moves only if it has a single job, because it will probably be filled, or soon have fewer jobs to
+move. Nodes of one GPU that two jobs share are left alone, because a move would choose a partner (``outlook.partners``).
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.solve.phase_dp import key_of
 
 _FACTOR = 2.0
-"""Multiple of what restarts cost that must be saved: a run that starts anew may also lose what came after its last
+"""Ratio by which the savings must exceed the cost of restarts. A restarted run may also lose the work since its last
 checkpoint, or fail to start."""
 _FULL = 0.75
-"""Part of a node's GPUs in use beyond which its jobs do not move together."""
+"""Fraction of a node's GPUs in use above which its jobs do not move together."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Pool:
-    """A pool's nodes. ``interchangeable``: pools of nodes that are as good and in which a GPU costs no more."""
+    """A pool's nodes. ``interchangeable``: pools whose nodes are as good and whose GPUs cost no more."""
 
     id: PoolId
     size: int
@@ -59,7 +59,7 @@ class _Pool:
 
 @dataclass(frozen=True, slots=True)
 class _Relocation:
-    """Where a job goes."""
+    """The node and the option that a job moves to."""
 
     occupant: Occupant
     option: Option
@@ -67,7 +67,7 @@ class _Relocation:
 
 
 class Consolidation:
-    """Empties one budget's nodes in its plan, after its jobs were resized and before idle nodes are released."""
+    """Empties nodes of one budget in its plan, after its jobs were resized and before idle nodes are released."""
 
     def __init__(self, plan: BudgetPlan) -> None:
         self._plan = plan
@@ -77,7 +77,7 @@ class Consolidation:
         self._pools = self._find_pools()
 
     def empty_nodes(self) -> None:
-        """Move the jobs of each node for which that pays and for which all limits allow it."""
+        """Move the jobs of each node for which this pays and all limits allow it."""
         for pool in self._pools.values():
             if chooses_partner(self._plan.snapshot.pools[pool.id]):
                 continue
@@ -85,7 +85,7 @@ class Consolidation:
                 self._consider(pool, rental)
 
     def _find_pools(self) -> Mapping[PoolId, _Pool]:
-        """The pools that have nodes of the budget."""
+        """The pools in which the budget has nodes."""
         snapshot, offers = self._plan.snapshot, self._solution.inputs.market.offers
         selected = snapshot.pools_of(self._solution.budget)
         per_gpu = {
@@ -108,7 +108,7 @@ class Consolidation:
         return found
 
     def _candidates(self, pool: _Pool) -> Iterator[RentalId]:
-        """Nodes in use whose jobs might fit into fragments by their number."""
+        """Nodes in use whose jobs, by their number of GPUs, may fit into fragments of other nodes."""
         interchangeable = [self._pools[name] for name in pool.interchangeable]
         largest = max([each.nodes.ready.largest_fragment(each.size) for each in interchangeable], default=0)
         if not largest:
@@ -151,13 +151,13 @@ class Consolidation:
         if not relocations or saved <= _FACTOR * restarts or not self._plan.placer.hosts(graces):
             self._take(relocations, -1)
             return
-        ready.take(rental, ready.free[rental])  # nobody comes to a node that is to be given back
+        ready.take(rental, ready.free[rental])  # No job may come to a node that is being given back.
         for relocation in relocations:
             self._pools[relocation.option.pool].nodes.touched.add(relocation.to)
             self._go(relocation, rental, saved - restarts, relocation.occupant.gpus / used)
 
     def _held(self, relocation: _Relocation) -> Hold | None:
-        """Why a job does not go there now."""
+        """Why the job may not move there now; None if it may."""
         assignment, job, option = (
             self._assignment(relocation.occupant),
             relocation.occupant.facts.job,
@@ -171,32 +171,33 @@ class Consolidation:
         return self._solution.assignments[occupant.facts.key]
 
     def _worth(self, occupant: Occupant) -> float:
-        """Dollars of a second of the job's life."""
+        """Dollars per second of the job's life."""
         return self._solution.worth(occupant.facts.job, self._assignment(occupant))
 
     def _restart(self, occupant: Occupant) -> float:
-        """Dollars of the job's restart, its time included."""
+        """Dollars of the job's restart, including its time."""
         return (self._worth(occupant) + occupant.facts.price) * self._assignment(occupant).group.menu.table.restart
 
     def _restarts(self, rental: RentalId) -> float:
-        """The same of all jobs that the node has to itself."""
+        """Dollars of the restarts of all jobs on the node."""
         return sum([self._restart(occupant) for occupant in self._occupants.get(rental, ())])
 
     def _paid_seconds(self, rental: RentalId) -> float:
-        """Seconds for which the node is paid whatever happens."""
+        """Seconds for which the node is paid for in any case, by its billing minimum."""
         here = self._plan.snapshot.rentals[rental]
         if here.launched is None:
             return 0.0
         return seconds_between(self._plan.snapshot.now, after(here.launched, here.billing_minimum_seconds))
 
     def _may_move(self, occupant: Occupant) -> bool:
-        """Whether the job is one that may be moved, and stays as it is in this plan so far."""
+        """Whether the job can be moved and has no other decision in this plan so far."""
         job = occupant.facts.job
         movable = self._solution.groups[occupant.facts.key].movable
         return job.id in movable and job.id not in self._displaced and self._plan.decided.stays(job)
 
     def _relocate(self, pool: _Pool, rental: RentalId, occupants: Sequence[Occupant]) -> Sequence[_Relocation]:
-        """A fragment for each, the smallest that it fits into, the widest first; none if one finds no room."""
+        """A fragment for each job, the widest job first: the smallest fragment that fits. None at all if a job does not
+        fit."""
         ready = pool.nodes.ready
         own = ready.free[rental]
         ready.take(rental, own)
@@ -214,13 +215,13 @@ class Consolidation:
         return ()
 
     def _take(self, relocations: Iterable[_Relocation], sign: int = 1) -> None:
-        """Take the GPUs that jobs go to, or (-1) give them back."""
+        """Take the GPUs that jobs move to, or give them back if ``sign`` is -1."""
         for relocation in relocations:
             pool = self._pools[relocation.option.pool]
             pool.nodes.ready.take(relocation.to, sign * relocation.occupant.gpus)
 
     def _prolonged(self, relocations: Iterable[_Relocation]) -> float:
-        """Dollars for which nodes are kept longer than for the jobs that they have."""
+        """Dollars by which the bills of other nodes grow, because moved jobs last longer than the jobs there."""
         longest: dict[RentalId, float] = {}
         price: dict[RentalId, float] = {}
         for relocation in relocations:
@@ -229,11 +230,11 @@ class Consolidation:
         return sum(price[rental] * max(left - self._busy_seconds(rental), 0.0) for rental, left in longest.items())
 
     def _busy_seconds(self, rental: RentalId) -> float:
-        """Seconds that the longest job of a node has left."""
+        """Remaining seconds of a node's longest job."""
         return max([occupant.left for occupant in self._occupants.get(rental, ())], default=0.0)
 
     def _fragment(self, pool: _Pool, occupant: Occupant) -> _Relocation | None:
-        """Free GPUs of a node in use for one job."""
+        """The smallest fragment of a node in use that fits the job; None without one."""
         best: tuple[int, _Relocation] | None = None
         for name in pool.interchangeable:
             option = self._option(occupant, name)
@@ -246,7 +247,8 @@ class Consolidation:
         return None if best is None else best[1]
 
     def _option(self, occupant: Occupant, pool: PoolId) -> Option | None:
-        """The option of the same width in a pool, where it is as fast as the job's own."""
+        """The option with the job's width in ``pool`` if the option is at least as fast as the job's own; otherwise
+        None."""
         job, menu = occupant.facts.job, self._assignment(occupant).group.menu
         assert job.allocation is not None
         here = job.allocation.option
@@ -271,7 +273,7 @@ class Consolidation:
 
 
 def _displaced(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> frozenset[JobId]:
-    """The jobs with GPUs that may not stay where they are."""
+    """Jobs with GPUs that may not stay where they are."""
     kept = {each.group.key: each for each in running}
     found: set[JobId] = set()
     for group in groups:
@@ -284,5 +286,5 @@ def _displaced(groups: Iterable[JobGroup], running: Iterable[KeptRuns]) -> froze
 
 
 def consolidate(plan: BudgetPlan) -> None:
-    """Empty the nodes whose jobs all find room on others, where that pays."""
+    """Empty the nodes whose jobs all fit on other nodes, if it pays."""
     Consolidation(plan).empty_nodes()

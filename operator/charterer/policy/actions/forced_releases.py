@@ -1,4 +1,4 @@
-"""Rentals that must end now, used or not: a stop, a budget or pool that is deleted, a lost node, a limit."""
+"""Rentals that must end now, used or not: because of a stop, a deleted budget or pool, a lost node, or a limit."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ from charterer.policy.jobs.job_facts import JobFacts, reason
 from charterer.policy.nodes.limits import START_BOUND_FACTOR, Purse
 from charterer.policy.outlook.placer import Placer
 
-# Nodes of which nothing can be expected any more, so that their machines are ended, used or not.
+# Nodes that will probably never work again. The machines of such nodes are ended, whether used or not.
 
 
 _HANGING_SECONDS = 600.0
-"""Seconds after the end of its grace period at which a pod is taken to hang."""
+"""Seconds after the end of its grace period at which a pod is considered stuck."""
 _UNRECORDED_SECONDS = 1200.0
-"""Seconds after the end of a run at which its record is taken to be refused for good. A run that failed is judged once
-its machines were seen healthy, for which ten minutes are allowed."""
+"""Seconds after a run's end at which its record is considered refused for good. The verdict on a failed run waits until
+its machines were seen healthy, which may take ten minutes."""
 _REGISTRATION_SECONDS = 900.0
-"""Seconds within which a launched machine must be a ready Node, or it is given up; Karpenter waits as long."""
+"""Seconds within which a launched machine must become a ready Node before it is given up, as in Karpenter."""
 
 
 class NodeDoubt(NamedTuple):
-    """Why a node is given up, or None and the instant at which it will be, if it is not well by then."""
+    """``why``: why a node is given up now; otherwise None. ``given_up_at``: when the node will be given up if nothing
+    changes."""
 
     why: Reason | None = None
     given_up_at: Instant | None = None
@@ -42,7 +43,7 @@ WELL = NodeDoubt()
 
 
 def lost(node: Node | None, rental: Rental, now: Instant) -> NodeDoubt:
-    """A ready rental whose Node is gone or not ready."""
+    """The doubt about a ready rental whose Node is deleted or not ready."""
     if node is None:
         return NodeDoubt(reason(ReasonCode.LOST_NODE, of.NodeDeleted(rental.node)))
     if node.lost(now):
@@ -51,18 +52,18 @@ def lost(node: Node | None, rental: Rental, now: Instant) -> NodeDoubt:
 
 
 def never_ready(rental: Rental, pool: Pool | None, now: Instant) -> NodeDoubt:
-    """A machine that was launched and has no ready Node yet."""
+    """The doubt about a launched machine that has no ready Node yet."""
     if rental.launched is None or pool is None:
         return WELL
     limit = max(_REGISTRATION_SECONDS, START_BOUND_FACTOR * pool.start_seconds)
-    began = max(rental.launched, rental.created)  # the clocks of the cloud and of the cluster may differ
+    began = max(rental.launched, rental.created)  # The clocks of the cloud and of the cluster may differ.
     if seconds_between(began, now) >= limit:
         return NodeDoubt(reason(ReasonCode.LOST_NODE, of.NoReadyNode(rental.instance, limit)))
     return NodeDoubt(given_up_at=after(began, limit))
 
 
 def not_recorded(facts: JobFacts, now: Instant) -> Reason | None:
-    """That a run of the job ended long ago and could not be recorded."""
+    """The reason that a run of the job ended long ago and could not be recorded; None without such a run."""
     overdue = [run for _, run, ended in facts.unrecorded if now >= after(ended, _UNRECORDED_SECONDS)]
     return _not_on_record(facts, overdue[0]) if overdue else None
 
@@ -75,10 +76,10 @@ def _not_on_record(facts: JobFacts, run: str) -> Reason:
 def stuck_terminating(
     jobs: Iterable[JobFacts], rental_of: Mapping[NodeName, RentalId], staying: Container[RentalId], now: Instant
 ) -> list[tuple[RentalId, NodeDoubt]]:
-    """The rentals with pods that were to end long ago: only the machine's end still stops them.
+    """The doubts about rentals with pods that should have ended long ago: only the machine's end stops them.
 
-    And those of runs that ended long ago and could not be recorded: the pods and the Node stay for the record, and
-    only the machine ends.
+    The doubts include rentals of runs that ended long ago and could not be recorded. Their pods and Nodes stay for the
+    record, and only the machine ends.
     """
     overdue: list[tuple[NodeName, Instant, Reason]] = []
     for facts in jobs:
@@ -97,7 +98,7 @@ def stuck_terminating(
 
 
 class ForcedReleases:
-    """The rentals of one budget that must end now: ``ending``, and why. ``again_at``: when others would have to."""
+    """The rentals of one budget that must end now (``ending``, with reasons), and when others must (``again_at``)."""
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
         self.again_at: list[Instant] = []
@@ -108,12 +109,12 @@ class ForcedReleases:
 
     @property
     def staying(self) -> Sequence[Rental]:
-        """The budget's rentals that were not told to end before."""
+        """The budget's rentals without an earlier decision to end them."""
         return [rental for nodes in self.solution.nodes.values() for rental in nodes.rentals.staying.values()]
 
     @property
     def leaving(self) -> Sequence[RentalId]:
-        """The budget's rentals that drain, and those that must end now."""
+        """The budget's rentals that drain or must end now."""
         return [*self._draining, *self.ending]
 
     @property
@@ -126,9 +127,9 @@ class ForcedReleases:
         ]
 
     def _draining_too_long(self) -> dict[RentalId, Reason]:
-        """Near the hard limit or the end of a grant: rentals released for another reason.
+        """Draining rentals that now also end because of the hard limit or the end of a grant.
 
-        Pods of others may keep them for an hour.
+        These rentals were released for another reason, so pods of others could keep them for an hour.
         """
         why = self.placer.must_release
         if why is None:
@@ -154,14 +155,14 @@ class ForcedReleases:
         return ending | self._over_hourly_limit(ending)
 
     def _slow(self, ending: Container[RentalId]) -> dict[RentalId, Reason]:
-        """The nodes that held a run up and that nobody uses now: the next run would be held up as well."""
+        """Unused nodes that slowed a run down. Such nodes would slow the next run as well."""
         used, slow = self.placer.capacity.used, self._snapshot.slow_nodes
         why, staying = reason(ReasonCode.SLOW_NODE, of.HeldUp()), self.staying if slow else ()
         idle = [rental.id for rental in staying if rental.id in slow and not used.get(rental.id, 0)]
         return {rental: why for rental in idle if rental not in ending}
 
     def _refusing(self, ending: Container[RentalId]) -> dict[RentalId, Reason]:
-        """The nodes that refused a pod and that nobody uses now. While another job runs there, they take no new one."""
+        """Unused nodes that refused a pod. Nodes in use by another job stay, but take no new job."""
         used, refusing = self.placer.capacity.used, self.solution.inputs.refusing
         staying = {rental.id for rental in self.staying} if refusing else ()
         return {
@@ -171,7 +172,7 @@ class ForcedReleases:
         }
 
     def _why_all(self) -> Reason | None:
-        """Why all of the budget's rentals end; None where they need not."""
+        """Why all of the budget's rentals end; None if they need not."""
         budget = self.solution.budget
         if self._snapshot.stop is Stop.DRAIN:
             return reason(ReasonCode.STOPPED, of.NodesDrained())
@@ -181,7 +182,7 @@ class ForcedReleases:
         return None if why is None else reason(ReasonCode.HARD_LIMIT, why)
 
     def _by_pool(self) -> dict[RentalId, Reason]:
-        """The rentals of pools that are deleted, and those whose Nodes are lost or never came."""
+        """Rentals of deleted pools, and rentals whose Nodes are lost or never came."""
         snapshot, ending = self._snapshot, dict[RentalId, Reason]()
         for pool_id, nodes in self.solution.nodes.items():
             pool = snapshot.pools.get(pool_id)
@@ -195,7 +196,7 @@ class ForcedReleases:
         return ending
 
     def _given_up(self, doubts: Iterable[tuple[RentalId, NodeDoubt]]) -> dict[RentalId, Reason]:
-        """The rentals that are given up now, and why."""
+        """The rentals that are given up now, with reasons. The times of later ones are added to ``again_at``."""
         found: dict[RentalId, Reason] = {}
         for rental, doubt in doubts:
             if doubt.why is not None:
@@ -205,7 +206,7 @@ class ForcedReleases:
         return found
 
     def _over_hourly_limit(self, ending: Mapping[RentalId, Reason]) -> dict[RentalId, Reason]:
-        """The rentals by which the budget passes its own hourly limit beside those that are ``ending``."""
+        """The rentals to end so that the budget keeps its own hourly limit, in addition to the ``ending`` ones."""
         purse, used = self.placer.purse, self.placer.capacity.used
         if purse.max_hourly is None:
             return {}
@@ -215,7 +216,7 @@ class ForcedReleases:
 def end_over_parents_hourly_limits(
     releases: Sequence[ForcedReleases], purses: Mapping[BudgetId, Purse], tree: BudgetTree
 ) -> None:
-    """End the rentals by which budgets that are above others pass their hourly limits, the lowest of them first."""
+    """End rentals so that budgets with children keep their hourly limits, the lowest of these budgets first."""
     for name in sorted(purses, key=lambda parent: (-len(tree.with_parents(parent)), parent)):
         family = [each for each in releases if name in tree.with_parents(each.solution.budget.id)]
         leaving = [rental for each in family for rental in each.leaving]
@@ -229,9 +230,9 @@ def end_over_parents_hourly_limits(
 def _over_hourly_limit(
     purse: Purse, staying: Sequence[Rental], leaving: Sequence[RentalId], used: Mapping[RentalId, int]
 ) -> dict[RentalId, Reason]:
-    """The staying rentals by which a purse passes its own hourly limit beside those that are ``leaving``.
+    """The ``staying`` rentals to end so that a purse keeps its hourly limit, in addition to the ``leaving`` ones.
 
-    Unused ones first, then the newest.
+    Unused rentals come first, then the newest.
     """
     found: dict[RentalId, Reason] = {}
     if purse.max_hourly is None:

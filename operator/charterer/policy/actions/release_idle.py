@@ -1,8 +1,10 @@
-"""Nodes that nobody uses and nobody waits for: they are ended, but not before their billing minimum has passed.
+"""The release of idle nodes, which no job uses or waits for, after their billing minimum.
 
-Nor are those that a job to come is likely to need (``warm_nodes``), unless they stand in the way of others or nothing
-begins there any more, those that wait for the rest of a gang (``gangs``), and those that are paid for whether they are
-used or not (``planner``).
+Some idle nodes are kept:
+- nodes that a future job probably needs (``warm_nodes``), unless the pool may rent no more nodes or no job may begin
+  there
+- nodes that wait for the rest of a gang (``IncompleteGangs``)
+- nodes that are paid for whether used or not (``planner``)
 """
 
 from __future__ import annotations
@@ -27,10 +29,10 @@ from charterer.policy.actions.budget_plan import BudgetPlan
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.nodes.rentals import KnownEnd, PoolRentals
 
-# Machines of gangs of which too few came: they are not kept for long.
+# Machines of incomplete gangs, which are not kept for long.
 #
-# Other jobs may use the machines of an incomplete gang, as they may use any that is idle. What none of them uses is
-# kept while the cloud is going to be asked for the rest soon, and then given back (docs/development/adr/0013).
+# Other jobs may use these machines, like any idle machine. Unused machines are kept while the rest of the gang will
+# soon be requested from the cloud, and are then given back (docs/development/adr/0013).
 
 
 class IncompleteGangs:
@@ -47,9 +49,10 @@ class IncompleteGangs:
         }
 
     def kept_until(self, rental: Rental, verdicts: Mapping[JobId, Verdict]) -> Instant | None:
-        """Until when the machine is kept for its gang; None if it is not.
+        """Until when the machine is kept for its gang; None if it is not kept.
 
-        That is so while its job waits for just this pool, which cools, and is asked again before the wait is over.
+        The machine is kept while the gang's job waits for exactly this pool, and the pool's cool-down ends before the
+        deadline of the gang.
         """
         members = self._members.get(rental.id)
         pool = self._snapshot.pools.get(rental.pool)
@@ -64,7 +67,7 @@ class IncompleteGangs:
         return until if cooling.until < until else None
 
     def reason(self, rental: Rental) -> Reason | None:
-        """Why the machine is given back, where that is because the rest of its gang did not come."""
+        """The reason to give the machine back because its gang is incomplete; None if that is not the reason."""
         members = self._members.get(rental.id)
         if members is None or rental.gang is None:
             return None
@@ -73,29 +76,30 @@ class IncompleteGangs:
         return Reason(ReasonCode.INCOMPLETE_GANG, 0.0, ZERO, facts)
 
 
-# Idle nodes worth keeping: a job that would otherwise wait for a new node to start is likely to come.
+# Idle nodes that are worth keeping, because a job that would have to wait for a new node is likely to come.
 #
-# A node that is ended and rented again takes a start-up time T. The start-up costs T times the node's price p. If a
-# job waits for it, that costs T times what a second of the job is worth. Jobs come at a rate Λ; a fraction a_i of
-# them need n_i nodes of the pool, and a second of such a job is worth w_i·θ dollars. Jobs end as often as jobs
-# come, and leave their nodes. So a job that finds no node waits for min(T, the next to end): (1 − exp(−Λ·T)) / Λ on
-# average. Each second in which a k-th idle node is kept therefore saves
+# A node that is ended and rented again needs a start-up time T. The start-up costs T times the node's price p. If a job
+# waits for the new node, the wait also costs T times the value of a second of the job. Jobs arrive at a rate Λ; a
+# fraction a_i of them need n_i nodes of the pool, and a second of such a job is worth w_i·θ dollars. Jobs end as often
+# as they arrive, and free their nodes. So a job that finds no node waits for the shorter of T and the time to the next
+# end: (1 − exp(−Λ·T)) / Λ on average. Each second of keeping a k-th idle node therefore saves
 #
 # P·V_k with P = 1 − exp(−Λ·T), V_k = Σ_i a_i·(p·[n_i ≥ k] + w_i·θ·[n_i = k]) dollars
 #
-# and costs p. The last of the nodes that a job needs saves its wait; the others save the bill of their start-up.
-# Nodes are kept as long as P·V > p. They are kept in blocks of falling mean V, because one node does not help a job
+# and costs p. The last of the nodes that a job needs saves its wait; the others save only the bill of their start-up.
+# Nodes are kept as long as P·V > p. They are kept in blocks of decreasing mean V, because one node does not help a job
 # that needs two.
 #
-# Λ is the load that the budget is solved for, or the rate in the classes' history (``domain.budget.ClassHistory``).
-# Jobs of classes without a job in sight are assumed to need one node, or the free GPUs of one that is in use. Load
-# changes within hours, which such a mean does not show: it is at most one job for the time since a job last came or
-# finished.
+# Λ is the arrival rate for which the budget is solved, or the rate in the classes' history
+# (``domain.budget.ClassHistory``). Jobs of classes without a job in sight are assumed to need one node, or the free
+# GPUs of a node in use. Such a mean does not show changes of load within hours. So Λ is limited to 1 ÷ the time since a
+# job last arrived or finished.
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedArrivals:
-    """Jobs to come: ``arrivals`` a second, each needing ``nodes`` nodes; a second of one is worth ``worth`` dollars."""
+    """Future jobs. ``arrivals``: per second. ``nodes``: nodes that each job needs. ``worth``: dollars per second of
+    one."""
 
     arrivals: float
     nodes: int
@@ -104,7 +108,7 @@ class ExpectedArrivals:
 
 @dataclass(frozen=True, slots=True)
 class WarmNodes:
-    """``nodes`` that are worth keeping together for ``seconds`` after a job last came or finished."""
+    """A number of ``nodes`` worth keeping together for ``seconds`` after a job last arrived or finished."""
 
     nodes: int
     seconds: float
@@ -113,10 +117,10 @@ class WarmNodes:
 def warm_nodes(
     solution: BudgetSolution, pool: Pool, rented: Counter[PoolId], idle: int, fragment: int
 ) -> list[Instant]:
-    """The instants until which a pool's ``idle`` nodes are kept, longest first; empty if none is worth keeping now.
+    """The instants until which a pool's ``idle`` nodes are kept, the latest first; empty if none is worth keeping now.
 
-    ``rented``: the budget's nodes by pool; jobs of classes that are not in sight are spread over pools like them.
-    ``fragment``: the most free GPUs of a node that is in use. A job that fits there needs no idle node.
+    ``rented``: the budget's nodes by pool; jobs of classes without a job in sight are assumed to be spread like them.
+    ``fragment``: the most free GPUs of a node in use; a job that fits there needs no idle node.
     """
     last = _last_sign(solution)
     if not solution.feasible or last is None or pool.offering is None or pool.quote is None:
@@ -132,7 +136,7 @@ def warm_nodes(
 
 
 def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds: float) -> list[WarmNodes]:
-    """The nodes worth keeping, those worth most first. ``price``: dollars a second of a node."""
+    """The nodes worth keeping, the most valuable first. ``price``: dollars per second of a node."""
     arrivals = sum(expected.arrivals for expected in found)
     if arrivals <= 0.0 or start_seconds <= 0.0 or price <= 0.0:
         return []
@@ -163,7 +167,7 @@ def _warm_groups(found: Sequence[ExpectedArrivals], price: float, start_seconds:
 def streams(
     solution: BudgetSolution, pool: PoolId, gpus_per_node: int, rented: Counter[PoolId], fragment: int = 0
 ) -> list[ExpectedArrivals]:
-    """The jobs that may come to the pool and need idle nodes: of each group in sight, and of classes remembered."""
+    """The jobs that may arrive in the pool and need idle nodes: from groups in sight and from remembered classes."""
     found: list[ExpectedArrivals] = []
     for assignment in solution.assignments.values():
         group = assignment.group
@@ -183,7 +187,7 @@ def streams(
 
 
 def _last_sign(solution: BudgetSolution) -> Instant | None:
-    """When a job last came or finished."""
+    """When a job last arrived or finished; None without any."""
     balance = solution.budget.balance
     finished: Iterable[Instant] = () if balance is None else (history.at for history in balance.class_history.values())
     created = (group.created[-1] for group in solution.groups.values())
@@ -191,15 +195,15 @@ def _last_sign(solution: BudgetSolution) -> Instant | None:
 
 
 _CHECK_SECONDS = 60.0
-"""Seconds after a job's creation for which its check keeps idle nodes. An API server, or a webhook behind it, that does
-not answer would keep them for ever."""
+"""Seconds after a job's creation for which its template check keeps idle nodes. Without this limit, an API server or
+webhook that never answers would keep them for ever."""
 
 
 def release_idle(plan: BudgetPlan) -> None:
-    """Release the budget's idle and unneeded rentals; where the cloud has not been asked yet, none.
+    """Release the budget's idle and unneeded rentals, except in pools whose cloud has not answered yet.
 
-    Nothing is released while a new job's template is being checked, which takes milliseconds: it may need the node.
-    Nor are nodes on which runs go on whose TrainingJobs cannot be read.
+    While a new job's template is being checked, which takes milliseconds, nothing is released, because the job may need
+    the nodes. Nodes with runs of unreadable TrainingJobs are not released either.
     """
     groups = plan.solution.groups.values()
     checked_until = [after(group.checking, _CHECK_SECONDS) for group in groups if group.checking is not None]
@@ -250,10 +254,10 @@ def release_idle(plan: BudgetPlan) -> None:
 
 
 def _lost(plan: BudgetPlan) -> Counter[PoolId]:
-    """By pool, the nodes that have ended under runs which are not yet recorded as interrupted.
+    """By pool, the number of nodes that ended under runs whose interruption is not recorded yet.
 
-    Their jobs want a node in a moment. A group of the cloud replaces a machine that died by itself: to end that one and
-    to rent another would be paid twice.
+    The jobs of these runs will want a node in a moment. A cloud's group replaces a dead machine by itself, so releasing
+    the replacement and renting another one would cost twice.
     """
     rentals, staying = plan.snapshot.rentals, plan.solution.inputs.rentals.staying
     lost = {
@@ -271,9 +275,10 @@ def _lost(plan: BudgetPlan) -> Counter[PoolId]:
 def _kept_for(
     backing_off: Iterable[tuple[Job, Instant]], pools: Mapping[PoolId, Pool], now: Instant
 ) -> frozenset[RentalId]:
-    """The nodes of a last run whose job has its next run sooner than another node would start: to keep them is cheaper.
+    """Nodes whose last job starts its next run sooner than a new node would start, so that keeping them is cheaper.
 
-    Not those of a run that never started: they may be at fault. Nor those outside ``pools``, which the budget may rent.
+    A run that never started keeps no node, because the node may be the cause. Nodes outside ``pools``, in which the
+    budget may rent, are not kept either.
     """
     kept: set[RentalId] = set()
     for job, until in backing_off:
@@ -287,7 +292,7 @@ def _kept_for(
 
 
 def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[Rental]:
-    """Those of a pool's idle rentals, in the order of their worth, that are not worth keeping."""
+    """The idle rentals of a pool that are not worth keeping. ``idle``: the most valuable first."""
     solution = plan.solution
     if pool.committed is not None:
         staying = len(solution.nodes[pool.id].rentals.staying)
@@ -302,12 +307,12 @@ def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[R
 
 
 def _worth(rental: Rental) -> tuple[bool, Instant, RentalId]:
-    """Orders rentals by how much they are worth keeping: ready nodes before booting ones."""
+    """Sort key of rentals by their value: ready nodes before booting ones, then the oldest first."""
     return rental.phase is not RentalPhase.READY, rental.created, rental.id
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:
-    """Whether the cloud was asked and, once the rental names an instance, lists it; a lost one is not ours to end."""
+    """Whether the cloud answered and lists the rental's instance, if it is known. Lost instances end elsewhere."""
     instances = listed.get(rental.pool)
     return instances is not None and (rental.instance is None or rental.instance in instances)
 

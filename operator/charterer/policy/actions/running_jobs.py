@@ -1,4 +1,4 @@
-"""Running jobs: what is told of each, and which of them must move or may gain by it."""
+"""Running jobs: the verdict on each, and which of them must move or may benefit from moving."""
 
 from __future__ import annotations
 
@@ -39,18 +39,19 @@ from charterer.policy.options.option_value import Move, OptionValues, Projection
 from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.outlook.whole_nodes import WholeNodes
 
-# Running jobs that have cost what they may (spec.maxCost): they are stopped while their grace is still paid for.
+# Running jobs that reach their cost limit (spec.maxCost). Such jobs are stopped while their grace period is still paid
+# for.
 
 
 def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
-    """Move running jobs that must stop now to those that are stopped; when the first of the others must."""
+    """Stop running jobs that have spent their maxCost. Returns the instants at which others must be checked again."""
     again: list[Instant] = []
     result.stop_running(lambda group: group.capped, lambda facts: _if_spent(facts, again, snapshot))
     return again
 
 
 def _if_spent(facts: JobFacts, again: list[Instant], snapshot: Snapshot) -> Reason | None:
-    """Why the job stops now; None, and when it must, where it goes on."""
+    """Why the job stops now; otherwise None, and the time of the next check is added to ``again``."""
     job, allocation = facts.job, facts.job.allocation
     left = max_cost_left(job, snapshot)
     if left is None or job.max_cost is None or allocation is None:
@@ -65,29 +66,29 @@ def _if_spent(facts: JobFacts, again: list[Instant], snapshot: Snapshot) -> Reas
     return None
 
 
-# A node that holds its job up is replaced when that pays: the job goes on with another one in its place.
+# The replacement of a node that slows its job, if it pays: the job goes on with another node in its place.
 #
-# Reports of a run of several pods show that one of them computes longer than its peers (``estimate.bottlenecks``),
-# so that a part f of every step would be saved on a node like the others. With L seconds left, r of a restart, p
-# the price of the job a second, w·θ what a second is worth, and b dollars for a new node while it starts, the job
-# moves if
+# Reports of a run with several pods may show that one of them computes longer than its peers
+# (``estimate.bottlenecks``), so that another node would save a fraction f of every step. With L seconds left, r seconds
+# of a restart, the job's price p per second, the value w·θ of a second, and b dollars for a new node while it starts,
+# the job moves if
 #
 # (w·θ + p)·f·L > 2·((w·θ + p)·r + b)
 #
-# The factor is for what else a restart may cost, as where nodes are emptied. The job runs on until the new node is
-# ready. The old one is released by the same plan. Whether it was the node or the work of that rank (as in pipelines
-# of unequal stages) is only known afterwards: so it is done once in a job's life, and a finding after that is told
-# and not acted on. All limits of the budget on moves hold.
+# The factor covers further costs of a restart, as in consolidation. The job runs on until the new node is ready. The
+# same plan releases the old node. Only afterwards is it known whether the node was slow or that rank has more work (as
+# in pipelines of unequal stages). So a job is moved only once for this reason; later findings are only reported. All
+# limits of the budget on moves hold.
 
 
 _FACTOR = 2.0
-"""Multiple of what the restart and the new node cost that must be saved."""
+"""Ratio by which the savings must exceed the cost of the restart and the new node."""
 _MOST = 1
-"""Times that a job gets another node for this."""
+"""How often a job may get another node for this reason."""
 
 
 def replace_slow_nodes(plan: BudgetPlan) -> None:
-    """Give jobs that one slow node holds up another one, where that pays and all limits allow it."""
+    """Give each job that one slow node delays another node, if it pays and all limits allow it."""
     for kept in plan.jobs.running:
         assignment = plan.solution.assignments.get(kept.group.key)
         for facts in kept.group.slowed if assignment is not None else ():
@@ -96,7 +97,7 @@ def replace_slow_nodes(plan: BudgetPlan) -> None:
 
 
 def slow_worker(job: Job) -> Bottleneck | None:
-    """The pod that holds the job's run up; None if none does."""
+    """The finding about the pod that slows the job's run; None without one."""
     return next((found for found in job.bottlenecks if found.kind is BottleneckKind.SLOW_WORKER), None)
 
 
@@ -139,7 +140,7 @@ def _consider(plan: BudgetPlan, job: Job, assignment: GroupAssignment) -> None:
     plan.decided.judge(job, allocation.option, why)
 
 
-# Running jobs that go elsewhere: those that may not stay, those that make room for others, and those that gain.
+# Moves of running jobs: jobs that may not stay, jobs that make room for others, and jobs that benefit.
 
 
 def force_moves(plan: BudgetPlan) -> None:
@@ -150,7 +151,7 @@ def force_moves(plan: BudgetPlan) -> None:
 
 
 def make_room(plan: BudgetPlan) -> None:
-    """Make the jobs narrower whose GPUs are worth more to others; while room is made, nobody takes it."""
+    """Narrow the jobs whose GPUs are worth more to others. While room is made, no other job takes it."""
     allotment = plan.allotment
     if allotment is None or not allotment.making_room:
         return
@@ -163,10 +164,10 @@ def make_room(plan: BudgetPlan) -> None:
 
 
 def move_where_it_pays(plan: BudgetPlan) -> None:
-    """Move the jobs that gain by it, those that gain most first.
+    """Move the jobs that benefit from a move, the largest gains first.
 
-    What each would like best is asked before the first of them is moved: what that one rents is offered to others in
-    the next plan. Where jobs choose together, those move for which the whole bill is smaller so.
+    Each job's best move is found before any job moves, because nodes rented for one job are offered to others only in
+    the next plan. If jobs choose together, the moves that make the whole bill smaller are made.
     """
     if plan.whole is not None:
         _move_together(plan, plan.whole)
@@ -177,7 +178,7 @@ def move_where_it_pays(plan: BudgetPlan) -> None:
 
 
 def _move_together(plan: BudgetPlan, whole: WholeNodes) -> None:
-    """Move the jobs that choose another option together with the others, or say what holds them."""
+    """Move the jobs that chose another option together with the others, or report what prevents it."""
     for job in [facts.job for kept in plan.jobs.running for facts in kept.runners.values()]:
         allocation, assignment = job.allocation, plan.solution.assignment(job)
         if allocation is None or assignment is None or not plan.decided.stays(job):
@@ -211,7 +212,8 @@ def _force(plan: BudgetPlan, run: MovableRun) -> None:
 
 
 def _paying(plan: BudgetPlan, run: MovableRun) -> Iterator[tuple[float, CandidateMove]]:
-    """The moves that pay with their gains, the best first; whether one must rent is asked when it may be the next."""
+    """The moves that pay, with their gains, the best first. Whether a move must rent is only checked when it may be
+    next."""
     job, market = run.moves.facts.job, plan.solution.inputs.market
     found: list[tuple[float, tuple[int, int], PoolId, int, int, CandidateMove]] = []
     for number, move in enumerate(run.moves.candidates):
@@ -227,14 +229,14 @@ def _paying(plan: BudgetPlan, run: MovableRun) -> Iterator[tuple[float, Candidat
 
 
 def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Iterable[CandidateMove]) -> None:
-    """The best move that can be had and that still pays after what entering really costs."""
+    """Make the best possible move that still pays after the actual cost of entering the option."""
     job, assignment, values = run.moves.facts.job, run.assignment, run.moves.values
     allocation, position = job.allocation, assignment.position(job)
     assert allocation is not None
     here = allocation.option
     for candidate in paying:
         rented = plan.placer.must_rent(job, candidate.to)
-        if candidate.gain_now(rented=rented) <= 0.0:  # what was free has been taken since
+        if candidate.gain_now(rented=rented) <= 0.0:  # free GPUs may have been taken since
             continue
         if assignment.mixes_both(here, candidate.to) and values.worth <= assignment.assigned_paths[-1].values.worth:
             continue
@@ -251,7 +253,7 @@ def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Iterable[Candida
 
 
 def _say_held(plan: BudgetPlan, job: Job, here: Option, assignment: GroupAssignment, to: Option, held: Hold) -> None:
-    """Say why a move that would pay is not made."""
+    """Report why a move that would pay is not made."""
     feasible = plan.solution.feasible
     chosen = solution.choice(
         here, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
@@ -268,7 +270,7 @@ def _gain(plan: BudgetPlan, job: Job, move: Move, allocation: Allocation, assign
 
 
 def _move(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option, why: Reason) -> bool:
-    """Move now if the nodes are ready, else wait for them and run on meanwhile. False when they cannot be had."""
+    """Move now if the nodes are ready, otherwise run on while waiting for them. False if the nodes are unavailable."""
     if _stays(plan, job, allocation, to):
         return _resize(plan, job, allocation, to, plan.placer.nodes(to), why)
     claim = plan.claim(job, to)
@@ -276,7 +278,8 @@ def _move(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option, why: R
 
 
 def _stays(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option) -> bool:
-    """Whether the run can get there in place. One that has named no group yet may have another trainer by now."""
+    """Whether the run can reach the option in place. A trainer that reported no group yet may be of another kind by
+    now."""
     pods, group = len(allocation.placements), job.current_group
     fewest = fewest_pods(job)
     if fewest == 1 and (group is None or not group.formed):
@@ -285,7 +288,7 @@ def _stays(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option) -> bo
 
 
 def _resize(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option, pods: int, why: Reason) -> bool:
-    """The same run with more or fewer equal pods; those of the lowest indexes stay where they are."""
+    """Resize the run to more or fewer equal pods. The pods with the lowest indexes stay where they are."""
     before = len(allocation.placements)
     if pods < before:
         plan.decided.allocate(job, to, allocation.run, _lowest(plan, job, allocation, pods), why)
@@ -297,9 +300,9 @@ def _resize(plan: BudgetPlan, job: Job, allocation: Allocation, to: Option, pods
 
 
 def _lowest(plan: BudgetPlan, job: Job, allocation: Allocation, pods: int) -> tuple[Placement, ...]:
-    """The places of the pods of the lowest indexes, which are those that a run keeps.
+    """The placements of the pods with the lowest indexes, which a narrowed run keeps.
 
-    The scheduler chose for each pod one of the run's nodes, so they need not be the first of the allocation.
+    The scheduler chose a node of the run for each pod, so these need not be the allocation's first placements.
     """
     rental_of, run = plan.solution.inputs.rentals.rental_of, job.current_run
     nodes = {pod.index: pod.node for pod in (run.pods if run is not None else ()) if pod.live}
@@ -320,40 +323,39 @@ def _settle(
 
 
 def _makes_room(job: Job, here: Option, to: Option, assignment: GroupAssignment) -> Reason:
-    """Why a job goes on with fewer GPUs, for the good of others."""
+    """Why a job goes on with fewer GPUs for the benefit of others."""
     move = assignment.drawn_values(job).move(here, to, assignment.position(job), rented=False)
     facts = MakesRoom(to, here, -move.saved_seconds, move.cost)
     return Reason(ReasonCode.MAKES_ROOM, assignment.group.weight * move.saved_seconds, move.cost, facts, here)
 
 
-# When a GPU that an interactive job does not use is given back.
+# When GPUs that an interactive job does not use are given back.
 #
-# A GPU that is held costs c dollars a second. One that is given back costs, once, when the next cell comes: θ
-# dollars for each of the W seconds that its owner waits for another, and c for each of the B seconds that are
-# billed for nobody meanwhile. Nobody knows when that will be. Held until as much has been paid as giving it back
-# costs,
+# Held GPUs cost c dollars per second. Giving GPUs back costs, once, when the next cell comes: θ dollars for each of the
+# W seconds that the owner waits for other GPUs, and c for each of the B seconds that are billed before they are usable.
+# The time of the next cell is unknown. If the GPUs are held until holding has cost as much as giving back,
 #
 # τ = (θ·W + c·B) / c,
 #
-# it costs at most twice what somebody who knew would pay (ski rental: Karlin, Manasse, Rudolph and Sleator 1988),
-# and no rule without randomness promises less. No constant is in it.
+# the total is at most twice the best cost with knowledge of the future (ski rental: Karlin, Manasse, Rudolph and
+# Sleator 1988). No deterministic rule guarantees less, and the rule needs no constant.
 
 
 def hold_seconds(worth: float, wait: float, billed: float, price: float) -> float:
-    """τ: seconds without use after which GPUs are given back. ``worth``: θ, dollars a second of the owner's waiting.
+    """τ: idle seconds after which GPUs are given back. ``worth``: θ, dollars per second of the owner's waiting.
 
-    ``wait``: W; ``billed``: B, seconds; ``price``: c, dollars a second. Infinite where they cost nothing.
+    ``wait``: W, seconds. ``billed``: B, seconds. ``price``: c, dollars per second. Infinite if the GPUs cost nothing.
     """
     return (worth * wait + price * billed) / price if price > 0.0 else inf
 
 
-# Interactive jobs that hold GPUs while no cell runs: these are given back when that is cheaper than to hold them.
+# Interactive jobs that hold GPUs while no cell runs. They give the GPUs back if that is cheaper.
 
 
 def give_back_idle(result: JobTriage, solution: BudgetSolution) -> list[Instant]:
-    """Move running jobs that give their GPUs back to those that are stopped; when the first of the others must.
+    """Stop running jobs that should give their GPUs back. Returns the instants at which others must.
 
-    Those that have to leave their nodes, and use none, do so at once: nobody waits for their next run.
+    Idle jobs that have to leave their nodes also give their GPUs back at once, because nobody waits for their next run.
     """
     again: list[Instant] = []
     result.stop_running(lambda group: group.sessions, lambda facts: _if_idle(facts, result, again, solution))
@@ -365,7 +367,7 @@ def give_back_idle(result: JobTriage, solution: BudgetSolution) -> list[Instant]
 
 
 def _if_idle(facts: JobFacts, result: JobTriage, again: list[Instant], solution: BudgetSolution) -> Reason | None:
-    """Why the job gives its GPUs back now; None, and until when it holds them, where it does not."""
+    """Why the job gives its GPUs back now; otherwise None, and the time of giving them back is added to ``again``."""
     job, since = facts.job, idle_since(facts.job)
     if since is None:
         return None
@@ -381,9 +383,10 @@ def _if_idle(facts: JobFacts, result: JobTriage, again: list[Instant], solution:
 
 
 def seconds_held(facts: JobFacts, solution: BudgetSolution) -> float:
-    """Seconds without a cell after which the job's GPUs are given back.
+    """Idle seconds after which the job's GPUs are given back; infinite if they are not.
 
-    Where nobody else is on its nodes, these would be given back too: all of them is saved, and must be started again.
+    If no other job uses its nodes, whole nodes would be given back. Then their whole price is saved, and their start-up
+    time is added to the wait.
     """
     job, allocation = facts.job, facts.job.allocation
     told, assignment = job.interactive, solution.assignment(job)
@@ -406,11 +409,12 @@ def seconds_held(facts: JobFacts, solution: BudgetSolution) -> float:
 
 
 _AT_THE_EARLIEST = 1.0
-"""Seconds to the next look: what a job reports may lag, and a phase that is all but over stays so until it is heard."""
+"""Minimum seconds until the next plan. A report may be late, and a phase that is almost over stays so until the next
+one."""
 
 
 def judge_running(plan: BudgetPlan) -> None:
-    """Judge the jobs that run on, and find those that must move or may gain by it."""
+    """Make the verdicts on jobs that go on running, and find those that must move or may benefit from moving."""
     for kept in plan.jobs.running:
         assignment = plan.solution.assignments.get(kept.group.key)
         if assignment is None:
@@ -422,7 +426,7 @@ def judge_running(plan: BudgetPlan) -> None:
         _judge(plan, kept, assignment)
         for moves in _moves(plan, kept.group, assignment):
             if moves.facts.job.id in kept.runners:
-                if moves.next_change is not None:  # think again when another option will be better
+                if moves.next_change is not None:  # plan again when another option becomes better
                     later = max(moves.next_change, _AT_THE_EARLIEST)
                     plan.decided.again_at.append(after(plan.snapshot.now, later))
                 if moves.forced is not None or moves.candidates:
@@ -431,7 +435,7 @@ def judge_running(plan: BudgetPlan) -> None:
 
 
 def _judge_unrecorded(plan: BudgetPlan) -> None:
-    """A job whose run's end cannot be recorded says so, whatever else is said of it: it does not go on."""
+    """Replace the reason of each job whose run's end cannot be recorded, because such a job does not go on."""
     for facts in (facts for group in plan.solution.groups.values() for facts in group.terminating):
         why, known = not_recorded(facts, plan.snapshot.now), plan.decided.verdicts.get(facts.job.id)
         if why is not None and known is not None:
@@ -460,7 +464,7 @@ def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> Non
 
 
 def _moves(plan: BudgetPlan, group: JobGroup, assignment: GroupAssignment) -> Iterable[JobMoves]:
-    """The moves of the group's running jobs that have any."""
+    """The moves of the group's running jobs. Jobs without moves are left out."""
     solution, found = plan.solution, dict[JobId, JobMoves | None]()
     market, name = solution.inputs.market, (solution.budget.id, group.key)
     for values, jobs in _by_values(group, assignment):
@@ -477,7 +481,7 @@ def _moves(plan: BudgetPlan, group: JobGroup, assignment: GroupAssignment) -> It
 
 
 def _by_values(group: JobGroup, assignment: GroupAssignment) -> Iterable[tuple[OptionValues, Mapping[JobId, JobFacts]]]:
-    """The group's jobs that can be resized, by how they see their options."""
+    """The group's resizable jobs, grouped by the values of their options."""
     if not assignment.mixes:
         return [(assignment.values, group.movable)]
     jobs: dict[OptionValues, dict[JobId, JobFacts]] = {}

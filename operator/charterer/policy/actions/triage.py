@@ -1,4 +1,4 @@
-"""Triage: which jobs wait, which run on, which must leave where they are, which are stopped, and why."""
+"""Triage: which jobs wait, go on running, must leave their nodes, or are stopped, and why."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from charterer.policy.nodes.rentals import KnownEnd, RentalIndex
 
 @dataclass(frozen=True, slots=True)
 class KeptRuns:
-    """The jobs of a group that run on."""
+    """The jobs of a group that go on running."""
 
     group: JobGroup
     runners: Mapping[JobId, JobFacts]
 
     @property
     def all(self) -> bool:
-        """Whether those are all the group's runners."""
+        """Whether these are all runners of the group."""
         return self.runners is self.group.runners
 
     @property
     def micros(self) -> int:
-        """Micro-dollars an hour that their GPUs cost."""
+        """The cost of their GPUs in micro-dollars per hour."""
         return self.group.micros if self.all else sum([facts.micros for facts in self.runners.values()])
 
 
 @dataclass(slots=True)
 class JobTriage:
-    """The jobs of one budget, those that leave or are stopped in order of creation.
+    """The jobs of one budget, sorted by the next action. Leaving and stopped jobs are in order of creation.
 
-    ``narrowed``: those whose run gives up the pods that were to join it. ``backing_off``: those that wait after a run
-    that failed, and until when. ``unused``: what is told of interactive jobs that run and use no GPU. ``again_at``:
-    when a run's time to get ready is over, or a job's back-off, or when a job must leave a node.
+    ``narrowed``: jobs whose run gives up pods that should have joined it. ``backing_off``: jobs that wait after a
+    failed run, and until when. ``unused``: facts about interactive jobs that run but use no GPU. ``again_at``: the next
+    deadlines of starting runs, of back-offs, and of jobs that must leave a node.
     """
 
     waiting: list[Job] = field(default_factory=list)
@@ -61,7 +61,8 @@ class JobTriage:
     def stop_running(
         self, candidates: Callable[[JobGroup], Iterable[JobFacts]], why: Callable[[JobFacts], Reason | None]
     ) -> None:
-        """Move those of each group's candidates that run on, and for whom there is a reason, to those stopped."""
+        """Move jobs to ``stopped`` if they are running candidates of their group and ``why`` gives
+        a reason for them."""
         for at, kept in enumerate(self.running):
             running = [facts for facts in candidates(kept.group) if facts.job.id in kept.runners]
             stopped = {facts.job.id: because for facts in running if (because := why(facts)) is not None}
@@ -73,10 +74,11 @@ class JobTriage:
 
 
 def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> JobTriage:
-    """Sort jobs by what is to be done; ``ending``: rentals that are being released, and why.
+    """Sort jobs by the next action. ``ending``: rentals that are being released, with reasons.
 
-    ``leaving`` jobs lose their place and go elsewhere at once or queue; ``stopped`` ones give theirs up; ``idle`` ones
-    neither have nor want one. A group all of whose nodes stay and whose runs are all well is passed over as a whole.
+    ``leaving`` jobs lose their place and at once get another one or wait in the queue. ``stopped`` jobs give their
+    place up. ``idle`` jobs have no place and want none. A group is skipped as a whole if all of its nodes stay and all
+    of its runs are well.
     """
     result = JobTriage()
     threats, snapshot = _Threats.of(ending, inputs), inputs.snapshot
@@ -113,7 +115,7 @@ def triage(groups: Iterable[JobGroup], ending: Mapping[RentalId, Reason], inputs
 
 
 def _queue(group: JobGroup, result: JobTriage, now: Instant) -> None:
-    """The jobs of the group that wait for GPUs; those that back off are idle meanwhile."""
+    """Add the waiting jobs of the group to the result; jobs that back off are idle meanwhile."""
     backing_off = {
         facts.job.id: until
         for facts in group.backing_off
@@ -141,15 +143,15 @@ def _back_off(job: Job, until: Instant) -> of_jobs.BacksOffForRecord | of_jobs.B
 
 
 def _overdue(facts: JobFacts, now: Instant) -> bool:
-    """Whether the pods of the job's run should all run by now."""
+    """Whether all pods of the job's run should be running by now."""
     return facts.ready_by is not None and now >= facts.ready_by
 
 
 def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, snapshot: Snapshot) -> bool:
-    """File the runner as leaving or stopped if it may not stay where it is; whether it was."""
+    """File the runner as leaving or stopped if it may not stay where it is. Returns True if the runner was filed."""
     job = facts.job
     why = _displaced(facts, threats, snapshot)
-    if why is not None:  # what was not believed gives no place ahead of those that wait
+    if why is not None:  # an allocation that is not believed gives no place ahead of waiting jobs
         (result.stopped if why.code is ReasonCode.NOT_BELIEVED else result.leaving).append((job, why))
         return True
     result.again_at += [after(snapshot.now, stays) for stays in threats.stays(job).values() if stays > 0.0]
@@ -159,7 +161,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
         return True
     if not _overdue(facts, snapshot.now) or job.allocation is None:
         return False
-    if job.replaced:  # the pods of its predecessor keep it from beginning, which is no fault of its own
+    if job.replaced:  # pods of the previous run keep it from beginning, which is not its own fault
         result.stopped.append((job, reason(ReasonCode.LOST_NODE, of_jobs.PredecessorLives(job.allocation.run))))
         return True
     group = job.current_group
@@ -176,7 +178,7 @@ def _file_if_displaced(facts: JobFacts, result: JobTriage, threats: _Threats, sn
 
 
 def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
-    """File a job whose pods do not train together in time: without those that were to join it, or anew."""
+    """File a job whose pods did not form a group in time: it gives up the pods that did not join, or restarts."""
     run = job.run_title(group.run)
     if widens(job):
         not_joined = of_jobs.NotJoined(run, _trouble(job.current_run))
@@ -186,15 +188,15 @@ def _file_group(job: Job, group: TrainingGroup, result: JobTriage) -> None:
 
 
 def _trouble(run: Run | None) -> str:
-    """What the cluster says of the run; empty if nothing."""
+    """The cluster's own words about the run; empty if there are none."""
     return "" if run is None else run.trouble or run.incomplete
 
 
 def _gives_up(job: Job) -> bool:
-    """Whether an unwanted job with an allocation loses it.
+    """Whether an unwanted job loses its allocation.
 
-    A run that goes on is not ended because its template was edited to an invalid one, or because its namespace lost
-    its budget: what was rented for it is paid for by the rental's own budget. It ends where its nodes must be ended.
+    A run goes on if its template was edited to an invalid one or if its namespace lost its budget, because the rental's
+    own budget pays for its nodes. Such a run ends when its nodes must end.
     """
     if job.deleting or job.finish is not None or job.suspend or job.unplaceable:
         return True
@@ -205,9 +207,11 @@ def _gives_up(job: Job) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Threats:
-    """The nodes on which jobs may not stay. ``ending``: those that are being released, and why; ``threatened``: those
-    that go away otherwise, and why; ``ends``: those that end soon. ``safe``: all others that stay, but for those that
-    refused a pod, which is a reason for its job alone.
+    """The nodes on which jobs may not stay.
+
+    ``ending``: nodes that are being released, with reasons. ``threatened``: nodes that go away for other reasons.
+    ``ends``: nodes that end soon. ``safe``: all other staying nodes, without nodes that refused a pod, because a
+    refusal is a reason only for the pod's job.
     """
 
     ending: Mapping[RentalId, Reason]
@@ -217,13 +221,13 @@ class _Threats:
 
     @classmethod
     def of(cls, ending: Mapping[RentalId, Reason], inputs: PlanInputs) -> _Threats:
-        """Those of all rentals."""
         threatened, ends = _threatened(inputs.rentals, inputs.snapshot), inputs.ends.near
         unsafe = {*ending, *threatened, *ends, *inputs.refusing}
         return cls(ending, threatened, ends, inputs.rentals.staying - unsafe if unsafe else inputs.rentals.staying)
 
     def stays(self, job: Job) -> Mapping[RentalId, float]:
-        """For how many seconds the job stays on each node that ends soon; none where it is done before."""
+        """Seconds for which the job stays on each of its nodes that ends soon. A node is left out if the job ends
+        before."""
         if job.allocation is None:
             return {}
         rentals = [place.rental for place in job.allocation.placements]
@@ -232,7 +236,7 @@ class _Threats:
         return {rental: end.stay_seconds(job.grace_seconds) for rental, end in ends.items() if left >= end.left}
 
     def why_leave(self, job: Job) -> Reason | None:
-        """Why the job leaves its nodes now, because of one of them."""
+        """Why the job must leave its nodes now because of one of them; None if it may stay."""
         for place in () if job.allocation is None else job.allocation.placements:
             why = self.ending.get(place.rental) or self.threatened.get(place.rental)
             if why is not None:
@@ -244,7 +248,7 @@ class _Threats:
 
 
 def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reason]:
-    """Rentals whose nodes go away by themselves or by a person's hand, and why."""
+    """Rentals that a person deletes or the cloud takes back, with reasons."""
     found = {
         rental.id: reason(ReasonCode.LOST_NODE, of_nodes.RentalDeleted(rental.id))
         for pool in rentals.by_pool.values()
@@ -263,14 +267,14 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
 
 
 def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason | None:
-    """Why the job cannot stay.
+    """Why the job may not stay; None if it may.
 
-    A run that has ended is recorded first. What is not believed of an allocation is withdrawn, unless the run goes on
-    elsewhere: then it only grows no further.
+    A run that has ended is first recorded. A disbelieved allocation is withdrawn, unless its run is live elsewhere;
+    then the job only cannot grow.
 
-    A run that was on a lost node is recorded as interrupted, which clears the allocation: that is not done here. Only
-    a run that never started, that has a pod without a node, or whose node lives and drains, is taken away by the plan;
-    and that of an adopted object, which survives a lost pod.
+    A run whose node is lost is not handled here: it is recorded as interrupted, which clears the allocation. The plan
+    only withdraws a run that never started, has a pod without a node, or whose node still lives and drains. The plan
+    also withdraws the run of an adopted object, which survives a lost pod.
     """
     job, allocation = facts.job, facts.job.allocation
     if allocation is None:
@@ -302,10 +306,10 @@ def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason
 
 
 def _refused(job: Job, run: Run | None) -> Reason | None:
-    """Why an adopted object leaves a node that refused a pod of it.
+    """Why an adopted object leaves a node that refused one of its pods; None without such a pod.
 
-    Its own controller makes the pod anew, for the same node, until it has failed for good. A run that Charterer made
-    fails with its first pod.
+    The object's own controller creates the pod again for the same node until the object fails for good. A run that
+    Charterer created fails with its first pod, so it needs no such reason.
     """
     if job.target is None or run is None:
         return None

@@ -1,4 +1,4 @@
-"""Why this option and no other, what more or less money would buy, and what each kind of capacity is worth.
+"""Explanations: why a job has its option, what more or less money would buy, and the value of each kind of capacity.
 
-Only the CLI and reports import it.
+Only the CLI and reports import this package.
 """

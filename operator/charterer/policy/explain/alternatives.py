@@ -1,8 +1,8 @@
-"""Why this option and no other: a row for each option that a job might have now, and what would make another one win.
+"""Explanations of a choice: a row for each option that a job might have now, and what would make another option win.
 
-Every number is the planner's own: what is left on an option is as in ``option_value``, a running job's row holds
-the move that it would take (restart and start-up included), a waiting job's the new run. Against the chosen option an
-alternative saves a hours for m dollars; it is right exactly when the budget pays more than m / a for an hour.
+Every number is the planner's own. The remaining time and cost on an option are as in ``option_value``. A running job's
+row includes the move (restart and start-up), a waiting job's row the new run. If an alternative saves a hours for m
+dollars compared with the chosen option, it is better exactly if the budget pays more than m / a per hour.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ from charterer.policy.outlook.whole_nodes import WholeNodes
 from charterer.policy.solve.hull import bisect
 from charterer.policy.solve.phase_dp import OptionKey, OptionTable, key_of
 
-# The variants of a job that are no option for it, each with the reason.
+# A job's variants that give it no option, each with the reason.
 
 
 @dataclass(frozen=True, slots=True)
 class UnusedVariant:
-    """A variant without any option, and ``why``."""
+    """A variant without any option. ``why``: the reason, as a sentence."""
 
     name: str
     why: str
 
 
 def unused_variants(job: Job, menu: Menu, solution: BudgetSolution) -> tuple[UnusedVariant, ...]:
-    """Those of the job's variants that are not on its menu."""
+    """The job's variants that are not on its menu."""
     offered = {option.variant for option in menu.options}
     out = [variant for variant in job.variants if variant.name not in offered]
     return tuple([UnusedVariant(variant.name, _why(job, variant, solution)) for variant in out])
@@ -76,11 +76,11 @@ def _why(job: Job, variant: Variant, solution: BudgetSolution) -> str:
     return f"{unknown}; one job of the class at a time tries it, while the budget pays for trials"
 
 
-# The evidence for the speed of an option: how it came to be known, and by how many reports.
+# The evidence for the speed of an option: its source, and the number of reports.
 
 
 class Basis(StrEnum):
-    """The evidence for a speed, the surest first; DECLARED is what the profile's owner measured or said."""
+    """The evidence for a speed, the surest first. DECLARED: the profile's owner measured or estimated it."""
 
     MEASURED = "measured"
     DECLARED = "declared"
@@ -100,7 +100,7 @@ _BASES = {
 
 
 def basis(profile: Profile | None, gpu_type: str, gpus: int) -> Basis:
-    """The evidence for the speed on a width: the weakest of the class's phases."""
+    """The evidence for the speed at a width: the weakest over the class's phases."""
     if profile is None:
         return Basis.ASSUMED
     found = [_of_phase(profile, phase, gpu_type, gpus) for phase in range(len(profile.phases))]
@@ -120,7 +120,7 @@ def _of_phase(profile: Profile, phase: int, gpu_type: str, gpus: int) -> Basis:
 
 
 def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
-    """How many reports of a width there were; of a learned curve, which says the same in every phase."""
+    """The number of reports about a width. A learned curve has the same number in every phase."""
     curves = () if profile is None else profile.phases[0].curves
     return sum(
         origin.reports
@@ -131,12 +131,13 @@ def reports(profile: Profile | None, gpu_type: str, gpus: int) -> int:
     )
 
 
-# Widths that a job asks for and may not have, because runs failed there.
+# Widths that a job asks for but may not have, because runs failed there.
 
 
 @dataclass(frozen=True, slots=True)
 class LeftAlone:
-    """A width that is no option because runs failed there: until when, None where the job never goes there again."""
+    """A width that is no option because runs failed there. ``until``: the end of that; None if the job may never use
+    it."""
 
     gpu_type: str
     gpus: int
@@ -146,7 +147,7 @@ class LeftAlone:
 
 
 def left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlone, ...]:
-    """The widths of one of the job's variants."""
+    """The excluded widths of one of the job's variants, in order."""
     profile, name = snapshot.profiles.get(variant.class_id), variant.name
     if profile is None:
         return ()
@@ -167,18 +168,18 @@ def left_alone(job: Job, variant: Variant, snapshot: Snapshot) -> tuple[LeftAlon
 
 
 _HALVINGS = 40
-"""Halvings of the range between a factor of 1 and ``_MOST``: exact to eleven digits."""
+"""Bisection steps between a factor of 1 and ``_MOST``: exact to eleven digits."""
 _TIE = 1e-5
-"""Dollars closer to each other than this fraction are equal: a mixing class's two options are, save for rounding."""
+"""Relative difference below which dollars count as equal, as for the two options of a mixing class."""
 _MOST = 20.0
-"""A change by more than this factor is no answer to "what would have to change"."""
+"""Largest factor of a change that is reported as one that would make another option win."""
 
 
 _TO_BE_HAD = frozenset((NodeSource.HERE, NodeSource.READY, NodeSource.BOOTING, NodeSource.RENT, NodeSource.LEFT))
 
 
 class Rank(StrEnum):
-    """How an option compares with the chosen one at the budget's rate."""
+    """The comparison of an option with the chosen one at the budget's rate."""
 
     CHOSEN = "chosen"
     EQUAL = "as good"
@@ -190,15 +191,14 @@ class Rank(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One option: ``seconds`` and ``dollars`` from now to the job's end, getting there included.
+    """One option. ``seconds``, ``dollars``: from now to the job's end, including the change to the option.
 
-    ``reports``: how many there were of that width. ``per_hour_saved``: dollars for each hour that it saves over the
-    chosen option, if it is faster, or that the chosen one saves over it, if it is slower; None where one of the two is
-    both faster and cheaper.
-    ``launch_delay``: of the seconds, those in which the cloud is expected to give no node; ``room_wait``: those until
-    the GPUs that the job waits for are expected to come free. ``held``: why a running job
-    is not moved there now although that would be better; empty otherwise. ``empty``: dollars beside those of its part
-    of its nodes, for what of them nobody in sight uses (negative: it uses what is paid for anyway).
+    ``reports``: the number of reports about its width. ``per_hour_saved``: dollars for each hour that the faster of
+    this option and the chosen one saves; None if one of them is both faster and cheaper. ``launch_delay``: the part of
+    the seconds in which the cloud is expected to give no node. ``room_wait``: the part until the GPUs that the job
+    waits for are expected to become free. ``held``: why a running job is not moved to this better option now; otherwise
+    empty. ``empty``: dollars for the unused parts of its nodes that no job in sight uses (negative: it uses parts that
+    are paid for anyway).
     """
 
     option: Option
@@ -216,16 +216,17 @@ class Alternative:
 
     @property
     def can_begin(self) -> bool:
-        """Whether it is known when the job can begin there: its nodes are there or can be had, now or after a wait."""
+        """Whether the start of the job on the option is known: its nodes exist or can be rented, now or after a known
+        wait."""
         return self.nodes in _TO_BE_HAD or self.launch_delay > 0.0 or self.room_wait > 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class WinningChange:
-    """The one change that would make ``to`` win over the chosen option; None where none would.
+    """The single changes, each of which would make ``to`` win over the chosen option. None if no value would.
 
-    ``rate``: dollars per second that the budget would have to pay. ``node_price``: of a node of its pool, at today's
-    rate. ``work``: seconds of the reference option that would have to be left, at today's rate and prices.
+    ``rate``: dollars per second that the budget would have to pay. ``node_price``: the price of a node of its pool, at
+    today's rate. ``work``: remaining seconds of the reference option, at today's rate and prices.
     """
 
     to: Option
@@ -236,11 +237,12 @@ class WinningChange:
 
 @dataclass(frozen=True, slots=True)
 class Alternatives:
-    """All options of a job, cheapest first, and what would have to change for the nearest faster and slower one.
+    """All options of a job, the cheapest first, and what would make the nearest faster option and the nearest slower
+    option win.
 
-    ``known_work``: whether what is left is known, or its class's mean is taken for it. ``left_alone``: widths that it
-    asks for and may not have. ``unused``: variants that are no option, each with the reason.
-    ``assumed``: where nothing is measured, the speed of each GPU type that is open to it (``assumed_speeds``).
+    ``known_work``: whether the job's remaining work is known; otherwise its class's mean is used. ``left_alone``:
+    widths that the job asks for but may not have. ``unused``: variants without an option, with reasons. ``assumed``:
+    the assumed speed of each GPU type open to the job if nothing is measured (``assumed_speeds``).
     """
 
     rows: tuple[Alternative, ...]
@@ -255,7 +257,7 @@ class Alternatives:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOptions:
-    """Options of a job, cheapest first, of ``compared`` in all."""
+    """Options of a job, the cheapest first. ``compared``: how many there were in all."""
 
     rows: tuple[Alternative, ...]
     compared: int
@@ -263,9 +265,9 @@ class ComparedOptions:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A budget's jobs and nodes as a plan finds them. Comparing changes nothing in it: one serves all jobs.
+    """A budget's jobs and nodes as a plan finds them. Comparing does not change it, so one object serves all jobs.
 
-    ``whole``: what its jobs choose together.
+    ``whole``: the options that its jobs choose together.
     """
 
     solution: BudgetSolution
@@ -275,20 +277,19 @@ class Comparison:
 
     @property
     def snapshot(self) -> Snapshot:
-        """The world at that instant."""
         return self.solution.inputs.snapshot
 
     @classmethod
     def of(cls, solution: BudgetSolution) -> Comparison:
-        """That of one budget."""
+        """The comparison for one budget."""
         placer, gate = Placer(solution, SharedNodes.of(solution.inputs)), MoveGate(solution)
         return cls(solution, placer, gate, WholeNodes.in_sight(solution, placer, gate))
 
 
 def extremes(job: Job, verdict: Verdict, budget: Comparison) -> tuple[Alternative, Alternative, Alternative] | None:
-    """The way that is best where only money counts, the planner's own, and the one where only time counts.
+    """The best option if only money counts, the planner's own, and the best option if only time counts.
 
-    None where the job has no options.
+    None if the job has no options.
     """
     weighing = _weighing(job, verdict, budget)
     if weighing is None:
@@ -298,16 +299,16 @@ def extremes(job: Job, verdict: Verdict, budget: Comparison) -> tuple[Alternativ
 
 
 def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) -> ComparedOptions:
-    """The options of a job for which the planner found one; none where its menu is empty or it has none.
+    """The options of a job for which the planner chose one; none if its menu is empty or no option was chosen.
 
-    Of more than ``most`` the best ones at the budget's rate, its own included.
+    If there are more than ``most``: the best ones at the budget's rate, including the chosen one.
     """
     weighing = _weighing(job, verdict, budget)
     return ComparedOptions((), 0) if weighing is None else weighing.compared(most)
 
 
 def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives | None:
-    """The same options with what would have to change; None where there are none."""
+    """All options of a job, with the changes that would make others win; None without options."""
     weighing = _weighing(job, verdict, budget)
     if weighing is None:
         return None
@@ -342,7 +343,7 @@ def _dearest_hour(rows: Sequence[Alternative], rank: Rank) -> Alternative | None
 
 
 class _Weighing:
-    """One job's options, each from now to the end, at whatever rate, prices and work left are asked about."""
+    """The options of one job from now to its end, at any rate, prices and remaining work."""
 
     def __init__(
         self, job: Job, chosen: Option, starts_in: float, assignment: GroupAssignment, budget: Comparison
@@ -361,7 +362,8 @@ class _Weighing:
         self._whole = self._with_all_nodes()
 
     def compared(self, most: int | None = None) -> ComparedOptions:
-        """Every option against the chosen one, or that one and the best of the others; cheapest first."""
+        """Every option compared with the chosen one, the cheapest first. ``most``: keep the chosen one and the best
+        others."""
         projections, worth = self.projections(self._values, self.position), self._values.worth
         here = projections[key_of(self._chosen)]
         others = [projection for projection in projections.values() if projection is not here]
@@ -372,12 +374,12 @@ class _Weighing:
         return ComparedOptions(tuple(rows), len(projections))
 
     def own(self) -> Alternative:
-        """The planner's own way."""
+        """The planner's own choice."""
         here = self.projections(self._values, self.position)[key_of(self._chosen)]
         return self.row(here, here, self._values.worth)
 
     def best_at(self, worth: float) -> Alternative:
-        """The best way where a second is worth so many dollars, of those that can be had; the planner's own if none."""
+        """The best available option if a second is worth ``worth`` dollars; the planner's own if none is available."""
         projections = self.projections(OptionValues(self._values.menu, worth), self.position)
         here = projections[key_of(self._chosen)]
         for projection in sorted(projections.values(), key=lambda each: self._total(each, worth)):
@@ -387,12 +389,12 @@ class _Weighing:
         return self.own()
 
     def projections(self, values: OptionValues, position: JobPosition) -> dict[OptionKey, Projection]:
-        """From now to the end on every option, the chosen one included, as the planner counts it."""
+        """The planner's projections from now to the end on every option, including the chosen one."""
         if not self._runs:
             projections = values.entering(position)
             if all(
                 key_of(projection.option) != key_of(self._chosen) for projection in projections
-            ):  # it was given less than it asks for
+            ):  # the job was given less than it asks for
                 projections = [*projections, to_the_end(self._chosen, values, position)]
             return {key_of(projection.option): self._entering(projection, values.worth) for projection in projections}
         stay = values.staying(self._chosen, position)
@@ -404,7 +406,7 @@ class _Weighing:
         return found
 
     def _with_all_nodes(self) -> Mapping[OptionKey, tuple[float, float]]:
-        """Seconds and dollars beside those of each option's projection, where the job chooses together with others."""
+        """Seconds and dollars in addition to each option's projection, if the job chooses together with others."""
         waits = self._starts_in or self._outlook.waits.reason(self._job, self._chosen) is not None
         together = {} if waits else self._budget.whole.of_all_nodes(self._job)
         alone = self.projections(self._values, self.position) if together else {}
@@ -418,12 +420,13 @@ class _Weighing:
         return self._whole.get(key_of(option), (0.0, 0.0))
 
     def _total(self, projection: Projection, worth: float) -> float:
-        """Dollars of money and time."""
+        """Dollars of an option, including the value of time."""
         seconds, dollars = self._beside(projection.option)
         return projection.dollars + dollars + worth * (projection.seconds + seconds)
 
     def _entering(self, projection: Projection, worth: float) -> Projection:
-        """As the queue counts it; the one that it waits for with that wait."""
+        """The projection as the queue computes it. For the option that the job waits for, the projection includes the
+        wait."""
         if self._starts_in and key_of(projection.option) == key_of(self._chosen):
             start_up = self._budget.placer.start_up(projection.option)
             return projection.on_nodes_left(self._starts_in, start_up, worth)
@@ -437,7 +440,7 @@ class _Weighing:
         return self._outlook.node_source(self._job, projection)
 
     def row(self, projection: Projection, here: Projection, worth: float) -> Alternative:
-        """The option against the chosen one, for which a second is worth ``worth`` dollars."""
+        """The option compared with the chosen one, if a second is worth ``worth`` dollars."""
         option = projection.option
         pool = self._snapshot.pools.get(option.pool)
         gpu_type = "" if pool is None or pool.offering is None else pool.offering.gpu_type
@@ -463,15 +466,16 @@ class _Weighing:
         )
 
     def _held(self, to: Option) -> str:
-        """Why a running job is not moved there now, as the gate that every move passes says it; empty where it may."""
+        """Why the gate does not let a running job move there now; empty if it does."""
         there = self._values.moving(self._chosen, to, self.position, rented=True)
         hold = self._budget.gate.held(self._job, self._values, self.position, there)
         return "" if hold is None else hold.facts.sentence()
 
-    # --- what would have to change ------------------------------------------------------------------------------------
+    # --- changes that would make another option win
+    # -----------------------------------------------------------------------
 
     def change(self, row: Alternative) -> WinningChange:
-        """The one change that would make the option of ``row`` win."""
+        """The single changes that would make the option of ``row`` win."""
         to, values, position = key_of(row.option), self._values, self.position
         weight = self.assignment.group.weight
 
@@ -501,17 +505,18 @@ class _Weighing:
         )
 
     def _left_behind(self, option: Option) -> bool:
-        """Whether the job's own option is no longer on its menu, so that its price is not one of today's."""
+        """Whether the job's own option is no longer on its menu, so that its price is not today's."""
         return option.pool == self._chosen.pool and not self.assignment.values.on_menu(self._chosen)
 
 
 def _unless_rounding(found: float, known: float) -> float:
-    """The difference of two numbers; 0 where they are equal, save for rounding."""
+    """The difference of two numbers; 0 if they are equal except for rounding."""
     return 0.0 if abs(found - known) <= _TIE * abs(known) else found - known
 
 
 def _rank(saved: float, more: float, worth: float) -> tuple[Rank, float | None]:
-    """The rank of an option that saves ``saved`` seconds for ``more`` dollars, or the opposite; dollars per second."""
+    """The rank of an option that saves ``saved`` seconds for ``more`` dollars, and the dollars per second of that
+    trade."""
     traded = more / saved if saved * more > 0 else None
     if abs(more - worth * saved) <= _TIE * max(abs(more), abs(worth * saved)):
         return Rank.EQUAL, traded
@@ -536,21 +541,21 @@ def _repriced(menu: Menu, pool: PoolId, factor: float) -> Menu:
 
 
 def _turning_point(loses_by: Callable[[float], float]) -> float | None:
-    """The factor nearest to 1 from which on nothing is lost any more, above or below it; None if there is none."""
+    """The factor nearest to 1 at which the option no longer loses, below or else above 1; None without one."""
     for far in (1.0 / _MOST, _MOST):
         if loses_by(far) <= 0.0:
             return bisect(1.0, far, lambda factor: loses_by(factor) <= 0.0, _HALVINGS)[1]
     return None
 
 
-# The node of a job that is narrower than a node: how much of it is empty, and what is paid for all of it.
+# The node of a job that is narrower than a node: its empty part, and the price of all of it.
 
 
 @dataclass(frozen=True, slots=True)
 class JobNode:
-    """A node of ``gpus`` GPUs, of which nobody uses ``empty`` while the job is there, at ``price``.
+    """A node of ``gpus`` GPUs with ``price``, of which ``empty`` are unused while the job is there.
 
-    ``rental``: which one; None for a node that starts up or is still to be rented.
+    ``rental``: None for a node that is starting or not rented yet.
     """
 
     rental: RentalId | None
@@ -560,7 +565,7 @@ class JobNode:
 
 
 def job_node(job: Job, option: Option, budget: Comparison) -> JobNode | None:
-    """The node of a job on ``option``; None for whole nodes, for slices, and where nodes are paid for in any case."""
+    """The node of a job on ``option``; None for whole nodes, slices, and nodes that are paid for anyway."""
     snapshot, allocation = budget.snapshot, job.allocation
     pool = snapshot.pools.get(option.pool)
     if pool is None or pool.quote is None or pool.committed is not None or option.slice:

@@ -1,16 +1,17 @@
-"""What a job would cost and when it would end, each with an interval that nine of ten outcomes lie in.
+"""The quote of a job: its expected cost and end, each with the 90 % interval.
 
-The figures are those of ``alternatives``. What comes of them is learned from jobs of the budget that have completed, by
-the logarithm of actual ÷ predicted, of dollars and of seconds from creation to end. Let m be its mean and s² its
-variance over n jobs of the class. Both are drawn, by three jobs' worth, to those of the budget's other classes, and
-these, by as much, to a mean of 0 and the variance that jobs within a class have where nobody has seen any
-(``assignment``). With k = 3 + n degrees of freedom the next job's logarithm is Student's, around m, with the variance
+The figures are those of ``alternatives``. The errors of these figures are learned from the budget's completed jobs, by
+the logarithm of actual ÷ predicted, for dollars and for seconds from creation to end. Let m be its mean and s² its
+variance over n jobs of the class. m and s² are shrunk, with the weight of three jobs, towards the values of the
+budget's other classes. Those values are shrunk with the same weight towards a mean of 0 and an assumed variance of jobs
+within a class (``assignment``). With k = 3 + n degrees of freedom, the next job's logarithm has Student's distribution
+around m, with the variance
 
-    s²·(1 + 1/k) + what interruptions vary + for seconds: what waits vary
+    s²·(1 + 1/k) + variance of interruptions + (for seconds) variance of waits
 
-The number of interruptions is Poisson, each loses a start and half the work between two checkpoints, and a wait varies
-by as much as it lasts. What an owner changes after submission, and what budgets and pools become, is in this only as
-far as it was so for those jobs.
+The number of interruptions is Poisson; each loses a start and half the work between two checkpoints. The standard
+deviation of a wait is its length. Changes by the owner after submission, and of budgets and pools, are included only as
+far as they also affected the earlier jobs.
 """
 
 from __future__ import annotations
@@ -38,19 +39,19 @@ _BEGINS = frozenset(
         *(ReasonCode.WAITING_FOR_NODE, ReasonCode.WAITING_FOR_FREE_GPUS),
     )
 )
-"""The reasons of a job that begins now, or as soon as its nodes are ready or left by others."""
+"""Reason codes of a job that begins now, or as soon as its nodes are ready or left by other jobs."""
 _FOR_MONEY = frozenset(
     (
         *(ReasonCode.WAITING_FOR_BUDGET, ReasonCode.HARD_LIMIT, ReasonCode.HOURLY_LIMIT, ReasonCode.OPERATOR_LIMIT),
         *(ReasonCode.STOPPED, ReasonCode.PARENT_UNKNOWN),
     )
 )
-"""The reasons of one that would wait on any option."""
+"""Reason codes of a job that would wait on any option."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSums:
-    """Sums over ``jobs`` of the logarithm of actual ÷ predicted, and of its squares."""
+    """Sums of log(actual ÷ predicted) and of its square, over ``jobs`` jobs."""
 
     jobs: float
     logs: float
@@ -58,39 +59,39 @@ class LogSums:
 
     @property
     def about_mean(self) -> float:
-        """The sum of squares about their mean."""
+        """The sum of squared deviations from the mean."""
         return max(self.squares - self.logs**2 / self.jobs, 0.0) if self.jobs else 0.0
 
 
 def cost_sums(history: ClassHistory) -> LogSums:
-    """Those of dollars."""
+    """The sums for dollars."""
     return LogSums(history.complete, history.cost_logs, history.cost_log_squares)
 
 
 def life_sums(history: ClassHistory) -> LogSums:
-    """Those of seconds from creation to end."""
+    """The sums for seconds from creation to end."""
     return LogSums(history.complete, history.life_logs, history.life_log_squares)
 
 
 @dataclass(frozen=True, slots=True)
 class NextLog:
-    """The next job's logarithm: Student's with ``degrees`` of freedom, around ``mean``."""
+    """The distribution of the next job's logarithm: Student's with ``degrees`` of freedom, around ``mean``."""
 
     mean: float
     variance: float
     degrees: float
 
     def with_more(self, variance: float) -> NextLog:
-        """The same with something else that varies."""
+        """The distribution with an additional variance."""
         return NextLog(self.mean, self.variance + variance, self.degrees)
 
     def of(self, figure: float) -> Range:
-        """The interval of what was predicted as ``figure``."""
+        """The 90 % interval and median of a figure that is predicted as ``figure``."""
         middle, factor = figure * exp(self.mean), exp(student(self.degrees) * sqrt(self.variance))
         return Range(middle / factor, middle, middle * factor)
 
     def below(self, log_ratio: float) -> float:
-        """The probability of no more than that (Abramowitz and Stegun 26.7.8)."""
+        """The probability that the logarithm is at most ``log_ratio`` (Abramowitz and Stegun 26.7.8)."""
         if self.variance <= 0.0:
             return float(log_ratio >= self.mean)
         at = (log_ratio - self.mean) / sqrt(self.variance)
@@ -98,7 +99,7 @@ class NextLog:
 
 
 def next_log(own: LogSums, others: Iterable[LogSums]) -> NextLog:
-    """What is to be expected of the next job, from those of its class and of the budget's other classes."""
+    """The distribution for the next job, from completed jobs of its class and of the budget's other classes."""
     all_others = list(others)
     degrees = PSEUDO_JOBS - 2.0 + sum(max(each.jobs - 1.0, 0.0) for each in all_others)
     assumed = (PSEUDO_JOBS - 2.0) * log(1.0 + PRIOR_SQUARED_CV)
@@ -112,7 +113,7 @@ def next_log(own: LogSums, others: Iterable[LogSums]) -> NextLog:
 
 
 class Choice(StrEnum):
-    """What the job is to be."""
+    """The preference between cost and time."""
 
     CHEAPEST = "cheapest"
     BUDGET = "as the budget pays"
@@ -121,7 +122,7 @@ class Choice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Nine of ten outcomes lie from ``low`` to ``high``, and half of all below ``middle``."""
+    """The 90 % interval from ``low`` to ``high``, and the median ``middle``."""
 
     low: float
     middle: float
@@ -130,11 +131,12 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """One choice: dollars as the job's cost is counted, and seconds from now to its end.
+    """The estimate for one choice: dollars as the job's cost is counted, and seconds from now to its end.
 
-    ``starts``: whether it is known when it starts; otherwise the seconds are from then. ``jobs``: completed jobs of the
-    class that the intervals rest on, with their weights, and ``others``: of the budget's other classes. ``life``: what
-    the seconds' interval is made of. ``size``, ``spot`` and ``queue``: the variances in it.
+    ``starts``: whether the time of its start is known; otherwise the seconds count from its start. ``jobs``: the
+    weighted number of completed jobs of the class behind the intervals. ``others``: the weighted number of completed
+    jobs of the budget's other classes. ``life``: the distribution behind the interval of seconds. ``size``, ``spot``,
+    ``queue``: the variances in it.
     """
 
     choice: Choice
@@ -150,11 +152,11 @@ class Estimate:
     queue: float
 
     def chance_within(self, seconds: float) -> float:
-        """The probability that it ends within that time."""
+        """The probability that the job ends within ``seconds``."""
         return self.life.below(log(seconds / self.way.seconds)) if seconds > 0.0 and self.way.seconds > 0.0 else 0.0
 
     def told(self, now: Instant) -> JobQuote:
-        """It as it is kept with the job."""
+        """The estimate as it is recorded with the job."""
         low, high = Money.of(self.dollars.low), Money.of(self.dollars.high)
         if not self.starts:
             return JobQuote(now, low, high)
@@ -162,7 +164,7 @@ class Estimate:
 
 
 def estimates(job: Job, verdict: Verdict, budget: Comparison) -> Sequence[Estimate]:
-    """The three choices, in the order of ``Choice``; empty for a job without options."""
+    """The estimates for the three choices, in the order of ``Choice``; empty for a job without options."""
     ways = extremes(job, verdict, budget)
     if ways is None:
         return ()
@@ -170,7 +172,7 @@ def estimates(job: Job, verdict: Verdict, budget: Comparison) -> Sequence[Estima
 
 
 def _starts(way: Alternative, verdict: Verdict) -> bool:
-    """Whether it is known when the job begins. What a plan holds back for money, nobody knows how long."""
+    """Whether it is known when the job starts. If a plan holds the job back for money, the start is unknown."""
     code = verdict.reason.code
     if way.rank is Rank.CHOSEN:
         return code in _BEGINS or way.launch_delay > 0.0 or way.room_wait > 0.0
@@ -202,7 +204,7 @@ def _estimate(choice: Choice, way: Alternative, job: Job, verdict: Verdict, budg
 
 
 def _of_interruptions(way: Alternative) -> float:
-    """The variance of a job's logarithm that comes of how often its nodes are taken back."""
+    """The variance of a job's logarithm that is due to interruptions."""
     lost = way.option.interruptions
     if lost is None or way.seconds <= 0.0:
         return 0.0
@@ -211,7 +213,7 @@ def _of_interruptions(way: Alternative) -> float:
 
 
 def _of_waits(way: Alternative) -> float:
-    """The same of the waits for a node and for GPUs that others leave."""
+    """The variance of a job's logarithm that is due to waits for a node and for GPUs of other jobs."""
     if way.seconds <= 0.0:
         return 0.0
     return (way.launch_delay**2 + way.room_wait**2) / way.seconds**2

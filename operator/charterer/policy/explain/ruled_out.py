@@ -1,4 +1,4 @@
-"""The ways to run a job for which the planner found none, each with the limit that rules it out."""
+"""Options and pools that a job cannot use, each with the limit that rules it out."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from charterer.sentences import count, names
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """An option that a job may not have, or a pool without any option for it (``option`` None), and ``why``.
+    """An option that a job may not have, or (``option`` None) a pool without any option for it. ``why``: the limit.
 
-    ``seconds`` and ``dollars``: to the job's end, getting there included; None where what is left is not known.
+    ``seconds``, ``dollars``: time and money from now to the job's end, including the start; None if the job's remaining
+    work is unknown.
     """
 
     pool: PoolId
@@ -39,8 +40,8 @@ class RuledOut:
 
 
 def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[RuledOut]:
-    """The options of a job that waits because it can have none, the cheapest first, and then the pools that have none
-    for it. Empty for a job that waits for something else."""
+    """The unavailable options of a job that waits because it can have none, the cheapest first, and then the pools
+    without an option for it. The result is empty if the job waits for another reason."""
     if verdict.reason.code not in (ReasonCode.MAX_COST, ReasonCode.NO_OPTION):
         return ()
     snapshot = solution.inputs.snapshot
@@ -55,7 +56,8 @@ def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[
 
 
 def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
-    """A sentence for each pool whose slices or shared GPUs a job does not take, of a job that takes others."""
+    """A sentence for each pool whose slices or shared GPUs the job does not accept; none if it accepts no parts of
+    GPUs."""
     widths, told = job.widths, list[str]()
     for name, pool in sorted(pools.items()) if widths.slices or widths.shared_mib else ():
         if pool.offering is not None and not takes_part(pool.offering.gpu_type, widths.slices, widths.shared_mib):
@@ -65,7 +67,8 @@ def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
 
 
 def nodes_not_fitting(job: Job, solution: BudgetSolution) -> Sequence[str]:
-    """A sentence for each pool whose nodes the job's template rules out, and one on what only the scheduler judges."""
+    """A sentence for each pool whose nodes the job's template rules out, and one on fields that only the scheduler
+    judges."""
     inputs, told = solution.inputs, list[str]()
     for name, pool in sorted(inputs.snapshot.pools_of(solution.budget).items()):
         node = inputs.offers.nodes.get(name)
@@ -79,7 +82,7 @@ def nodes_not_fitting(job: Job, solution: BudgetSolution) -> Sequence[str]:
 
 
 def _above_max_cost(job: Job, menu: Menu, solution: BudgetSolution) -> Sequence[RuledOut]:
-    """The options whose cost, with the reserve for an orderly stop, is above what spec.maxCost leaves."""
+    """The options that cost more, together with an orderly stop, than the rest of spec.maxCost, with their costs."""
     left, sized, assignment = (
         max_cost_left(job, solution.inputs.snapshot),
         solution.sized(job),
@@ -98,7 +101,7 @@ def _above_max_cost(job: Job, menu: Menu, solution: BudgetSolution) -> Sequence[
 
 
 def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
-    """The reason why the pool has no option for the job."""
+    """Why the pool has no option for the job."""
     budget, offering = solution.budget, pool.offering
     if not budget.pool_selector.matches(pool.labels):
         return f"spec.poolSelector of GPUBudget {budget.id} leaves the pool out"
@@ -120,7 +123,7 @@ def _why_not(pool: Pool, job: Job, menu: Menu, solution: BudgetSolution) -> str:
 
 
 def _no_part(offering: Offering, job: Job) -> str:
-    """Why the job takes no slice of the pool, or does not share its GPUs."""
+    """Why the job accepts no slice of the pool, or does not share its GPUs."""
     profile, needed = slice_profile(offering.gpu_type), job.widths.shared_mib
     jobs, most = sharers(profile), share_of_memory(offering.gpu_type)
     if jobs == 1:
@@ -133,7 +136,7 @@ def _no_part(offering: Offering, job: Job) -> str:
 
 
 def _wrong_width(pool: Pool, offering: Offering, job: Job, solution: BudgetSolution) -> str:
-    """That the pool offers no number of GPUs between the job's least and most; empty where it does."""
+    """Why the pool offers no number of GPUs between the job's least and most; empty if it does."""
     size, widths = offering.gpus_per_node, job.widths
     pods = dict(solution.inputs.offers.limits(job.demands, widths.each)).get(pool.id)
     if offered_widths(offering.gpu_type, size, widths, pool.max_nodes, pods):
@@ -150,7 +153,7 @@ def _wrong_width(pool: Pool, offering: Offering, job: Job, solution: BudgetSolut
 
 
 def _no_speed(offering: Offering, job: Job, menu: Menu) -> str:
-    """That the speed there is not known, although the pool has a number of GPUs for the job."""
+    """Why the speed in the pool is unknown although the pool has a suitable number of GPUs."""
     if menu.known:
         return f"SpeedupProfile {job.class_id.name} has no curve of {offering.gpu_type}, or runs failed there"
     if menu.options:

@@ -1,3 +1,4 @@
-"""Jobs by themselves: the facts of each, groups that choose alike, what they cost, and what a move gains.
+"""Jobs by themselves: the facts of each, groups of jobs that choose alike, their costs, and the gain of a move.
 
-No clock (``now`` is an argument), no pools beyond what they offer, no budget but as a name."""
+The package reads no clock (``now`` is an argument). It knows pools only by their offers, and budgets only by name.
+"""

@@ -1,7 +1,6 @@
-"""Jobs of one budget that choose alike, and what follows from them without the clock or the other jobs.
+"""Groups of jobs of one budget that choose alike, and values that depend neither on the clock nor on other jobs.
 
-A group is always summed up from the beginning and in order of creation, so that no sum of floats depends on what
-happened before.
+A group's sums are always computed from scratch, in order of creation. So no sum of floats depends on earlier events.
 """
 
 from __future__ import annotations
@@ -26,22 +25,22 @@ from charterer.policy.options.market import Market
 from charterer.policy.options.option_value import OptionValues
 from charterer.policy.options.speeds import has_curve
 
-# Past and future cost of the jobs under way, at any time.
+# Past and future costs of unfinished jobs, at any time.
 #
-# What they have cost includes runs that were told to stop and still hold their GPUs. A job that reports says what
-# it still costs. A silent one is taken to cost what was predicted of it times its class's κ: what that leaves falls
-# as it spends, until nothing is left. All of that is at the price that is paid. A job on nodes that are paid for
-# whether it uses them or not leaves nothing to be paid (``pacing`` counts them).
+# Past costs include runs that were told to stop and still hold their GPUs. The remaining cost of a job that reports
+# follows from its reports. A job that does not report is assumed to cost its prediction times its class's κ in all, so
+# its remaining cost falls to zero as it spends. All costs are at the paid price. A job on nodes that are paid for
+# anyway has no remaining cost (``pacing`` counts these nodes).
 
 
 _UNIT = 1e6 * 3600e6
-"""Micro-dollars an hour times microseconds in a dollar."""
+"""The number of (micro-dollars per hour × microseconds) in a dollar."""
 
 
 class CostMeter:
     """Dollars that jobs' GPUs have cost up to any instant.
 
-    Whole numbers are summed, price times time, so that nothing depends on when the sum was made.
+    Only whole numbers (price × time) are summed, so the result does not depend on when the sum was made.
     """
 
     __slots__ = ("_begun", "_last", "_price", "_recorded", "_runs")
@@ -57,7 +56,7 @@ class CostMeter:
         self._last = max([since for _, since in self._runs], default=Instant(0))
 
     def at(self, now: Instant) -> float:
-        """Dollars up to ``now``; a run that begins later (clocks differ) has cost nothing."""
+        """Dollars up to ``now``. A run that begins later, because clocks differ, has cost nothing."""
         if now >= self._last:
             return self._recorded + (self._price * now - self._begun) / _UNIT
         return self._recorded + sum([micros * max(now - since, 0) for micros, since in self._runs]) / _UNIT
@@ -67,10 +66,10 @@ class CostMeter:
 class CommittedCost:
     """Sums over unfinished jobs, in dollars.
 
-    ``jobs``: how many have a prediction, which means that they have been started. ``predicted``: of those.
-    ``actual``: what they have cost and will, whether they hold GPUs at the moment or wait for others. ``left``: what
-    jobs that hold GPUs will still cost beside what is paid anyway, with or without a prediction; ``squares``: Σ left²
-    of those among them that have not reported yet, so that it is uncertain.
+    ``jobs``: the number of jobs with a prediction, which are the jobs that have been started. ``predicted``: the sum of
+    their predictions. ``actual``: their past and remaining cost, whether or not they hold GPUs now. ``left``: the
+    remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ left² of jobs that
+    have not reported yet, whose remaining cost is uncertain.
     """
 
     jobs: int = 0
@@ -93,7 +92,7 @@ NOTHING = CommittedCost()
 
 
 class ClassInProgress:
-    """Unfinished jobs of one class. ``started``: whether any holds GPUs or did."""
+    """Unfinished jobs of one class. ``started``: whether any of these jobs holds or held GPUs."""
 
     __slots__ = ("_counted", "_jobs", "_predicted", "_reported", "_silent", "_spent", "started")
 
@@ -117,11 +116,11 @@ class ClassInProgress:
         ]
 
     def spent(self, now: Instant) -> float:
-        """Dollars of the GPUs that they held."""
+        """Dollars of the GPUs that the jobs held."""
         return self._spent.at(now)
 
     def committed(self, now: Instant, factor: float) -> CommittedCost:
-        """The sums at ``now``. ``factor``: dollars that a job which reports nothing costs for each dollar predicted."""
+        """The sums at ``now``. ``factor``: actual dollars per predicted dollar, for jobs that do not report."""
         silent = [
             (left, billed)
             for predicted, recorded, price, since, billed in self._silent
@@ -139,30 +138,30 @@ class ClassInProgress:
 
 
 def _is_billed(facts: JobFacts) -> bool:
-    """Whether the job holds GPUs whose bill ends with it."""
+    """Whether the job holds GPUs whose bill ends when the job ends."""
     return facts.since is not None and not facts.prepaid
 
 
 def _line(facts: JobFacts) -> tuple[float, float]:
-    """Dollars a microsecond of the job's runs that are not on record, and the instant that they count from together."""
+    """The cost line of the job's unrecorded runs: dollars per microsecond, and the instant of cost zero."""
     micros = sum([micros for micros, _ in facts.meters])
     begun = sum([micros * since for micros, since in facts.meters])
     return micros / _UNIT, begun / micros if micros else 0.0
 
 
-# Money for trials of widths never measured (``policy.options.speeds``): a fraction of what counts of the budget's
+# Money for trials of widths that were never measured (``policy.options.speeds``): a fraction of the budget's counted
 # amount.
 
 
 TRIAL_SECONDS = 300.0
-"""Seconds from a run's first step within which it is measured: a job reports every ten seconds, the first report after
-a start is not counted, and a batch size or two are tried as well."""
+"""Seconds after a run's start within which its speed is measured. A job reports every ten seconds, the first report
+after a start is not counted, and one or two batch sizes are tried as well."""
 
 
 def may_explore(budget: Budget, tried: Iterable[JobFacts], period_start: Instant, now: Instant) -> bool:
-    """Whether the budget still pays for trials in this period. ``tried``: its jobs that had any.
+    """Whether the budget still pays for trials in this period. ``tried``: its jobs that had trials.
 
-    A trial costs the whole price of its GPUs until it ends, or until it is measured at the latest.
+    A trial costs the whole price of its GPUs until it ends, but at most until it is measured.
     """
     if not budget.exploration_percent:
         return False
@@ -178,28 +177,28 @@ def _cost(option: Option, since: Instant, until: Instant) -> Money:
     return option.price.cost(ceil(max(seconds_between(since, until), 0.0)))
 
 
-# Moves of running jobs: those that are forced, and those that pay, at one value of a second.
+# Moves of running jobs: forced moves, and moves that pay at one value of a second.
 
 
 @dataclass(frozen=True, slots=True)
 class CandidateMove:
-    """A move that gains ``gain`` dollars where its nodes are ready, and ``boot`` less where they must be rented."""
+    """A move that gains ``gain`` dollars if its nodes are ready, and ``boot`` dollars less if they must be rented."""
 
     to: Option
     gain: float
     boot: float
 
     def gain_now(self, *, rented: bool) -> float:
-        """The dollars that it gains; ``rented``: whether its nodes must be rented."""
+        """The dollars that the move gains. ``rented``: whether its nodes must be rented."""
         return self.gain - self.boot if rented else self.gain
 
 
 @dataclass(frozen=True, slots=True)
 class JobMoves:
-    """A job's moves. ``values``: the values of its options. ``forced``: why it may not stay; None when it may.
+    """The moves of a job. ``values``: the values of its options. ``forced``: why the job may not stay; None if it may.
 
-    ``candidates``: all moves that pay where their nodes are ready, the best first. ``next_change``: seconds until a
-    phase begins for which another option is better; None if none does.
+    ``candidates``: all moves that pay if their nodes are ready, the best first. ``next_change``: seconds until a phase
+    begins in which another option is better; None if there is none.
     """
 
     facts: JobFacts
@@ -210,7 +209,7 @@ class JobMoves:
 
 
 def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: Market) -> JobMoves | None:
-    """The moves of a running job; None for one that stays where it is to its end, as most do."""
+    """The moves of a running job; None if it stays where it is until its end, as most jobs do."""
     job = facts.job
     forced = must_move(job, market) or _not_measured(job, values)
     if forced is not None:
@@ -227,7 +226,8 @@ def job_moves(facts: JobFacts, values: OptionValues, mean_work: float, market: M
 
 
 def _not_measured(job: Job, values: OptionValues) -> VariantNotMeasured | None:
-    """Whether the job tried a variant that is no option: it is as fast as was hoped for all that anybody knows."""
+    """Why the job leaves a variant on trial: the variant has no measured speed and is no longer offered; otherwise
+    None."""
     here = None if job.allocation is None else job.allocation.option
     if here is None or not here.trial or not here.variant or not values.menu.known:
         return None
@@ -235,19 +235,19 @@ def _not_measured(job: Job, values: OptionValues) -> VariantNotMeasured | None:
     return None if offered else VariantNotMeasured(here.variant)
 
 
-# When a run is expected to end.
+# The expected end of a run.
 
 
 _LEAST = 1.0
-"""Seconds for which a run that goes on is taken to go on at least: its GPUs are not free yet."""
+"""Minimum seconds for which a running job is expected to go on, because its GPUs are not free yet."""
 
 
 def seconds_left(job: Job, mean_work: float, *, sized: bool, now: Instant) -> float:
-    """Seconds until the run of the job ends; infinite where nothing says how long it is.
+    """Seconds until the run of the job ends; infinite if its length is unknown.
 
-    ``mean_work``: of a job of its class (seconds of the reference option); ``sized``: whether that is known. What the
-    job had left when it last reported, or else when its run began, is counted down. A run that is overdue is taken to
-    be overdue for as long again, so that nobody waits for it for ever.
+    ``mean_work``: mean work of a job of its class in seconds of the reference option. ``sized``: whether that is known.
+    The remaining time at the job's last report, or at its run's start, is counted down. An overdue run is expected to
+    go on for as long as it is already overdue, so that no job waits for its end for ever.
     """
     allocation, progress = job.allocation, job.progress
     if allocation is None or job.interactive is not None or (job.remaining is None and not sized):
@@ -259,22 +259,23 @@ def seconds_left(job: Job, mean_work: float, *, sized: bool, now: Instant) -> fl
     return max(abs(left - max(seconds_between(since, now), 0.0)), _LEAST)
 
 
-# Which job tries a variant of which nothing is known.
+# The job that tries a variant of unknown speed.
 #
-# It is offered to one job of the class at a time, as fast as the fastest option that is known (``options.menu``):
-# that is the most to be hoped, and one job, moved there and back, is what it costs to know. A job tries each
-# variant once. If nothing is learned of it meanwhile, as where its trainer does not report, the job leaves it
-# again.
+# The variant is offered to one job of the class at a time, as if it were as fast as the fastest known option
+# (``options.menu``), which is the most that can be hoped for. The price of learning its speed is one job that moves to
+# it and back. A job tries each variant once. If nothing is learned, for example because its trainer does not report,
+# the job leaves the variant again.
 
 
 _LATE = 2.0
-"""Multiple of a trial's time after which nothing will be learned: curves follow reports within half a minute."""
+"""Multiple of a trial's duration after which nothing more will be learned. Curves follow reports within half a minute.
+"""
 
 
 def trying_jobs(jobs: Iterable[Job], profiles: Mapping[ClassId, Profile], now: Instant) -> frozenset[JobId]:
     """The jobs that may try variants without a curve: one of each class.
 
-    The one that tries one already, otherwise the latest that runs, or the latest that waits.
+    A job that is already trying one comes first, then the latest running job, then the latest waiting job.
     """
     first: dict[ClassId, tuple[bool, bool, int, JobId]] = {}
     for job in jobs:
@@ -293,26 +294,25 @@ def trying_jobs(jobs: Iterable[Job], profiles: Mapping[ClassId, Profile], now: I
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobGroup:
-    """Jobs of one budget and key: ``members`` in order of creation, at the times ``created``.
+    """Jobs of one budget and key. ``members``: in order of creation; ``created``: their times of creation.
 
-    ``active``: the number of jobs that want to run; ``known`` of them say what work they have left, ``left`` in all
-    (seconds of the reference option).
+    ``active``: the number of jobs that want to run. ``known``: how many of these have known remaining work, and
+    ``left``: the sum of it in seconds of the reference option.
 
-    Jobs without GPUs are ``waiting``, some of them ``backing_off`` after a run that failed, or ``idle`` with the reason
-    why they want none. Jobs with GPUs are ``runners``, or ``unwanted`` with the reason why they should not run. Among
-    the runners, a move may pay for the ``movable``, the ``late`` have pods that do not run yet, something holds the
-    ``slowed`` up, the ``capped`` have a maximum cost, and the ``unchanging`` are never resized and have no maximum
-    cost, so that they cost what they report. The first of the runners is stopped at ``stalls_at``, if it does not
-    advance before. The ``targeted`` are active and have a target completion time. The ``terminating`` have pods that
-    are to end or runs that have ended and are not on record.
+    Active jobs without GPUs are ``waiting``; after a failed run they are also ``backing_off``. Other jobs without GPUs
+    are ``idle``, with the reason. Active jobs with GPUs are ``runners``; other jobs with GPUs are ``unwanted``, with
+    the reason. Runners are also listed by property. ``movable``: a move may pay. ``late``: some pods do not run yet.
+    ``slowed``: a bottleneck was found. ``capped``: the job has a maximum cost. ``unchanging``: the job is never resized
+    and has no maximum cost, so that its reports give its cost. ``sessions``: the job is interactive. ``stalls_at``:
+    when the first runner is stopped if it does not advance before. ``targeted``: active jobs with a target completion
+    time. ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
 
-    ``rentals``: of jobs with GPUs; ``working``: rentals of unfinished jobs; ``nodes``: those with live pods of any job.
-    ``micros``: micro-dollars an hour of the runners' GPUs. ``grace``: the longest grace of an unfinished job, seconds.
-    ``checking``: when the newest job was created whose template is being checked. ``tried``: jobs that ran on a width
-    never measured before.
-    ``untrusted``: whether an allocation is not believed. ``under_way``: unfinished jobs by the class in whose
-    statistics they count; ``finished``: the others. ``not_come``: the idle jobs that never had GPUs, and interactive
-    ones that ask for none. ``sessions``: the runners that are interactive.
+    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live pods
+    of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an
+    unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked. ``tried``:
+    jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by the class in
+    whose statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never had GPUs, and
+    interactive ones that request none.
     """
 
     key: GroupKey
@@ -349,7 +349,7 @@ class JobGroup:
 
 
 def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
-    """The group of jobs that have one key: at least one, in order of creation."""
+    """The group of jobs with the same key: at least one job, in order of creation."""
     active = [facts for facts in everyone if facts.refused is None]
     left = [facts.job.remaining for facts in active if facts.job.remaining]
     runners = [facts for facts in active if facts.since is not None]
@@ -399,9 +399,9 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
 
 
 def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[ClassId], offers: NodeOffers) -> JobGroup:
-    """The group as it is when those of its jobs have been told to stop and wait for other GPUs.
+    """The group after the ``stopped`` jobs were told to stop, so that they wait for other GPUs.
 
-    ``classes``: those that have a profile. ``offers``: what the nodes of pools would be.
+    ``classes``: classes that have a profile. ``offers``: the possible nodes of pools.
     """
 
     if not any(facts.job.id in stopped for facts in group.members):
@@ -422,11 +422,11 @@ def _by_statistics(unfinished: Iterable[JobFacts]) -> Mapping[ClassId, ClassInPr
 
 
 JobGroups = Mapping[BudgetId | None, Mapping[GroupKey, JobGroup]]
-"""By budget (None: no budget selects the namespace) and key, in order of their first jobs."""
+"""The groups by budget (None: no budget selects the namespace) and key, in the order of their first jobs."""
 
 
 def job_groups(facts: Mapping[JobId, JobFacts], memo: Memo) -> JobGroups:
-    """All jobs of a snapshot in their groups."""
+    """All jobs of a snapshot in groups."""
     found: dict[BudgetId | None, dict[GroupKey, JobGroup]] = {}
     for (budget, key), group in memo.each(job_group, memo.grouped(_budget_and_key, _order, facts)).items():
         found.setdefault(budget, {})[key] = group

@@ -1,4 +1,4 @@
-"""Facts of one job, whatever the time and the other jobs."""
+"""The facts of one job, which depend neither on the time nor on other jobs."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ from charterer.gpu_types import names_type, slice_profile, takes_part
 from charterer.policy.options.market import NOWHERE, Market, MenuKey
 from charterer.policy.options.option_value import JobPosition
 
-# How long a job backs off after a run that failed or never started: as batch/v1 does, so that an outage may pass.
+# The back-off of a job after a run that failed or never started, as in batch/v1, so that an outage may pass.
 #
-# No GPUs are held for a job that backs off. Whoever changes the job's spec (corrects its template, or suspends it
-# and resumes it) ends the back-off.
+# A job that backs off holds no GPUs. A change of the job's spec (such as a corrected template, or suspending and
+# resuming) ends the back-off.
 
 
 NOT_BEFORE_ITS_RECORD: Final = Instant(2**62)
-"""When the job of a withdrawn run may have its next one while the end of that run is not on record: nobody knows."""
+"""The end of a back-off that is unknown, because the end of a withdrawn run is not recorded yet."""
 _FIRST_SECONDS: Final = 10.0
 _LONGEST_SECONDS: Final = 360.0
-"""Batch/v1's back-off after failed pods: 10 s, doubled each time, at most 6 minutes."""
+"""Back-off of batch/v1 after failed pods: 10 s, doubled each time, at most 6 minutes."""
 _FIRST_START_SECONDS: Final = 30.0
 _START_FACTOR: Final = 4.0
-"""Longer after runs that never started: each costs machines, and what they lack (an image, a volume) comes slowly."""
+"""Runs that never started lead to longer back-offs: each costs machines, and a missing image or volume comes slowly."""
 
 
 def backs_off_until(job: Job) -> Instant | None:
-    """When the job may have its next run; None if its last run gives no reason to wait.
+    """When the job may have its next run; None if its last run is no reason to wait.
 
-    NOT_BEFORE_ITS_RECORD while the end of a withdrawn run is not on record.
+    NOT_BEFORE_ITS_RECORD while the end of a withdrawn run is not recorded.
     """
     if any(former.withdrawn_because for former in job.replaced):
         return NOT_BEFORE_ITS_RECORD
@@ -73,11 +73,11 @@ def failure_back_off_seconds(failures: int) -> float:
 
 
 def start_back_off_seconds(start_failures: int) -> float:
-    """Seconds of back-off after that many runs in a row that never started (at least one)."""
+    """Seconds of back-off after that many consecutive runs that never started (at least one)."""
     return _FIRST_START_SECONDS * _START_FACTOR ** (min(max(start_failures, 1), START_ATTEMPTS) - 1)
 
 
-# Runs that can never start as they are, by the words of the kubelet, the scheduler and the API server.
+# Runs that can never start in their present form, recognised by messages of the kubelet, scheduler and API server.
 
 
 _REFUSED: Final = (
@@ -88,36 +88,36 @@ _REFUSED: Final = (
     "pod rejected: RuntimeClass",
     "error looking up service account",
 )
-"""In the Warning FailedCreate of a Job: Pod Security, a webhook, an admission policy, or something that the template
-names and that is missing. A quota is said otherwise."""
+"""Messages in the Warning FailedCreate of a Job: from Pod Security, a webhook or an admission policy, or about a
+missing object that the template names. Messages about a quota are not in this list."""
 _NOT_MOUNTED: Final = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not found')
-"""The Warning of a pod with a volume of a Secret or ConfigMap that does not exist."""
+"""The Warning about a pod with a volume of a missing Secret or ConfigMap."""
 
 
 def hopeless(run: Run) -> bool:
-    """Whether a pod of the run cannot start without an edit, or the API server refuses its pods."""
+    """Whether a pod of the run cannot start without an edit, or the API server refuses the run's pods."""
     if not run.pods:
         return any(words in run.warning for words in _REFUSED)
     return _NOT_MOUNTED.match(run.warning) is not None or any(pod.hopeless for pod in run.pods)
 
 
-# Predicates of one job: whether it wants GPUs, whether its run is running, whether it may stay.
+# Predicates of one job: whether it wants GPUs, whether its run is settled, and whether it may stay.
 
 
 _HOPELESS_SECONDS = 20.0
-"""Seconds for a run that can never start: a scheduler or a kubelet may see a label or a Secret that much late, and a
-node may have a taint for as long after it is ready."""
+"""Seconds for which a run may look as if it could never start. A scheduler or kubelet may see a label or Secret that
+much later, and a node may have a taint that long after it is ready."""
 _TOLD_TO_SECONDS = 1.0
-"""Kubernetes tells in whole seconds when a pod ended."""
+"""Precision of the time at which a pod ended: Kubernetes gives whole seconds."""
 
 
 def reason(code: ReasonCode, facts: Fact) -> Reason:
-    """A reason that is no matter of seconds and dollars."""
+    """A reason without an effect in seconds and dollars."""
     return Reason(code, 0.0, ZERO, facts)
 
 
 def not_wanted(job: Job) -> Reason | None:
-    """Why no GPUs are looked for; None when they are."""
+    """Why the planner looks for no GPUs for the job; None if it does."""
     if job.deleting:
         return reason(ReasonCode.DELETED, of.JobDeleted())
     if job.finish is not None:
@@ -141,7 +141,7 @@ def not_wanted(job: Job) -> Reason | None:
 
 
 def _last_session(job: Job, told: Interactive) -> of.NoGpuWanted:
-    """When the job's last session ended, and what the next one costs, by what that one did."""
+    """When the job's last session ended, and the cost of the next one, estimated from the last."""
     if not job.records or job.replaced:
         option = None if not job.replaced else job.replaced[-1].option
         at = None
@@ -153,12 +153,12 @@ def _last_session(job: Job, told: Interactive) -> of.NoGpuWanted:
 
 
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
-    """By when all pods of the allocation's run must be running; None when they are, or when the run has been ended.
+    """The deadline for all pods of the allocation's run to be running; None if they are, or if the run has ended.
 
-    A run that did not even begin has the same time, from its allocation on, and its predecessor's grace period. One
-    that can never start has a few seconds. A run whose group changes in place has until its group must be formed.
-    The controller of an adopted object makes lost pods anew: from when its pods were no longer ready it has the same
-    time again.
+    A run that did not begin has this time from its allocation on, plus its predecessor's grace period. A run that can
+    never start has a deadline of a few seconds. A run whose group changes in place has until the group must be formed.
+    The controller of an adopted object recreates lost pods, so the time counts again from when its pods were no longer
+    ready.
     """
     run = job.current_run
     if run is not None and (run.ended is not None or job.stopped_in_queue(allocation)):
@@ -179,25 +179,26 @@ def ready_by(job: Job, allocation: Allocation) -> Instant | None:
 
 
 def _formed_by(job: Job, allocation: Allocation, group: TrainingGroup) -> Instant | None:
-    """By when a run that forms groups must train with those that it should; None when it does."""
+    """The deadline for a run with groups to train as its present group; None if the run already does."""
     if widens(job):
         if _newcomer_failed(job):
             return allocation.since
         return after(allocation.since, job.ready_timeout_seconds)
     if any(index >= len(allocation.placements) for index in group.indexes):
-        return None  # pods were taken away a moment ago: a group without them is asked for next, with a time of its own
+        return None  # pods were removed a moment ago; the next group, without them, has its own deadline
     return group.by if group.pending else None
 
 
 def fewest_pods(job: Job) -> int:
-    """From and to how many pods it is resized in place: one where its trainer forms its groups itself. 0: never."""
+    """The smallest number of pods for resizing in place: 1 if its trainer reports groups, otherwise 2. 0: never
+    resized."""
     if job.resize is not ResizePolicy.IN_PLACE:
         return 0
     return 1 if job.group is not None and job.group.reports else 2
 
 
 def widens(job: Job) -> bool:
-    """Whether pods are to join the job's run in place."""
+    """Whether pods should join the job's run in place."""
     former, allocation = job.resized_from, job.allocation
     return former is not None and allocation is not None and len(allocation.placements) > len(former.placements)
 
@@ -219,7 +220,7 @@ def _newcomer_failed(job: Job) -> bool:
 
 
 def settled(job: Job) -> bool:
-    """Whether the job's run is running with all its pods, so that moving it is a question of gain."""
+    """Whether the job's run is running with all its pods, so that a move depends only on its gain."""
     run = job.current_run
     if run is None or run.started is None or run.deleting or run.ended is not None:
         return False
@@ -227,7 +228,7 @@ def settled(job: Job) -> bool:
 
 
 def must_move(job: Job, market: Market) -> of.Forbidden | None:
-    """Why the job's owner no longer allows where it runs; None when it may stay (a Never job keeps its width)."""
+    """Why the owner no longer allows the job's placement; None if the job may stay, or is never resized."""
     if job.allocation is None or job.resize is ResizePolicy.NEVER:
         return None
     option = job.allocation.option
@@ -248,15 +249,15 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     return None
 
 
-# Which jobs choose alike: those of one class with the same menu and weight.
+# Jobs that choose alike: jobs of one class with the same menu and weight.
 
 
 GroupKey = tuple[ClassId, MenuKey, float]
-"""Class, what decides the menu, and weight."""
+"""Class, key of the menu, and weight."""
 
 
 def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers: NodeOffers = NO_OFFERS) -> MenuKey:
-    """The key of a job's menu. ``classes``: those that have a profile; ``tries``: see ``MenuKey``."""
+    """The key of a job's menu. ``classes``: classes that have a profile. ``tries``: see ``MenuKey``."""
     known = job.class_id if job.class_id in classes else None
     widths, failed = job.widths, NOWHERE
     if (known is not None or job.variants) and job.failures:
@@ -281,38 +282,37 @@ def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers:
 
 
 def group_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers: NodeOffers = NO_OFFERS) -> GroupKey:
-    """Which group a job belongs to; jobs without a profile that are alike are one group, whatever their uid."""
+    """The key of a job's group. Similar jobs without a profile are in one group, whatever their uids."""
     key = menu_key(job, classes, tries, offers)
     class_id = job.class_id if key.class_id is not None else NO_PROFILE
     return class_id, key, job.weight
 
 
-# Runs that have stopped to advance while their pods live, as in a collective operation that one rank never enters.
+# Runs that stopped advancing while their pods live, for example in a collective operation that one rank never enters.
 #
-# Such a run would hold its GPUs for ever: no pod fails. Its trainer has reported steps or a fraction before, and
-# now reports none. An evaluation or a checkpoint looks the same for as long as it lasts. So a run counts as stalled
-# after
+# Such a run would hold its GPUs for ever, because no pod fails. Its trainer reported steps or a fraction before and now
+# reports none. A long evaluation or checkpoint looks the same. So a run counts as stalled after
 #
 # 2^s · max(1800 s, 20 g)
 #
-# where g is the longest time between two advances that was seen of the job, checkpoints and evaluations among them,
-# and s the number of its runs that stalled before: what a first pause of a new kind breaks off once is let pass
-# later. While fewer than three advances were seen, by this process, how often the job reports is not known: then it
-# is twice what the run has trained up to its last report, within half an hour and a day.
-# ``spec.stallTimeoutSeconds`` says it instead, or that nothing is to be done. A run that has not advanced yet has
-# its entry time on top and 1800 s at least, since it loads and compiles.
+# where g is the longest observed time between two advances of the job, including checkpoints and evaluations, and s the
+# number of its runs that stalled before. So a first long pause of a new kind may stop a run once, but not the later
+# ones. If this process has seen fewer than three advances, the job's reporting interval is unknown. In that case, the
+# run counts as stalled after twice the time that it trained up to its last report, limited to between half an hour and
+# a day. ``spec.stallTimeoutSeconds`` overrides all this, or disables it. A run that has not advanced yet gets its entry
+# time in addition, and 1800 s at least, because it loads and compiles.
 
 
 _LEAST_SECONDS: Final = 1_800.0
-"""Seconds for which a run may stand still, whatever is known of it: few evaluations take longer, and on a node of $20
-an hour it is $10 instead of a weekend's $1,000."""
+"""Seconds for which any run may stand still. Few evaluations take longer, and on a node of $20 per hour a stall costs
+$10 instead of a weekend's $1,000."""
 _LONGEST_PAUSES: Final = 20.0
-"""The longest pauses that were seen, of which so many are waited for."""
+"""Multiple of the longest observed pause that a run may stand still."""
 _MOST_DOUBLINGS: Final = 10
 _KNOWN: Final = 3
-"""Advances from which on their longest pause says how often the job reports."""
+"""Number of observed advances from which their longest pause shows how often the job reports."""
 _UNKNOWN_SECONDS: Final = 86_400.0
-"""The longest that is waited for where that is not known: few epochs take a day."""
+"""The longest time allowed if the reporting interval is unknown. Few epochs take a day."""
 
 
 def stall_seconds(job: Job) -> float:
@@ -324,7 +324,7 @@ def stall_seconds(job: Job) -> float:
 
 
 def _pause_seconds(job: Job) -> float:
-    """Seconds that a run may stand still by how often the job has reported."""
+    """Seconds that a run may stand still, by how often the job has reported."""
     run, progress = job.current_run, job.progress
     if progress is not None and progress.advances >= _KNOWN:
         return _LONGEST_PAUSES * progress.longest_pause
@@ -334,9 +334,9 @@ def _pause_seconds(job: Job) -> float:
 
 
 def last_advance(job: Job) -> Instant | None:
-    """When the present run advanced last, at the earliest when it was started and could; None where none is due.
+    """When the present run last advanced, or when it could begin to; None if no advance is due.
 
-    None as well for a job that has never reported, and where this process has not been told of the run yet.
+    Also None if the job has never reported, or if this process has had no report of the run yet.
     """
     run, progress = job.current_run, job.progress
     if run is None or progress is None or not progress.moves or job.allocation is None or run.started is None:
@@ -349,7 +349,7 @@ def last_advance(job: Job) -> Instant | None:
 
 
 def stalls_at(job: Job) -> Instant | None:
-    """When the present run counts as stalled if it does not advance before; None where that is not known."""
+    """When the present run counts as stalled if it does not advance before; None if unknown."""
     since = last_advance(job)
     if since is None:
         return None
@@ -358,10 +358,10 @@ def stalls_at(job: Job) -> Instant | None:
 
 
 def replaced_when_stalled(job: Job) -> bool:
-    """Whether such a run is stopped, so that the job starts again from its last checkpoint.
+    """Whether a stalled run is stopped, so that the job restarts from its last checkpoint.
 
-    A job that is never resized may have none: it is only told of, unless its owner says when. So is an interactive one,
-    whose worker reports no step while no cell runs.
+    A job that is never resized may have no checkpoint, so its stall is only reported, unless its owner sets a timeout.
+    So is the stall of an interactive job, whose worker reports no step while no cell runs.
     """
     if job.stall_timeout_seconds is None:
         return job.resize is not ResizePolicy.NEVER and job.interactive is None
@@ -370,22 +370,22 @@ def replaced_when_stalled(job: Job) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JobFacts:
-    """A job and what follows from it alone.
+    """A job and the facts that follow from it alone.
 
-    ``order``: of creation. ``key``: of its group; ``statistics``: the class that it counts in. ``refused``: why no GPUs
-    are looked for. ``settled``: whether all of its run runs, so that moving it is a question of gain; ``ready_by``: by
-    when it must, if it does not. ``stalls_at``: when it is stopped if it does not advance before. ``backs_off_until``:
-    when it may have its next run.
+    ``order``: sort key by creation. ``key``: the key of its group. ``statistics``: the class in which the job is
+    counted. ``refused``: why the job gets no GPUs. ``settled``: whether its whole run is running, so that a move
+    depends only on its gain. ``ready_by``: the deadline for its pods to be running, if they are not. ``stalls_at``:
+    when its run is stopped if it does not advance before. ``backs_off_until``: when the job may have its next run.
 
-    ``rentals``: of its allocation. ``nodes``: where its pods live. ``terminating``: pods that are to end, each with its
-    node and by when it must have. ``unrecorded``: nodes with pods of runs that have ended and are not on record, each
-    with the run's name and its end. ``trials``: runs on widths that had never been measured, from when until when.
+    ``rentals``: the rentals of its allocation. ``nodes``: nodes with its live pods. ``terminating``: pods that are to
+    end, as (node, pod, deadline). ``unrecorded``: pods of ended runs that are not recorded, as (node, run, end).
+    ``trials``: runs on widths that had never been measured, as (option, start, end).
 
-    Its GPUs cost ``recorded_cost`` dollars in the runs on record, and at widths from which runs were resized in place.
-    Those of its allocation cost ``price`` dollars a second, or ``micros`` micro-dollars an hour, from ``since`` on.
-    ``meters``: these micro-dollars and instants of every run that is not on record. ``predicted``: dollars of the whole
-    job, as of its first start; 0 before that. ``reported``: dollars that it will still cost by its own progress.
-    ``prepaid``: whether the nodes of its allocation are paid for whether it uses them or not.
+    ``recorded_cost``: dollars of its GPUs in recorded runs, and at widths from which runs were resized in place.
+    ``price``: dollars per second of its allocation, and ``micros``: micro-dollars per hour, both from ``since`` on.
+    ``meters``: (micro-dollars per hour, start) of every run that is not recorded. ``predicted``: dollars of the whole
+    job, as of its first start; 0 before that. ``reported``: its remaining dollars by its own progress; None if unknown.
+    ``prepaid``: whether the nodes of its allocation are paid for whether used or not.
     """
 
     job: Job
@@ -412,7 +412,7 @@ class JobFacts:
     prepaid: bool = False
 
     def spent(self, now: Instant) -> float:
-        """Dollars that the GPUs it held have cost, by its own record."""
+        """Dollars of the GPUs that the job held, by its own record."""
         return self.recorded_cost + sum(
             [Price(micros).dollars_per_second * max(seconds_between(since, now), 0.0) for micros, since in self.meters]
         )
@@ -425,9 +425,9 @@ def job_facts(
     committed: frozenset[PoolId] = frozenset(),
     offers: NodeOffers = NO_OFFERS,
 ) -> JobFacts:
-    """The facts of a job; ``classes``: those that have a profile; ``trying``: see ``trying_jobs``.
+    """The facts of a job. ``classes``: classes that have a profile. ``trying``: see ``trying_jobs``.
 
-    ``committed``: pools whose nodes are paid for whether they are used or not. ``offers``: what their nodes would be.
+    ``committed``: pools whose nodes are paid for whether used or not. ``offers``: the possible nodes of pools.
     """
     allocation = job.allocation
     return JobFacts(
@@ -482,28 +482,30 @@ def _unrecorded(job: Job) -> tuple[tuple[NodeName, str, Instant], ...]:
 
 
 _ALL_BUT = 1.0 - 1e-9
-"""The largest fraction of its work that a job which has not ended is taken to have done."""
+"""The largest fraction of work done that an unfinished job is assumed to have."""
 
 
 def job_position(job: Job, mean_work: float) -> JobPosition:
-    """Where the job is by what it reported; ``mean_work`` (seconds of the reference option) where it says nothing."""
+    """The work and progress of the job. ``mean_work``, in seconds of the reference option, is used if the job's is
+    unknown."""
     done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
     return JobPosition(mean_work if job.remaining is None else job.remaining / (1.0 - done), done)
 
 
 def told_to_stop(job: Job) -> Job:
-    """The job when its run has been told to stop: the run holds its GPUs until it is on record."""
+    """The job after its run was told to stop. The run holds its GPUs until its end is recorded."""
     return job if job.allocation is None else replace(job, allocation=None, replaced=(*job.replaced, job.allocation))
 
 
 def least_worth(job: Job) -> float:
-    """Dollars that a second of the job's waiting is worth at least, as its owner says of an interactive job."""
+    """The least value of a second of an interactive job's waiting, in dollars, as its owner declares it; 0 for other
+    jobs."""
     told = job.interactive
     return 0.0 if told is None or told.hourly is None else told.hourly.dollars_per_second
 
 
 def waited_seconds(job: Job, now: Instant) -> float:
-    """Seconds for which a job without GPUs has waited for them; 0 for one that has some."""
+    """Seconds for which a job has waited for GPUs; 0 if it has some."""
     if job.allocation is not None:
         return 0.0
     since = max([job.created, *(run.until for run in job.records[-1:])])
@@ -511,12 +513,12 @@ def waited_seconds(job: Job, now: Instant) -> float:
 
 
 def next_run(job: Job) -> int:
-    """The number of a new run."""
+    """The number of the job's next run."""
     return max(job.last_run, 0 if job.allocation is None else job.allocation.run) + 1
 
 
 def last_option(job: Job) -> Option | None:
-    """The option that the job has, or had last; None before its first run."""
+    """The option that the job has or last had; None before its first run."""
     if job.allocation is not None:
         return job.allocation.option
     if job.replaced:

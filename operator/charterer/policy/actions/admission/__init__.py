@@ -1,1 +1,1 @@
-"""Jobs without a place: the options that each asks for, in which order, what they wait for and why."""
+"""Jobs without GPUs: their options, their order in the queue, what they wait for, and why."""

@@ -1,4 +1,4 @@
-"""Jobs without a place: the queue is offered ready GPUs in order, and only what is missing is rented."""
+"""Admission of jobs without GPUs: the queue is offered ready GPUs in order, and only missing nodes are rented."""
 
 from __future__ import annotations
 
@@ -45,18 +45,18 @@ from charterer.policy.options.option_value import OptionValues, Projection
 from charterer.policy.outlook.whole_nodes import Preference
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
-# The dollars that a budget may still commit to jobs that wait, while one plan is made.
+# The dollars that a budget may still commit to waiting jobs while one plan is made.
 #
-# Nodes are billed as a whole. So a job is asked what it adds to their cost until they can be given back
-# (``nodes.pool_room``): nothing on GPUs of a node that stands for others anyway, a whole node where it has one to
-# itself.
+# Nodes are billed as a whole. So the cost of a job is what it adds to the cost of nodes until they can be given back
+# (``nodes.pool_room``): nothing on GPUs of a node that is kept for other jobs anyway, a whole node if the job has one
+# to itself.
 
 
 class Commitments:
-    """The money of one plan: asked and counted job by job, in the order of the queue.
+    """The money of one plan, checked and counted job by job in the order of the queue.
 
-    ``_rate``: dollars a second of the jobs let in so far and of all that run. ``_expected``: whether one of them is of
-    a class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in.
+    ``_rate``: dollars per second of all running jobs and of the jobs admitted so far. ``_expected``: whether one of
+    them is of a class with a known arrival rate. ``_refused``: whether a job of the queue was refused.
     """
 
     def __init__(self, plan: BudgetPlan) -> None:
@@ -69,16 +69,15 @@ class Commitments:
         self._refused = False
 
     def affords(self, job: Job, option: Option) -> bool:
-        """Whether the budget can still pay for it, and no job before it in the queue was refused.
+        """Whether the budget can pay for the job, and no earlier job in the queue was refused.
 
-        While the budget is too small for all, a job whose class has no known arrival rate starts as long as what it
-        costs may still be committed, beside the jobs that start before it. Any job starts if the rate of what runs
-        stays within the allowed rate; a first job starts anyway, or jobs dearer than that would never run. Jobs of
-        classes without a known rate do not count for that: the first of a class with one starts beside them.
-        Where its nodes are there already, half its price counts: they were rented when it fitted, and what is rented
-        makes the rate that is still allowed smaller by up to the other half (``pacing``: h / 2 of it, paid over h).
-        A job that adds nothing to the cost of nodes begins in any case: nobody pays for it. That holds for any job on
-        nodes that are paid for whether they are used or not, or are there anyway.
+        If the budget is too small for all jobs, a job of a class without a known arrival rate starts if its cost may
+        still be committed, after the jobs that start before it. Any job starts if the rate of running jobs stays within
+        the allowed rate. A first job starts in any case; otherwise a job above that rate would never run. For this
+        rule, jobs of classes without a known rate do not count, so the first job of a class with a known rate starts
+        beside them. If the job's nodes exist already, half of its price counts: they were rented when they fitted, and
+        rented nodes reduce the allowed rate by up to the other half (``pacing``: h / 2 of it, paid over h). A job that
+        adds nothing to the cost of nodes starts in any case. So does any job on nodes that are paid for anyway.
         """
         if self._solution.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True
@@ -95,7 +94,7 @@ class Commitments:
         return allowed > 0 and (first or self._rate + price <= allowed)
 
     def use(self, job: Job, option: Option) -> None:
-        """Count what nodes cost that the job has now, or that are kept or rented for it."""
+        """Count the cost of the nodes that the job gets now, or that are kept or rented for it."""
         self._rate += option.price.dollars_per_second
         self._expected |= self._is_expected(self._solution.key(job))
         nodes = None if self._solution.feasible else self._nodes.get(option.pool)
@@ -103,9 +102,9 @@ class Commitments:
             nodes.add(self._in_sight.waiting_job(job, option))
 
     def refuse(self, job: Job, option: Option) -> Fact:
-        """Refuse a job of the queue: nobody behind it gets what the first cannot have.
+        """Refuse a job of the queue, so that later jobs do not get the money that it lacks.
 
-        The dollars that the job needs, and what the budget has for it; or that others come first.
+        Returns the dollars that the job needs and the budget has, or that an earlier job was refused too.
         """
         if self._refused:
             return OthersWaitForMoney()
@@ -116,13 +115,13 @@ class Commitments:
         return SpendsTooMuch(option.price, used, allowed)
 
     def _is_expected(self, group: GroupKey) -> bool:
-        """Whether the arrival rate of the group's class is known, and no assumption."""
+        """Whether the arrival rate of the group's class is known and not assumed."""
         assignment = self._solution.assignments.get(group)
         return assignment is not None and assignment.group.basis is not ArrivalsBasis.ASSUMED
 
     @cached_property
     def _nodes(self) -> Mapping[PoolId, RunDown]:
-        """The nodes with the jobs that run and those let in so far; without those that are paid for in any case."""
+        """The nodes with the running jobs and the jobs admitted so far, without nodes that are paid for anyway."""
         return self._in_sight.running([(kept.group, kept.runners) for kept in self._plan.jobs.running])
 
     @property
@@ -131,25 +130,26 @@ class Commitments:
         return self._solution.committable - sum([nodes.dollars for nodes in self._nodes.values()])
 
     def _costs_nothing(self, job: Job, option: Option) -> bool:
-        """Whether the job adds nothing to what nodes cost: it finds GPUs that are there for long enough."""
+        """Whether the job adds nothing to the cost of nodes, because it finds free GPUs on nodes that exist long
+        enough."""
         nodes = self._nodes.get(option.pool)
         if nodes is not None and option.takes // self._plan.placer.nodes(option) > nodes.most_free:
             return False
         return not self._cost(job, option)
 
     def _cost(self, job: Job, option: Option) -> float:
-        """Dollars that the job adds to what nodes cost on that option."""
+        """Dollars that the job adds to the cost of nodes with this option."""
         nodes = self._nodes.get(option.pool)
         return 0.0 if nodes is None else nodes.adds(self._in_sight.waiting_job(job, option))
 
 
-# In which order waiting jobs are offered GPUs.
+# The order in which waiting jobs are offered GPUs.
 #
-# When the budget is feasible, jobs only wait for nodes to boot or for a full pool: ready GPUs go where they end the
-# most weighted waiting for each dollar a second they are worth, weight ÷ price (a greedy knapsack over what is
-# ready). When even the cheapest options exceed the budget, jobs queue for money, and weight ÷ remaining dollars is
-# the order that minimises the mean weighted completion time (Smith's rule in dollars; by work it is 30 % slower).
-# Ties go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
+# If the budget is feasible, jobs wait only for booting nodes or a full pool. Ready GPUs then go to the jobs with the
+# largest weight ÷ price, which ends the most weighted waiting per dollar per second (a greedy knapsack over the ready
+# GPUs). If even the cheapest options exceed the budget, jobs queue for money. Then the order by weight ÷ remaining
+# dollars minimises the mean weighted completion time (Smith's rule in dollars; ordering by work is 30 % slower). Ties
+# go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
 
 
 QueueItem = TypeVar("QueueItem", bound=Hashable)
@@ -158,34 +158,34 @@ QueueKey = tuple[float, int, str]
 
 
 def by_value(job: Job, weight: float, wanted: Option) -> QueueKey:
-    """Sort key (ascending) while the budget is feasible."""
+    """Sort key (ascending) if the budget is feasible."""
     price = wanted.price.micros_per_hour
     return (-weight / price if price else float("-inf"), job.created, job.id)
 
 
 def by_dollars(job: Job, weight: float, cost: float) -> QueueKey:
-    """Sort key (ascending) while the budget is too small; ``cost`` is what the job still costs, in dollars."""
+    """Sort key (ascending) if the budget is too small. ``cost``: the remaining cost of the job in dollars."""
     return (-weight / cost if cost else float("-inf"), job.created, job.id)
 
 
 def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
-    """The path that the next job of a mixing class takes, given how many took each: the one most behind its fraction.
+    """The path for the next job of a mixing class, by how many jobs took each path: the one most behind its fraction.
 
-    A credit counter: after any number of jobs each of two paths is within half a job of its fraction. Ties go to the
-    first.
+    The function is a credit counter: after any number of jobs, each of two paths is within half a job of its fraction.
+    Ties go to the first path.
     """
     jobs = sum(taken.get(part, 0) for part in parts) + 1
     return max(parts, key=lambda part: parts[part] * jobs - taken.get(part, 0))
 
 
-# The path that each waiting job of a mixing class takes, and the queue.
+# The path of each waiting job of a mixing class, and the queue.
 
 
 class PathMixer:
-    """Which of a mixing class's paths each job takes: by a credit counter, once per job.
+    """Assigns the paths of a mixing class to its jobs: by a credit counter, once per job.
 
-    Each turn counts anew from the jobs in sight: a job counts for the path whose first option it has or had.
-    Paths with the same first option cannot be told apart that way: among them the job's uid decides.
+    Each turn counts again from the jobs in sight: a job counts for the path whose first option it has or had. Paths
+    with the same first option cannot be distinguished, so the job's uid decides between them.
     """
 
     def __init__(self, solution: BudgetSolution) -> None:
@@ -193,7 +193,7 @@ class PathMixer:
         self._taken: dict[GroupKey, Counter[OptionKey]] = {}
 
     def values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
-        """The option values of a waiting job; asked once for each new one, in order of creation."""
+        """The option values of a waiting job. The method must be called once for each new job, in order of creation."""
         if not assignment.mixes:
             return assignment.values
         by_first_option = _by_first_option(assignment)
@@ -214,7 +214,8 @@ class PathMixer:
     def _counter(
         self, job: Job, assignment: GroupAssignment, by_first_option: Container[OptionKey]
     ) -> Counter[OptionKey]:
-        """How many of the job's group took each path by its first option; counted when asked for."""
+        """The number of jobs of the job's group by the first option of their path. The number is counted once per
+        group."""
         key = self._solution.key(job)
         if key not in self._taken:
             alike = [last_option(facts.job) for facts in self._solution.groups[key].members]
@@ -224,7 +225,7 @@ class PathMixer:
 
 
 def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[AssignedPath]]:
-    """The assigned paths by the first option of their paths."""
+    """The assigned paths, grouped by their first option."""
     by_first_option: dict[OptionKey, list[AssignedPath]] = {}
     for assigned in assignment.assigned_paths:
         by_first_option.setdefault(key_of(assigned.path[0]), []).append(assigned)
@@ -232,7 +233,7 @@ def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[Assign
 
 
 def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Projection]]:
-    """Each waiting job's options, best first; jobs whose menu is empty are left out."""
+    """Each waiting job's options, best first. Jobs with an empty menu are left out."""
     mixer = PathMixer(solution)
     found: dict[JobId, Sequence[Projection]] = {}
     for job in jobs:
@@ -254,7 +255,7 @@ def in_order(jobs: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]], 
     return sorted((job for job in jobs if job.id in ranked), key=key)
 
 
-# Why a job waits, or does not have the option that is best for it.
+# Why a job waits, or does not have its best option.
 
 
 _BLOCKED: dict[ReasonCode, Fact] = {
@@ -269,14 +270,14 @@ _BLOCKED: dict[ReasonCode, Fact] = {
 
 
 class Refusals:
-    """The refusals of one plan. ``allotment``: of room where there is too little of it."""
+    """The refusals of one plan. ``allotment``: the allotment of room in full pools; None if no pool is too small."""
 
     def __init__(self, plan: BudgetPlan, allotment: RoomAllotment | None) -> None:
         self._plan = plan
         self._allotment = allotment
 
     def why_not(self, block: ReasonCode, job: Job, option: Option) -> Fact:
-        """Why no node can be had for the option, with the numbers of the limit that forbids it."""
+        """Why no node is available for the option, with the numbers of the limit."""
         limit = self._limit(block, job, option)
         if limit is not None:
             return limit
@@ -289,7 +290,7 @@ class Refusals:
         return self._allotment.about(option.pool, why)
 
     def _limit(self, block: ReasonCode, job: Job, option: Option) -> Fact | None:
-        """The limit that forbids a node; None where it is none."""
+        """The limit that prevents a node; None if no limit does."""
         purse, pool = self._plan.placer.purse, self._plan.snapshot.pools[option.pool]
         worst = pool.quote.worst if pool.quote is not None else Price(0)
         if block is ReasonCode.HOURLY_LIMIT and (least := purse.tightest_hourly) is not None:
@@ -309,35 +310,35 @@ class Refusals:
         return self._plan.placer.operator_limit(option) if block is ReasonCode.OPERATOR_LIMIT else None
 
     def room_is_made(self, job: Job, option: Option) -> Fact:
-        """Who makes room for a job that gets some of it: by name in its namespace, since its owner reads this."""
+        """The jobs that make room for a job. Jobs of its namespace are named, because its owner reads this."""
         allotment, jobs = self._allotment, self._plan.snapshot.jobs
         narrowed = [jobs[name] for name in (() if allotment is None else allotment.narrowed)]
         near = [f"{each.namespace}/{each.name}" for each in narrowed if each.namespace == job.namespace]
         return of.RoomIsMade(self._full(option), tuple(near), len(narrowed) - len(near))
 
     def passed_over(self, job: Job, option: Option, wanted: Option) -> Fact | None:
-        """That a pool which would be better gives its nodes too late for the job; None where that is not why."""
+        """The fact that a better pool gives its nodes too late for the job; None if the delay is not the reason."""
         if self._allotment is not None and option is not wanted:
             return self._allotment.about(wanted.pool, of.BetterAlone(wanted))
         wait = None if wanted.pool == option.pool else self._plan.placer.launch_wait(job, wanted)
         return None if wait is None else solution.late(wanted.pool, wait)
 
     def _full(self, option: Option) -> of.PoolFull:
-        """That the pool may have no more nodes, or that what is free on them is not in one piece."""
+        """The fact that the pool may have no more nodes, or that its free GPUs are spread over too many nodes."""
         pool = self._plan.snapshot.pools[option.pool]
         free = self._plan.placer.free_nodes(option.pool).ready.gpus
         return of.PoolFull(pool.id, pool.max_nodes, pool.max_because, free if free >= option.takes else None)
 
 
-# Why no pool has what a job asks for.
+# Why no pool fits a job.
 
 
 _TOLD = 3
-"""Pools whose trouble is told, or who else pays: a cloud's words may be long."""
+"""Maximum number of pools in a reason that are listed with their error or payer. A cloud's messages may be long."""
 
 
 def no_option(plan: BudgetPlan, job: Job) -> Reason:
-    """The reason of a job that no pool of its budget fits: ``NotAskedYet`` while a pool's cloud may still offer it."""
+    """Why no pool of the job's budget fits it. The code is ``NotAskedYet`` if a pool's cloud has not answered yet."""
     snapshot, budget = plan.snapshot, plan.solution.budget
     pools, others = snapshot.pools_of(budget), left_out(budget, snapshot.pools)
     paid = tuple(
@@ -366,7 +367,7 @@ def _is_known(pool: Pool) -> bool:
 
 
 def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
-    """The request of the job, and the offers of pools that its budget may rent."""
+    """The job's request, and why the pools that its budget may rent do not fulfil it."""
     asked = of_options.Request(job.widths.min, job.widths.max, tuple(job.gpu_types))
     offers = [
         (pool.offering.gpu_type, pool.offering.gpus_per_node * pool.max_nodes, pool)
@@ -402,7 +403,7 @@ def _why(job: Job, pools: Mapping[PoolId, Pool], nodes: NodeOffers) -> Fact:
 
 
 def _pods_do_not_fit(widths: Widths, pools: Sequence[Pool], limits: Mapping[PoolId, int]) -> Fact:
-    """That the fewest pods of an object need more nodes of each pool than there may be, or larger ones."""
+    """The fact that an object's least number of pods needs more nodes than any pool may have, or larger nodes."""
     found = []
     for pool in pools:
         takes = taken(widths.min, pool.gpus_per_node, widths.each, limits.get(pool.id))
@@ -437,9 +438,9 @@ class Admission:
         self._preferred: Mapping[JobId, Preference] = {}
 
     def admit(self) -> None:
-        """Displaced jobs first, then the queue; a displaced job that finds nothing is stopped.
+        """Place displaced jobs first, then the queue. A displaced job that gets no place is stopped.
 
-        Where there is too little room it is allotted first.
+        If there is too little room, it is allotted first.
         """
         ranked = self._ranked
         closed = self._plan.placer.window.closed
@@ -470,7 +471,7 @@ class Admission:
         self._stop_displaced()
 
     def _refuse_all(self, why: Fact) -> None:
-        """Let all jobs wait, whatever they cost: nothing may be spent now."""
+        """Let all jobs wait, whatever they cost, because nothing may be spent now."""
         for job in self._waiting:
             if job.id in self._ranked:
                 best = self._ranked[job.id][0].option
@@ -483,11 +484,11 @@ class Admission:
                 self._plan.decided.stop(job, self._displaced[job.id])
 
     def _moves_later(self, job: Job) -> bool:
-        """Whether the job may go to a better place once it runs; otherwise it stays for life where it begins."""
+        """Whether the job can move to a better place once it runs. Otherwise the job stays where it begins."""
         return job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.per_job_and_day != 0
 
     def _options(self) -> RankedOptions:
-        """The options of each waiting job that has any within its maxCost; a verdict on each of the others."""
+        """The options of each waiting job within its maxCost. Jobs without such an option get a verdict."""
         ranked = ranked_options(self._waiting, self._solution)
         for job in self._waiting:
             projections = ranked.get(job.id)
@@ -506,10 +507,9 @@ class Admission:
         return ranked
 
     def _allot(self, queue: Sequence[Job], ranked: RankedOptions, allotment: RoomAllotment) -> set[JobId]:
-        """Give jobs their part of the room, the widest first. Returns those that are decided; the others are offered
-        what is left.
+        """Give jobs their allotted room, the widest first. Returns the decided jobs; others are offered the rest.
 
-        Nothing is left while an allotment waits for room that is being made.
+        While an allotment waits for room that is being made, there is no rest.
         """
         self._plan.decided.pools |= allotment.pools
         decided: set[JobId] = set()
@@ -537,7 +537,8 @@ class Admission:
         return decided
 
     def _wait_for_room(self, job: Job, wait: RoomWait, instead: Projection) -> None:
-        """Let the job wait for GPUs that others leave, instead of taking for life what it could have now."""
+        """Let the job wait for GPUs that other jobs will leave, instead of permanently taking an option that it could
+        have now."""
         later, more = instead.seconds - wait.end.seconds, Money.of(instead.dollars - wait.end.dollars)
         facts = Wanted(wait.option, Both(self._starts_about(wait), HadNow(instead.option, later, more)))
         why = Reason(ReasonCode.WAITING_FOR_FREE_GPUS, job.weight * later, -more, facts, instead.option)
@@ -548,7 +549,7 @@ class Admission:
         return StartsAbout(wait.option, after(self._plan.snapshot.now, wait.seconds))
 
     def _restart_at_once(self, job: Job, ranked: Sequence[Projection], why: Reason) -> None:
-        """On what is left; it is optimised later, as a move. Without money for that it takes its turn in the queue."""
+        """Restart the job on free nodes; the job may move later. If money is short, the job stays in the queue."""
         if not self._money.affords(job, ranked[0].option):
             return
         for option in (projection.option for projection in ranked):
@@ -561,11 +562,11 @@ class Admission:
                 return
 
     def _admit(self, job: Job, projections: Sequence[Projection], assignment: GroupAssignment) -> None:
-        """Offer the job its options in their order, until it has one or the budget cannot pay."""
+        """Offer the job its options in order, until it has one or the budget cannot pay."""
         wanted = projections[0].option
         worth = self._solution.worth(job, assignment)
         cost_at_once: Mapping[OptionKey, float] = {}
-        cost_of_waiting = inf  # for a pool that cools: only what is better, if it comes at once, is asked for
+        cost_of_waiting = inf  # while the best option's pool cools, only options that are better than waiting are tried
         blocks: dict[OptionKey, ReasonCode] = {}
         options = self._outlook.best_fit_first(job, self._outlook.in_order(job, projections, assignment))
         preferred = self._preferred.get(job.id)
@@ -603,9 +604,9 @@ class Admission:
             self._plan.decided.judge(job, wanted, why)
 
     def _try(self, job: Job, option: Option, assignment: GroupAssignment, wanted: Option) -> ReasonCode | None:
-        """Place the job or let it wait for nodes; the reason when neither can be.
+        """Place the job or let it wait for nodes. Returns the reason if neither is possible, otherwise None.
 
-        ``wanted``: what it would have, did all nodes come in time.
+        ``wanted``: the option that the job would have if all nodes came in time.
         """
         waits = self._outlook.waits.reason(job, option)
         if waits is not None:
@@ -627,21 +628,23 @@ class Admission:
         return None
 
     def _waits_for(self, nodes: Sequence[RentalId]) -> WaitsForNodes | WouldBeRented:
-        """The nodes that a job waits for. What a budget that observes would rent will never be there."""
+        """The nodes that a job waits for. Nodes that an observing budget would rent will never exist."""
         new = [name for name in nodes if name not in self._plan.snapshot.rentals]
         if new and self._solution.budget.mode is Mode.OBSERVE:
             return WouldBeRented(len(new))
         return WaitsForNodes(tuple(nodes))
 
     def _whole_node(self, job: Job, option: Option) -> WholeNode | None:
-        """Why the job has an option that is not the best at its part of a node; None where it has not."""
+        """Why the job has an option that would not be best if it paid only its part of a node; None if it has no such
+        option."""
         preferred = self._preferred.get(job.id)
         if preferred is None or key_of(preferred.option) != key_of(option):
             return None
         return WholeNode(preferred.instead, Money.of(preferred.saved), preferred.sooner)
 
     def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], assignment: GroupAssignment) -> bool:
-        """Let a job that lost nodes, and may move later, run on the others until all are ready, where that gains."""
+        """Let an interrupted job that may move later run on the ready nodes until all are ready, if that gains. True if
+        so."""
         interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
         moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
         if not interrupted or not moves or job.max_cost is not None:
@@ -669,7 +672,7 @@ class Admission:
     def _begin(
         self, job: Job, option: Option, placements: Sequence[Placement], assignment: GroupAssignment, wanted: Option
     ) -> None:
-        """Give the job its place, and say why it has that option. ``wanted``: as in ``_try``."""
+        """Allocate GPUs to the job, with the reason for its option. ``wanted``: see ``_try``."""
         feasible = self._solution.feasible
         why = solution.choice(
             option, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
@@ -687,5 +690,5 @@ class Admission:
 
 
 def admit(plan: BudgetPlan) -> None:
-    """Place the jobs that have no GPUs, or say what each waits for."""
+    """Place the jobs without GPUs, or record what each waits for."""
     Admission(plan).admit()

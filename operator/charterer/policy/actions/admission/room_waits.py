@@ -1,18 +1,18 @@
-"""Jobs that wait for GPUs of a full pool that are expected to come free, instead of taking what is left.
+"""Jobs that wait for GPUs of a full pool to become free, instead of taking the free GPUs that are left.
 
-Who gets the room that there is now is decided before (``shortage``). Each of the other jobs, in Smith's order, compares
-what is left with what comes free. On option o it comes to its end for C_o dollars: money, time, and what its room is
-worth to those that come (``room_prices``). The GPUs of o come free in t_o seconds, in which nothing is paid for it. It
-waits for the option with the least C_o + w·θ·t_o, if
+``shortage`` decides first which jobs get the present room. Each of the other jobs, in Smith's order, compares the free
+GPUs with GPUs that will become free. On option o, the job reaches its end for C_o dollars: money, time, and the value
+of its room to jobs that arrive (``room_prices``). The GPUs of o become free in t_o seconds, which are not billed. The
+job chooses the option with the least C_o + w·θ·t_o, and waits for it if
 
-    w·θ·(t_o + waited so far) < C_n − C_o          n: the best of what is left
+    w·θ·(t_o + waited so far) < C_n − C_o          n: the best option that is free now
 
-Estimates move, and others may come first. So all that a job has waited counts: waiting never costs more than it was to
-save, and in the end the job takes what is left. A job that may be moved loses less by what is left: t_o/a_n of
-C_n − C_o until it moves, and the move.
+Estimates change, and other jobs may come first. So the whole time that a job has waited counts: waiting never costs
+more than it was expected to save, and finally the job takes what is free. A job that may be moved loses less by
+starting now: only t_o/a_n of C_n − C_o until it moves, plus the cost of the move.
 
-Each GPU is counted on by one job, and from its end on by the next. No wait is kept: each plan judges it anew. A job
-with a target does not wait where that makes it late.
+Each GPU is promised to one job, and after that job's end to the next. Waits are not recorded; each plan decides anew. A
+job with a target does not wait if it would be late.
 """
 
 from __future__ import annotations
@@ -36,25 +36,27 @@ from charterer.policy.nodes.pool_room import PoolRoom, pool_sizes
 from charterer.policy.nodes.rentals import HeldGpus
 from charterer.policy.options.option_value import JobPosition, Projection
 
-# What a GPU-second of a pool is worth to the jobs that are expected to come there.
+# The value of a GPU-second of a pool to jobs that are expected to arrive.
 #
-# A job that waits for GPUs of a pool takes them from jobs that come later. Let jobs for which the pool is best come
-# λ_i a second, be there for a_i seconds with u_i GPU-seconds, and lose d_i dollars, time included, on the next best
-# pool. With room for c of them, places are in use for the fraction P of the time (Erlang's loss formula), and a
-# GPU-second is worth
+# A job that waits for GPUs of a pool takes them from jobs that arrive later. Let the jobs i whose best option is in the
+# pool arrive at λ_i per second, stay a_i seconds, use u_i GPU-seconds, and lose d_i dollars, including time, on the
+# next best pool. If there is room for c of them, places are in use for the fraction P of the time (Erlang's loss
+# formula), and a GPU-second is worth
 #
-# P·Σ λ_i·d_i / Σ λ_i·u_i P = A·(1 − B)/c A = Σ λ_i·a_i B = (A^c/c!) / Σ_{k≤c} A^k/k!
+#     P·Σ λ_i·d_i / Σ λ_i·u_i
+#     P = A·(1 − B)/c,  A = Σ λ_i·a_i,  B = (A^c/c!) / Σ_{k≤c} A^k/k!
 #
-# Without it all would wait until waiting is as bad as the next best pool, and nobody would gain by the good one.
+# Without this price, all jobs would wait until waiting is as bad as the next best pool, and no job would gain from the
+# good pool.
 
 
 _NOBODY = 1e-9
-"""A chance to find no place that is as good as none."""
+"""A probability of finding no place that is small enough to be treated as zero."""
 
 
 @dataclass(slots=True)
 class _Coming:
-    """The sums over the jobs that come to a pool: Σ λ·d, Σ λ·u and Σ λ·a."""
+    """The sums over the jobs that arrive in a pool: Σ λ·d, Σ λ·u and Σ λ·a."""
 
     lost: float = 0.0
     gpus: float = 0.0
@@ -62,7 +64,7 @@ class _Coming:
 
 
 def room_prices(solution: BudgetSolution) -> Mapping[PoolId, float]:
-    """Dollars, time included, of a GPU-second of the pools to which jobs are counted on to come."""
+    """The value of a GPU-second in dollars, including time, of each pool to which jobs are expected to come."""
     coming: dict[PoolId, _Coming] = {}
     for assignment in solution.assignments.values():
         if assignment.group.foreseen:
@@ -78,9 +80,9 @@ def room_prices(solution: BudgetSolution) -> Mapping[PoolId, float]:
 
 
 def used(offered: float, places: int) -> float:
-    """The fraction of the time for which a place is in use, if who finds none goes elsewhere (Erlang's loss formula).
+    """The fraction of time for which a place is in use, if jobs without a place go elsewhere (Erlang's loss formula).
 
-    ``offered``: how many would be in use if there were places for all.
+    ``offered``: the mean number of places in use if there were places for all jobs.
     """
     turned_away = 1.0
     for place in range(1, places + 1):
@@ -91,9 +93,9 @@ def used(offered: float, places: int) -> float:
 
 
 def _add(assignment: GroupAssignment, coming: dict[PoolId, _Coming]) -> None:
-    """Add a group's jobs to come to the pool that is best for them.
+    """Add the future jobs of a group to the pool that is best for them.
 
-    They lose no more than their life there, because where no other pool is as good they wait.
+    Their loss is limited to the value of their time there, because without an equally good pool they wait.
     """
     rate, values = assignment.group.foreseen, assignment.values
     ends = values.entering(JobPosition(assignment.group.work))
@@ -105,12 +107,12 @@ def _add(assignment: GroupAssignment, coming: dict[PoolId, _Coming]) -> None:
     sums.jobs += rate * best.seconds
 
 
-# When the GPUs of some pools come free, and for which of them no job waits yet.
+# When GPUs of full pools become free, and which of them no job waits for yet.
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRoom:
-    """GPUs of one node that a run holds, and the seconds until they come free."""
+    """GPUs of one node that a run holds, and the seconds until they become free."""
 
     pool: PoolId
     rental: RentalId
@@ -119,7 +121,7 @@ class HeldRoom:
 
 
 class RoomToCome:
-    """The GPUs of each node, by the seconds until each of them is free: 0 now, infinite where no end is in sight."""
+    """The GPUs of each node by the seconds until they are free: 0 for now, infinite if no end is expected."""
 
     def __init__(self, rooms: Mapping[PoolId, PoolRoom], held: Iterable[HeldRoom]) -> None:
         self._rooms = rooms
@@ -130,7 +132,7 @@ class RoomToCome:
         self._known: dict[PoolId, dict[int, float]] = defaultdict(dict)
 
     def wait(self, option: Option) -> float:
-        """Seconds until the option's GPUs are free together; infinite where that is not in sight."""
+        """Seconds until the option's GPUs are free together; infinite if that is not expected."""
         known = self._known[option.pool]
         seconds = known.get(option.takes)
         if seconds is None:
@@ -140,14 +142,14 @@ class RoomToCome:
         return seconds
 
     def take(self, option: Option, seconds: float) -> None:
-        """Give the option's GPUs away for so many seconds as soon as they are free."""
+        """Take the option's GPUs for ``seconds`` as soon as they are free."""
         (part, count), nodes, until = self._shape(option), self._nodes(option.pool), self.wait(option) + seconds
         for free in list(nodes.soonest(part)[:count]):
             nodes.take(free.rental, part, until)
         self._known[option.pool].clear()
 
     def _shape(self, option: Option) -> tuple[int, int]:
-        """GPUs of each node, and nodes."""
+        """The number of GPUs on each node, and the number of nodes."""
         size = self._rooms[option.pool].size
         return min(option.takes, size), max(option.takes // size, 1)
 
@@ -158,8 +160,10 @@ class RoomToCome:
 
 
 class _FreeNode(NamedTuple):
-    """A node by when it has some GPUs free together. Of those that have them as soon, the one is first that is wholly
-    free last: ``all_free``, negative seconds until then.
+    """A node with the seconds until it has some GPUs free together.
+
+    Among nodes with equal seconds, the node that is completely free last comes first. ``all_free``: the negative
+    seconds until then.
     """
 
     seconds: float
@@ -168,7 +172,8 @@ class _FreeNode(NamedTuple):
 
 
 class _PoolNodes:
-    """One pool's nodes. ``_free``: the seconds until each GPU of a node is free; ``_soonest``: the nodes, by GPUs."""
+    """One pool's nodes. ``_free``: seconds until each GPU of a node is free. ``_soonest``: for each number of GPUs,
+    nodes in order."""
 
     def __init__(self, free: Mapping[RentalId, int], held: Iterable[HeldRoom]) -> None:
         self._free = {name: [0.0] * gpus for name, gpus in free.items()}
@@ -179,14 +184,14 @@ class _PoolNodes:
             node.sort()
 
     def soonest(self, part: int) -> Sequence[_FreeNode]:
-        """The nodes in the order in which they have so many GPUs free; without those that never have."""
+        """The nodes in the order in which they have ``part`` GPUs free, without nodes that never do."""
         if part not in self._soonest:
             enough = [name for name, node in self._free.items() if len(node) >= part]
             self._soonest[part] = sorted([self._key(name, part) for name in enough])
         return self._soonest[part]
 
     def take(self, rental: RentalId, part: int, until: float) -> None:
-        """Give the GPUs of the node that are free first away."""
+        """Take the ``part`` GPUs of the node that become free first."""
         before = {gpus: self._key(rental, gpus) for gpus in self._soonest if len(self._free[rental]) >= gpus}
         self._free[rental] = sorted([*self._free[rental][part:], *[until] * part])
         for gpus, key in before.items():
@@ -199,29 +204,31 @@ class _PoolNodes:
         return _FreeNode(node[part - 1], -node[-1], rental)
 
 
-# What the options of jobs that share a full pool are worth to them, in dollars a second (docs/theory/policy.md).
+# The values of options to jobs that share a full pool, in dollars per second (docs/theory/policy.md).
 #
-# ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G dollars for a GPU-second; u: GPU-seconds needed, G: GPUs R_jo =
-# ρ_j·g_o·a_o dollars of its room C_jo = w·θ·a_o + m_o + R_jo what the job still costs on o L_jo = C_jo − min_o C_jo
-# what it costs more than the best v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j dollars a second on o,
-# beside waiting
+#     ρ_j = Σ_{i waits, w_i·θ/u_i < w_j·θ/u_j} w_i·θ / G      dollars per GPU-second; u: GPU-seconds needed, G: GPUs
+#     R_jo = ρ_j·g_o·a_o                                      dollars of its room
+#     C_jo = w·θ·a_o + m_o + R_jo                             remaining cost of the job on o
+#     L_jo = C_jo − min_o C_jo                                additional cost compared with the best option
+#     v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j    dollars per second on o, compared with waiting
 #
-# T is the wait for its best option, or its life on that if shorter: a job that begins on o either stays there for
-# life, or moves after T for M dollars. One that is never resized stays. A running job loses L/a, until others have
-# left.
+# T is the wait for its best option, or its life on that option if this is shorter. A job that begins on o either stays
+# there for life, or moves after T for M dollars. A job that is never resized stays. A running job loses L/a until other
+# jobs have left.
 
 
 LEAST = 1.0
-"""Least seconds that a job counts to have left: a second of one that is nearly over would be worth any price."""
+"""Minimum remaining seconds of a job in these formulas. Otherwise a second of an almost finished job would be worth any
+price."""
 
 
 @dataclass(frozen=True, slots=True)
 class RoomCandidate:
-    """A job and its projections, the best first; of a running one, the first is to stay on ``held``.
+    """A job and its projections, the best first. For a running job, the first projection is staying on ``held``.
 
-    ``restarts``: seconds without training that each option of a running job begins with. ``moves``: of one that waits,
-    dollars, time included, of a move from each option to the best one, infinite where it may not be moved; ``wait``:
-    seconds until there would be room for the best option.
+    ``restarts``: for a running job, seconds without training at the start of each option. ``moves``: for a waiting job,
+    dollars (including time) of a move from each option to the best one; infinite if the job may not be moved. ``wait``:
+    seconds until there is room for the best option.
     """
 
     job: Job
@@ -234,12 +241,13 @@ class RoomCandidate:
 
     @property
     def index(self) -> float:
-        """Smith's: what a second of the job is worth for each GPU-second that it still needs."""
+        """Smith's index: the value of a second of the job per GPU-second that it still needs."""
         return self.worth / (self.projections[0].option.takes * max(self.projections[0].seconds, LEAST))
 
 
 class Charges:
-    """The price of a GPU-second for a job whose pool others wait for: the later in Smith's order, the less."""
+    """The price of a GPU-second for a job in a pool that other jobs wait for. The price decreases
+    along Smith's order."""
 
     def __init__(self, waiting: Sequence[RoomCandidate], gpus: Mapping[PoolId, int]) -> None:
         self._gpus = gpus
@@ -252,7 +260,7 @@ class Charges:
             self._indices.setdefault(pool, []).append(candidate.index)
 
     def of(self, candidate: RoomCandidate) -> Mapping[PoolId, float]:
-        """Dollars for a GPU-second that the candidate takes from those behind, by pool that any of them wants."""
+        """Dollars per GPU-second that the candidate takes from later jobs, by pool that any job waits for."""
         index = candidate.index
         return {
             pool: worths[bisect_left(self._indices[pool], index)] / max(self._gpus[pool], 1)
@@ -265,9 +273,9 @@ def values_of_ways(
 ) -> Sequence[float]:
     """The values of the candidate's options, in their order.
 
-    ``moves``: M, by option; ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room is
-    likely to be made wider again after that: two restarts, in which its time passes and its GPUs are billed and not
-    there for others.
+    ``moves``: M by option. ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room is
+    likely to be widened again after that. Such a job pays for two restarts, in which its time passes and its GPUs are
+    billed without being available to others.
     """
     projections = candidate.projections
     price = charges.of(candidate)
@@ -292,18 +300,19 @@ def values_of_ways(
     if candidate.held is None:
         return values
     lost = [2.0 * restart / wanted_for * least / seconds[0] for restart in candidate.restarts]
-    # a loss that lasts longer is no smaller: what costs the job more is worth no more
+    # An option that costs the job more than staying has at most the value of staying, even if its loss is spread over a
+    # longer time.
     most = [inf if cost <= costs[0] else values[0] for cost in costs]
     return [min(value, bound) - less for value, bound, less in zip(values, most, lost, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Unplaced:
-    """A job that is given no room now. ``worth``: dollars of a second of it; ``waited``: seconds so far; ``target``:
-    seconds until its target, infinite without one.
+    """A job that gets no room now.
 
-    ``ends``: its options, with what their room is worth to others; ``on_nodes_left``: the same without a start-up;
-    ``moves``: dollars, time included, of a move from each of them, infinite where it may not be moved.
+    ``worth``: dollars per second of the job. ``waited``: seconds so far. ``target``: seconds until its target; infinite
+    without one. ``ends``: its options, including the value of their room to others. ``on_nodes_left``: the options
+    without a start-up. ``moves``: dollars, including time, of a move from each option; infinite if it may not be moved.
     """
 
     worth: float
@@ -320,9 +329,8 @@ def waits_for_room(
     starts: Iterable[Projection],
     others: Sequence[RoomCandidate],
 ) -> Mapping[JobId, RoomWait]:
-    """Which jobs wait, and for what. ``starts``: what is given now. ``others``: jobs that are given nothing, in Smith's
-    order.
-    """
+    """The jobs that wait, and for what. ``starts``: the options that start now. ``others``: jobs without room, in
+    Smith's order."""
     if not others:
         return {}
     room, jobs = RoomToCome(rooms, _held(plan, rooms)), _UnplacedJobs(plan)
@@ -337,7 +345,7 @@ def waits_for_room(
 
 
 def choose(job: Unplaced, room: RoomToCome) -> RoomWait | None:
-    """The wait of the job, None where it had better take what is left; either is taken off the room."""
+    """The wait of the job; None if starting on free GPUs is better. The chosen GPUs are taken from ``room``."""
     seconds = [room.wait(end.option) for end in job.ends]
     wait = _best_wait(job, seconds)
     now = _best_now(job, seconds, wait)
@@ -352,14 +360,15 @@ def choose(job: Unplaced, room: RoomToCome) -> RoomWait | None:
 
 @dataclass(frozen=True, slots=True)
 class _Left:
-    """What is left of the room: ``end`` on it, and what it ``costs`` with the move to what the job would wait for."""
+    """Free GPUs. ``end``: the job's end on these GPUs. ``costs``: dollars of starting there, including a move to the
+    option waited for."""
 
     end: Projection
     costs: float
 
 
 def _best_wait(job: Unplaced, seconds: Sequence[float]) -> RoomWait | None:
-    """The option that is best to wait for, if any is in sight. ``seconds``: until the GPUs of each are free."""
+    """The best option to wait for; None without one. ``seconds``: until the GPUs of each option are free."""
     in_sight = [
         (end.total_cost + job.worth * wait, wait, end)
         for end, wait in zip(job.on_nodes_left, seconds, strict=True)
@@ -372,7 +381,7 @@ def _best_wait(job: Unplaced, seconds: Sequence[float]) -> RoomWait | None:
 
 
 def _best_now(job: Unplaced, seconds: Sequence[float], wait: RoomWait | None) -> _Left | None:
-    """The best of what is left; None where nothing is."""
+    """The best option on free GPUs; None without one."""
     left = [
         _Left(end, _cost_of_beginning(job, end, move, wait))
         for end, move, free_in in zip(job.ends, job.moves, seconds, strict=True)
@@ -382,7 +391,7 @@ def _best_now(job: Unplaced, seconds: Sequence[float], wait: RoomWait | None) ->
 
 
 def _cost_of_beginning(job: Unplaced, end: Projection, move: float, wait: RoomWait | None) -> float:
-    """To stay there for life, or until what the job would wait for comes free and it moves there."""
+    """The cost of staying there for life, or until a move to the GPUs that the job would wait for."""
     if wait is None:
         return end.total_cost
     there = wait.end.total_cost - job.worth * wait.seconds
@@ -396,13 +405,13 @@ def _if_it_pays(job: Unplaced, wait: RoomWait, now: _Left) -> RoomWait | None:
     spare = now.costs - wait.end.total_cost - job.worth * job.waited
     if spare <= 0.0:
         return None
-    # a second that the wait is longer than expected counts twice: it has passed, and another one is expected
+    # each second of delay counts twice: it has passed, and one more is expected
     until = wait.seconds + spare / job.worth / 2.0 if job.worth else inf
     return replace(wait, instead=now.end, until=until)
 
 
 class _UnplacedJobs:
-    """One budget's jobs as they compare options. Those that share a list of options share what follows from it."""
+    """Compares options for one budget's jobs. Jobs with the same list of options share its results."""
 
     def __init__(self, plan: BudgetPlan) -> None:
         self._plan = plan
@@ -410,7 +419,7 @@ class _UnplacedJobs:
         self._known: dict[tuple[int, float], tuple[Sequence[Projection], Sequence[Projection]]] = {}
 
     def unplaced(self, one: RoomCandidate) -> Unplaced:
-        """The job with what follows from its options."""
+        """The job with the values that follow from its options."""
         need = self._plan.solution.deadline_needs.get(one.job.id)
         ends, on_nodes_left = self._ends(one.projections, one.worth)
         waited = waited_seconds(one.job, self._plan.snapshot.now)
@@ -430,9 +439,7 @@ class _UnplacedJobs:
 
 
 def _held(plan: BudgetPlan, rooms: Mapping[PoolId, PoolRoom]) -> Iterable[HeldRoom]:
-    """What runs hold of the room. GPUs of strangers and of runs that were told to stop come free at a time that nobody
-    knows.
-    """
+    """The room that runs hold. GPUs of other pods, and of runs that were told to stop, have no known end."""
     pool_of = {rental: pool for pool, room in rooms.items() for rental in room.free}
     for kept in plan.jobs.running:
         assignment = plan.solution.assignments.get(kept.group.key)

@@ -1,9 +1,9 @@
-"""Where a pool is too small for the jobs in sight: who gets its GPUs, worked out for all of them together.
+"""Shortage: if a pool is too small for the jobs in sight, its GPUs are allotted to all of them together.
 
-One after the other, jobs take what is best for each. That is right while there are nodes for all. Where there are not,
-a job that takes a node makes others wait. ``room_waits`` says what each option is worth beside waiting, and
-``linear_program`` allocates the nodes for the largest sum. A running job may be made narrower for it, as far as
-moves are allowed; its restart is in its seconds and dollars. Nobody is stopped.
+If there are enough nodes for all, each job takes its best option, one after the other. If there are too few nodes, a
+job that takes a node makes others wait. ``room_waits`` computes the value of each option compared with waiting, and
+``linear_program`` allocates the nodes for the largest sum. A running job may be narrowed for it, as far as moves are
+allowed; its projections include the restart. No job is stopped.
 """
 
 from __future__ import annotations
@@ -33,20 +33,22 @@ from charterer.policy.solve.linear_program import Allotment, Claimant, NodeRoom,
 from charterer.policy.solve.phase_dp import OptionTable, key_of
 
 _WORK = 8_000
-"""Columns of all linear programs that are solved for one answer: one or two programs of 500 jobs, 30 of 60 jobs
-(``tests.bench.exact``). A number, not a time: the same snapshot must give the same plan on a busy machine."""
+"""Maximum number of columns of all linear programs for one answer: one or two programs of 500 jobs, or 30 of 60 jobs
+(``tests.bench.exact``). The limit is a number and not a time, because the same snapshot must give the same plan on a
+busy machine."""
 
 _MOST = 250
-"""Waiting jobs, and running ones, that are looked at together: so many are solved in a tenth of a second."""
+"""Maximum number of waiting jobs, and of running jobs, that are considered together. So many jobs take a tenth of a
+second."""
 
 
 def allot_room(
     plan: BudgetPlan, queue: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]]
 ) -> RoomAllotment | None:
-    """The allotment to the jobs; None where there is room for what each job of the queue would like best.
+    """The allotment to the jobs; None if there is room for the best option of each job in the queue.
 
-    ``queue``: the jobs that wait, in their order; ``ranked``: their options, best first. A budget that is too small has
-    no room to allot: jobs wait for money there, in their order.
+    ``queue``: the waiting jobs in order. ``ranked``: their options, best first. A budget that is too small has no room
+    to allot, because its jobs wait for money in order.
     """
     if not queue or not plan.solution.feasible:
         return None
@@ -59,7 +61,7 @@ def allot_room(
 
 
 def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
-    """As many of the waiting jobs as are looked at, the first of Smith's order, in the order of the queue."""
+    """The first ``_MOST`` waiting jobs in Smith's order, returned in the order of the queue."""
     if len(candidates) <= _MOST:
         return candidates
     kept = {one.job.id for one in sorted(candidates, key=lambda one: (-one.index, one.job.id))[:_MOST]}
@@ -67,13 +69,13 @@ def _first(candidates: Sequence[RoomCandidate]) -> Sequence[RoomCandidate]:
 
 
 def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[PoolId, PoolRoom]:
-    """The nodes that there are or may be rented, as many as the jobs could want, by pool.
+    """The nodes that exist or may be rented, as many as the jobs could use, by pool.
 
-    A width that does not divide a node counts as a whole one, because no other job may be put beside it.
+    A width that does not divide a node counts as a whole node, because no other job may share it.
     """
     alike = {
         id(projections): projections for projections in ranked
-    }  # those of jobs of a class that are as far are one list
+    }  # jobs of a class with the same progress share one list
     jobs, widest = Counter(map(id, ranked)), Counter[PoolId]()
     memo, market = plan.solution.inputs.memo, plan.solution.inputs.market
     for number, projections in alike.items():
@@ -83,7 +85,7 @@ def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[
 
 
 def _widest(projections: Sequence[Projection], market: Market) -> Mapping[PoolId, int]:
-    """By pool, the GPUs of nodes that the widest of the options leaves to nobody else."""
+    """By pool, the GPUs of nodes that the widest of the options makes unavailable to others."""
     widths: dict[PoolId, set[int]] = {}
     for projection in projections:
         widths.setdefault(projection.option.pool, set()).add(projection.option.takes)
@@ -95,7 +97,7 @@ def _widest(projections: Sequence[Projection], market: Market) -> Mapping[PoolId
 
 
 def _has_its_best(candidate: RoomCandidate, start: Option | None) -> bool:
-    """Whether it begins on an option that costs no more than its best one does."""
+    """Whether the job begins on an option that costs no more than its best one."""
     least = candidate.projections[0].total_cost
     as_good = takewhile(lambda projection: projection.total_cost <= least, candidate.projections)
     return start is not None and key_of(start) in [key_of(projection.option) for projection in as_good]
@@ -111,7 +113,7 @@ class _Shortage:
         self._room_comes_free = self._give_back()
 
     def _give_back(self) -> bool:
-        """Count GPUs as free that runs are about to leave; whether there are any."""
+        """Count GPUs as free that runs are about to leave. True if there are any."""
         pool_of = {rental: pool for pool, room in self._rooms.items() for rental in room.free}
         rental_of, found = self._plan.solution.inputs.holdings.rental_of, False
         for group in self._plan.solution.groups.values():
@@ -128,10 +130,10 @@ class _Shortage:
         return found
 
     def solve(self, queue: Sequence[Job], ranked: Sequence[Sequence[Projection]]) -> RoomAllotment | None:
-        """Who gets what; None where there is room for one as good as the best of each, or the solver gives up.
+        """The allotment; None if each job gets an option as good as its best one, or if the solver gives up.
 
-        Then one job after the other, which counts that some nodes are ready. What does not depend on the time is not
-        worked out again as long as it stays the same.
+        Without an allotment, jobs are placed one after the other, which takes into account which nodes are ready.
+        Results that do not depend on the time are cached.
         """
         memo, needs = self._plan.solution.inputs.memo, self._plan.solution.deadline_needs
         ends = self._ends({projections[0].option.pool for projections in ranked})
@@ -160,7 +162,7 @@ class _Shortage:
         )
 
     def _terms(self, job: Job) -> tuple[float, OptionTable | None]:
-        """Dollars that a second of a waiting job is worth, and the options between which it may be moved, if any."""
+        """Dollars per second of a waiting job, and the options between which it may be moved; None if it may not be."""
         solution = self._plan.solution
         assignment = solution.assignment(job)
         assert assignment is not None, "it has options"
@@ -168,7 +170,7 @@ class _Shortage:
         return solution.own_values(job, assignment).worth, assignment.group.menu.table if moves else None
 
     def _ends(self, pools: Collection[PoolId]) -> _Ends:
-        """When GPUs of these pools come free."""
+        """When GPUs of these pools become free."""
         assignments = self._plan.solution.assignments
         running = [
             (kept.runners, assignment.group.work)
@@ -180,7 +182,7 @@ class _Shortage:
         return self._plan.solution.inputs.memo(_ends, free, runners, works)
 
     def _waits(self, allotted: _Allotted) -> Mapping[JobId, RoomWait]:
-        """What those wait for that are given nothing."""
+        """The waits of the jobs that get no room."""
         given = [
             next(end for end in one.projections if end.option is start)
             for one in allotted.looked_at
@@ -190,7 +192,7 @@ class _Shortage:
         return waits_for_room(self._plan, self._rooms, given, sorted(others, key=lambda one: (-one.index, one.job.id)))
 
     def _may_start(self, waiting: Sequence[RoomCandidate]) -> bool:
-        """Whether the hard limit allows jobs on as many nodes as those that wait want: else room is made in vain."""
+        """Whether the hard limit allows as many nodes as the waiting jobs want. Otherwise making room is useless."""
         plan, tightest = self._plan, self._plan.placer.purse.tightest
         if tightest is None or (slack := tightest.slack) is None:
             return True
@@ -202,7 +204,7 @@ class _Shortage:
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
     def _narrowable(self) -> Iterable[RoomCandidate]:
-        """The running jobs that may go on with fewer GPUs: the last of Smith's order, if there are many."""
+        """The running jobs that may go on with fewer GPUs. If there are many, the last ones in Smith's order."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._plan.jobs.running:
             assignment = self._plan.solution.assignments.get(kept.group.key)
@@ -223,7 +225,7 @@ class _Shortage:
                 yield candidate
 
     def _may_move(self, job: Job, assignment: GroupAssignment) -> bool:
-        """Whether it could have fewer GPUs of these pools; what its owner wants is not weighed against others."""
+        """Whether the job may get fewer GPUs of these pools. Jobs with a target are not narrowed for others."""
         held, solution = job.allocation, self._plan.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs:
             return False
@@ -235,7 +237,7 @@ class _Shortage:
         return self._plan.gate.closed(job, assignment.values) is None and must_move(job, solution.inputs.market) is None
 
     def _running_on(self, job: Job, assignment: GroupAssignment) -> RoomCandidate | None:
-        """The job with its narrower options; None where there are none."""
+        """The job with its narrower options; None without any."""
         memo, values, gate = self._plan.solution.inputs.memo, assignment.drawn_values(job), self._plan.gate
         candidate = memo(_narrower, job, values, assignment.group.work, frozenset(self._rooms))
         moves = candidate.projections[1:]
@@ -261,17 +263,17 @@ class _Shortage:
         return found
 
 
-# What follows from jobs, options and rooms alone.
+# Pure functions of jobs, options and rooms.
 
 
 _Ends = Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]
-"""By pool, the seconds until runs come to their ends, from now on, and the GPUs that are free from then on."""
+"""By pool, the seconds until runs end, ascending, and the number of GPUs that are free from then on."""
 
 
 def _ends(
     free: tuple[tuple[PoolId, int], ...], running: tuple[Mapping[JobId, JobFacts], ...], works: tuple[float, ...]
 ) -> _Ends:
-    """``free``: GPUs of each pool now. ``works``: of a job of each group of runners that says nothing."""
+    """The expected ends of runs. ``free``: free GPUs of each pool. ``works``: mean work in each group of runners."""
     left: dict[PoolId, list[tuple[float, int]]] = {pool: [(0.0, gpus)] for pool, gpus in free}
     for runners, work in zip(running, works, strict=True):
         for facts in runners.values():
@@ -293,7 +295,8 @@ def _waiting(
     tables: tuple[OptionTable | None, ...],
     ends: _Ends,
 ) -> Sequence[RoomCandidate]:
-    """The jobs with their waits, if each got its best option, in Smith's order, as runs come to their ends."""
+    """The jobs with their waits. A wait is the time until running jobs leave enough room, if each job got its best
+    option in Smith's order."""
     moves: dict[tuple[int, float, bool], Sequence[float]] = {}
     for worth, projections, table in zip(worths, ranked, tables, strict=True):
         alike = id(projections), worth, table is None
@@ -314,13 +317,13 @@ def _waiting(
 
 
 def _moves(projections: Sequence[Projection], worth: float, table: OptionTable | None) -> Sequence[float]:
-    """Dollars, time included, of a waiting job's move from each option to its best one; infinite where none is.
+    """Dollars, including time, of a waiting job's move from each option to its best one; infinite if it cannot move.
 
-    ``table``: None for a job that is not moved.
+    ``table``: None for a job that may not be moved.
     """
     best = projections[0].option
     to = None if table is None else table.index.get(key_of(best))
-    if table is None or to is None:  # limits left it only a width that no move goes to, because no curve is known
+    if table is None or to is None:  # Limits left the job only a width that no move leads to, because it has no curve.
         return [inf] * len(projections)
     second = worth + best.price.dollars_per_second
     if table.in_place is None:
@@ -329,7 +332,7 @@ def _moves(projections: Sequence[Projection], worth: float, table: OptionTable |
 
 
 def _narrower(job: Job, values: OptionValues, work: float, pools: frozenset[PoolId]) -> RoomCandidate:
-    """A running job with its narrower options in these pools. ``work``: of a job of its group that says nothing."""
+    """A running job with its narrower options in these pools. ``work``: mean work of a job of its group."""
     assert job.allocation is not None
     here, position, table = job.allocation.option, job_position(job, work), values.menu.table
     projections, restarts = [values.staying(here, position)], [0.0]
@@ -341,14 +344,15 @@ def _narrower(job: Job, values: OptionValues, work: float, pools: frozenset[Pool
 
 
 def _some_ways(candidate: RoomCandidate, which: tuple[int, ...]) -> RoomCandidate:
-    """The candidate with some of its options."""
+    """The candidate with the options at these indexes."""
     projections, restarts = candidate.projections, candidate.restarts
     return replace(candidate, projections=[projections[at] for at in which], restarts=[restarts[at] for at in which])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Allotted:
-    """``looked_at``: waiting jobs. ``starts``: options of those that get room; ``narrowed``: of those that make it."""
+    """``looked_at``: the waiting jobs considered. ``starts``: options of jobs that get room. ``narrowed``: options of
+    jobs that make room."""
 
     looked_at: Sequence[RoomCandidate]
     answer: Allotment
@@ -361,7 +365,7 @@ def _allotted(
     narrowable: tuple[RoomCandidate, ...],
     rooms: tuple[tuple[PoolId, int, tuple[RentalId, ...], tuple[int, ...]], ...],
 ) -> _Allotted:
-    """``rooms``: GPUs of a node of each pool, the nodes, and the GPUs of each that no job holds."""
+    """The allotment. ``rooms``: (pool, GPUs per node, nodes, GPUs of each node that no job holds)."""
     looked_at = _first(waiting)
     candidates = [*looked_at, *narrowable]
     charges = Charges(waiting, {pool: size * len(nodes) for pool, size, nodes, _ in rooms})
@@ -390,7 +394,7 @@ def _allotted(
 
 
 def _likeness(waiting: RoomCandidate) -> tuple[int, float, float, int]:
-    """Equal for jobs that wait to which all options are worth the same."""
+    """A key that is equal for waiting jobs with the same values of options."""
     return id(waiting.projections), waiting.worth, waiting.wait, id(waiting.moves)
 
 
