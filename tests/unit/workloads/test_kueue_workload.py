@@ -88,6 +88,17 @@ class TestAWorkload:
         del unasked["status"]["admissionChecks"][1]
         assert decode_workload(unasked) is None
 
+    def test_by_which_a_job_grows_is_read_before_kueue_lists_its_checks(self) -> None:
+        """Kueue may end the Workload before it first, and the job would seem to have none."""
+        grows = workload(admissionChecks=[])
+        assert decode_workload(grows) is None
+        grows["metadata"]["annotations"] = {"kueue.x-k8s.io/workload-slice-replacement-for": "research/job-sft-0"}
+        unlisted = decode_workload(grows)
+        assert unlisted is not None
+        assert (unlisted.replaces, unlisted.checks, unlisted.placeable) == ("job-sft-0", (), False)
+        grows["status"] |= {"admissionChecks": [{"name": "other", "state": "Ready"}]}
+        assert decode_workload(grows) is None
+
     @pytest.mark.parametrize("status", [{"clusterName": "far"}, {"nominatedClusterNames": ["far", "near"]}])
     def test_that_runs_in_another_cluster_says_why_nothing_is_paid_for_here(self, status: dict[str, Any]) -> None:
         target = decode_workload(workload(**status))

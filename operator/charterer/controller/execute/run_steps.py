@@ -18,6 +18,7 @@ from charterer.controller.execute.target_steps import (
     adopt,
     edit,
     end_pods,
+    end_pods_of,
     end_target,
     finish,
     let_go,
@@ -207,6 +208,8 @@ async def stop_run(context: ExecutionContext, step: StopRun) -> ActionOutcome:
         return await stop(context, decided)
     job, run = context.decided.run(step.job, step.run)
     if run.deleting:
+        if job.target is not None:
+            return await end_pods_of(context, job.target, job.namespace, run.pods)
         return await end_pods(context, job.namespace, run.pods)
     await _patch_run(context, job.namespace, run, context.workload.suspend())
     return ActionOutcome.DONE

@@ -235,7 +235,7 @@ async def let_go(context: ExecutionContext, step: LetGo) -> ActionOutcome:
     instead.
     """
     if step.target.deleting:
-        return await end_pods(context, step.target.namespace, step.pods)
+        return await end_pods_of(context, step.target.ref, step.target.namespace, step.pods)
     kind, raw = await _look(context, step.target.ref, step.target.namespace, "", step.target.workload)
     if raw is None:
         raise Stale
@@ -286,6 +286,26 @@ async def stop_target(context: ExecutionContext, job: Job, *, unlabelled: bool) 
     target = kind.read(raw)
     stops = target.job == job.id and target.ended is None and not target.deleting
     return (await _write(context, kind, kind.stop(raw)) or raw) if stops else raw
+
+
+async def end_pods_of(context: ExecutionContext, ref: TargetRef, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
+    """Delete the living pods of an adopted object that is being deleted or gone.
+
+    Raises Held if only the Workload of a queued object is being deleted. Kueue stops such an object. A Job counts pods
+    that somebody else deletes as failed, and may then fail for good.
+    """
+    if ref.queued and await _stays(context, ref, namespace):
+        raise Held(f"Kueue has yet to stop {ref}, whose Workload is being deleted")
+    return await end_pods(context, namespace, pods)
+
+
+async def _stays(context: ExecutionContext, ref: TargetRef, namespace: str) -> bool:
+    """Whether a queued object exists and is not being deleted."""
+    try:
+        metadata = (await context.client.get(path_of(ref, namespace)))["metadata"]
+    except NotFound:
+        return False
+    return metadata["uid"] == ref.uid and "deletionTimestamp" not in metadata
 
 
 async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:

@@ -213,8 +213,14 @@ def _current(targets: Sequence[_Targets]) -> Mapping[tuple[str, bool], Target]:
     for target in _each(targets):
         if target.queued:
             workloads.setdefault(_key(target.ref), []).append(target)
-        current[_key(target.ref)] = target
-    current.update({key: _latest(several) for key, several in workloads.items() if len(several) > 1})
+        else:
+            current[_key(target.ref)] = target
+    for key, several in workloads.items():
+        known = {target.workload for target in several}
+        # The queue of a Workload without checks may be none of Charterer's, unless it replaces one of Charterer's.
+        counted = [target for target in several if target.checks or not target.replaces or target.replaces in known]
+        if counted:
+            current[key] = counted[0] if len(counted) == 1 else _latest(counted)
     return current
 
 

@@ -84,8 +84,14 @@ def gpu_pod_sets(raw: Raw) -> list[Json]:
 
 
 def decode_workload(raw: Raw) -> Target | None:
-    """Decode a Workload whose queue has Charterer's check; None for any other."""
-    return None if check_of(raw) is None else read_workload(raw)
+    """Decode a Workload whose queue has Charterer's check; None for any other.
+
+    A Workload by which a job grows is decoded before Kueue lists its checks, because Kueue may finish the former
+    Workload first.
+    """
+    unlisted = not (raw.get("status") or {}).get("admissionChecks")
+    grows = REPLACES in (raw["metadata"].get("annotations") or {})
+    return read_workload(raw) if check_of(raw) is not None or (unlisted and grows) else None
 
 
 def read_workload(raw: Raw) -> Target:

@@ -80,6 +80,18 @@ def test_a_workload_by_which_a_job_grows_goes_on_for_the_one_before_until_it_was
         assert (now.run, now.suspended, now.pods) == (0, True, 3)
 
 
+def test_a_run_goes_on_if_kueue_ends_the_workload_before_it_lists_the_checks_of_the_one_that_replaces_it() -> None:
+    replaced = workload(run=1, job="j", suspended=False, pods=2, deleting=True, checks=("charterer",))
+    (now,) = current(replaced, workload("x", replaces="w", pods=3, reserved=True))
+    assert (now.workload, now.run, now.pods, now.suspended, now.deleting, now.grows_to) == ("x", 1, 2, False, False, 0)
+
+
+def test_a_workload_without_checks_is_nobodys_unless_it_replaces_one_of_charterers() -> None:
+    assert current(workload("x", replaces="w")) == []
+    (now,) = current(workload("x", replaces="w", checks=("charterer",)))
+    assert now.workload == "x"
+
+
 def test_workloads_that_name_each_other_end_nothing() -> None:
     assert len(current(workload("a", replaces="b"), workload("b", replaces="a"))) == 1
 
