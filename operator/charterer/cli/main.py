@@ -18,7 +18,7 @@ from charterer import __version__
 from charterer.sentences import nearest, similar_names, visible
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("charterer.tools.commands.run.command:run", "Submit a job: a command, and the code of this directory."),
+    "run": ("charterer.cli.run:run", "Submit a job: a command, and the code of this directory."),
     "plan": (
         "charterer.tools.commands.plan.command:plan",
         "Show what Charterer would do now and why, and what more or less money would buy.",
