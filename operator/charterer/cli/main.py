@@ -61,6 +61,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
         "charterer.tools.commands.preflight:preflight",
         "Check pools for what would fail, before money is spent.",
     ),
+    "mcp": (
+        "charterer.cli.mcp:mcp",
+        "Answer agents that ask for plans, explanations, costs and quotes.",
+    ),
     "notify": ("charterer.tools.commands.notify:notify", "Tell once what budgets spent, by webhook and pages."),
     "bill": ("charterer.tools.commands.bill:bill", "Compare what clouds bill with the record of costs."),
     "stop": (

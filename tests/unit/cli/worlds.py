@@ -66,7 +66,7 @@ def charterer_over(
         return ClusterReading(replace(seen_of(world, *problems), limits=limits, stop=stop), world.now, NAMESPACE)
 
     commands = ("plan.command", "report", "explain.command", "explain.quote", "simulate", "predict", "costs.command")
-    for module in ("cli.run", *(f"tools.commands.{command}" for command in (*commands, "notify"))):
+    for module in ("cli.mcp", "cli.run", *(f"tools.commands.{command}" for command in (*commands, "notify"))):
         monkeypatch.setattr(f"charterer.{module}.read", read)
     for command in ("report", "simulate"):
         monkeypatch.setattr(f"charterer.tools.commands.{command}.read_others", lambda cluster: others)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -30,6 +32,7 @@ from charterer.tools.commands.shared.output import (
     write,
 )
 from charterer.tools.commands.shared.plan_report import TriedState, plan_report, with_trials
+    JsonValue,
 from charterer.tools.commands.shared.what_if import (
     WhatIf,
     apply_figures,
@@ -187,7 +190,23 @@ def plan(
             raise
         _plan_own(cluster, changes.namespace, show)
         return
-    namespace = changes.namespace or reading.namespace
+    found = planned(cluster, reading, what_if, changes.namespace or reading.namespace)
+    emit(with_warnings(plan_document(found.answer, show.jobs), found.troubles), found.plain, show.output)
+    _write_pictures(found.answer, show)
+    if detailed_exitcode and found.answer.changes_anything:
+        raise click.exceptions.Exit(CHANGES)
+
+
+class Planned(NamedTuple):
+    """A plan as a value, and for programs. ``troubles``: sentences that come first."""
+
+    answer: PlanAnswer
+    plain: Mapping[str, JsonValue]
+    troubles: Sequence[str]
+
+
+def planned(cluster: ClusterOptions, reading: ClusterReading, what_if: WhatIf, namespace: str) -> Planned:
+    """What would be done, with the what-if. ``namespace``: of its objects that name none. ClickException."""
     tried = with_trials(cluster, reading.state, {})
     changed = _changed(cluster, tried.state, what_if, namespace, reading.now)
     with announce_when_slow("planning"):
@@ -199,11 +218,7 @@ def plan(
         *what_if.left_out,
     )
     plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
-    document = with_warnings(plan_document(answer, show.jobs), (reading.trouble, *warnings))
-    emit(document, plain, show.output)
-    _write_pictures(answer, show)
-    if detailed_exitcode and answer.changes_anything:
-        raise click.exceptions.Exit(CHANGES)
+    return Planned(answer, plain, (reading.trouble, *warnings))
 
 
 def _plan_own(cluster: ClusterOptions, namespace: str | None, show: PlanOutputOptions) -> None:
