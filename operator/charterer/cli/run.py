@@ -18,6 +18,7 @@ from charterer.domain.time import Instant, moment
 from charterer.sentences import count
 from charterer.tools.commands.logs import note, pods_by_run, print_pod, waits
 from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options, read
+from charterer.tools.commands.shared.completion import namespace_names, profile_names
 from charterer.tools.commands.shared.options import TimeType, option_group
 from charterer.tools.commands.shared.output import CANNOT_RUN, FAILED, screen_width, wants_colour, with_warnings
 from charterer.tools.submission.creation import Images, SubmittedJob, first_word, images, without_defaults
@@ -131,7 +132,11 @@ _asked = option_group(
     click.option("--gpus", type=_Gpus(), required=True, help="Number of GPUs, or the least and the most: 4..32."),
     click.option("--image", default="", help="Container image. Default: the namespace's (ConfigMap charterer-run)."),
     click.option("--name", default="", help="Of the TrainingJob. Default: the script's, and five random letters."),
-    click.option("--profile", help="Class of the job, whose speed is learned: a SpeedupProfile's name."),
+    click.option(
+        "--profile",
+        shell_complete=profile_names,
+        help="Class of the job, whose speed is learned: a SpeedupProfile's name.",
+    ),
     click.option("--gpu-type", "gpu_types", multiple=True, help="GPU type that it can run on; may be repeated."),
     click.option("--spot", is_flag=True, help="It may run on spot nodes, and goes on from its checkpoint."),
     click.option(
@@ -164,7 +169,7 @@ _asked = option_group(
 
 @click.command(context_settings={"allow_interspersed_args": False})
 @_asked
-@click.option("-n", "--namespace", help="Default: the context's.")
+@click.option("-n", "--namespace", shell_complete=namespace_names, help="Default: the context's.")
 @click.option("--dry-run", is_flag=True, help="Print the manifest, and create nothing.")
 @click.option("--quote", is_flag=True, help="First say what it costs and when it ends, and keep that with the job.")
 @click.option("-f", "--follow", is_flag=True, help="Print what its pods print until it has ended.")

@@ -34,6 +34,7 @@ from charterer.tools.commands.costs.answer import (
 )
 from charterer.tools.commands.costs.document import COLUMNS, costs_csv, costs_document, costs_json, focus_csv
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, wall_clock
+from charterer.tools.commands.shared.completion import budget_names
 from charterer.tools.commands.shared.lost import Losses
 from charterer.tools.commands.shared.options import MonthType, bounds, option_group, record_option
 from charterer.tools.commands.shared.output import announce_when_slow, emit
@@ -61,7 +62,9 @@ question_options = option_group(
     CostQuestion,
     click.option("--month", type=MonthType(), help="Such as 2026-11, in each budget's time zone. Default: this one."),
     record_option(default=""),
-    click.option("--budget", "budgets", multiple=True, help="Only this GPUBudget; may be repeated."),
+    click.option(
+        "--budget", "budgets", multiple=True, shell_complete=budget_names, help="Only this GPUBudget; may be repeated."
+    ),
     click.option(
         "--by",
         type=KeysType(),

@@ -34,6 +34,7 @@ from charterer.tools.commands.explain.document import (
 )
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, call, cluster_options, read
+from charterer.tools.commands.shared.completion import job_names, namespace_names
 from charterer.tools.commands.shared.one_namespace import (
     JobName,
     OwnJob,
@@ -252,8 +253,8 @@ def _cells(option: ComparedOption) -> Sequence[str]:
 
 
 @click.command()
-@click.argument("name", metavar="[KIND/]NAME")
-@click.option("-n", "--namespace", help="The job's. Default: the context's.")
+@click.argument("name", metavar="[KIND/]NAME", shell_complete=job_names)
+@click.option("-n", "--namespace", shell_complete=namespace_names, help="The job's. Default: the context's.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @click.option("--all", "every", is_flag=True, help="Also show options that are both slower and dearer than the job's.")
 @cluster_options

@@ -29,6 +29,7 @@ from charterer.tools.commands.explain.answer import Explanation, explain_job
 from charterer.tools.commands.explain.document import counted, first_blocks, job_now, ruled_out_blocks
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, ClusterReading, cluster_options, read
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.options import TimeType
 from charterer.tools.commands.shared.output import (
     CANNOT_RUN,
@@ -477,8 +478,8 @@ class ByType(click.ParamType[Instant | Weekday]):
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Instant | Weekday:
-        if isinstance(value, str) and value.capitalize() in tuple(Weekday):
         """The instant, or the day."""
+        if isinstance(value, str) and value.capitalize() in tuple(Weekday):
             return Weekday(value.capitalize())
         return TimeType().convert(value, param, ctx)
 

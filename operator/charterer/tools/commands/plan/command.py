@@ -18,13 +18,21 @@ from charterer.tools.commands.plan.answer import PlanAnswer
 from charterer.tools.commands.plan.document import plan_document
 from charterer.tools.commands.plan.one_namespace import own_plan_document, own_plan_json
 from charterer.tools.commands.plan.plan_json import plan_json
-from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, cluster_options, read
+from charterer.tools.commands.shared.cluster import (
+    ClusterOptions,
+    ClusterReading,
+    MayNotRead,
+    cluster_options,
+    read,
+)
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.leader import stopped_until_resumed
 from charterer.tools.commands.shared.one_namespace import own_jobs
 from charterer.tools.commands.shared.options import option_group
 from charterer.tools.commands.shared.output import (
     CHANGES,
     FORMATS,
+    JsonValue,
     announce_when_slow,
     emit,
     when,
@@ -32,7 +40,6 @@ from charterer.tools.commands.shared.output import (
     write,
 )
 from charterer.tools.commands.shared.plan_report import TriedState, plan_report, with_trials
-    JsonValue,
 from charterer.tools.commands.shared.what_if import (
     WhatIf,
     apply_figures,
@@ -89,6 +96,7 @@ what_if_options = option_group(
     click.option(
         "-n",
         "--namespace",
+        shell_complete=namespace_names,
         help="Of objects in files that name none; of the jobs shown if you may read no others. Default: the context's.",
     ),
 )
