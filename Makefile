@@ -184,7 +184,8 @@ test-image: $(READY) ## Build it for tests with buildah alone, on a base of Debi
 	@$(MADE) image
 
 requirements: $(READY) ## Write requirements/*.txt again from pyproject.toml (UPGRADE=1 takes newer versions)
-	$(COMPILE) pyproject.toml --extra aws --extra azure --extra gcp --extra records --output-file requirements/runtime.txt
+	$(COMPILE) pyproject.toml --extra aws --extra azure --extra gcp --extra records --extra traces \
+		--output-file requirements/runtime.txt
 	$(COMPILE) pyproject.toml --group dev --constraint requirements/runtime.txt --output-file requirements/dev.txt
 	$(COMPILE) --group build --constraint requirements/dev.txt --output-file requirements/build.txt
 	$(COMPILE) --group go --output-file requirements/go.txt

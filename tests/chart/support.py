@@ -24,6 +24,7 @@ namespaces: [research, vision]
 replicas: 2
 logLevel: DEBUG
 logFormat: json
+traces: {endpoint: "http://collector.monitoring:4318"}
 surveySeconds: 5
 resyncSeconds: 60
 extraEnv: [{name: CHARTERER_FAKECLOUD_TOKEN, valueFrom: {secretKeyRef: {name: cloud, key: token}}}]

@@ -116,6 +116,8 @@ def test_every_option_arrives(everything: list[Object]) -> None:
     assert container["image"] == "example/charterer@sha256:" + "0" * 64
     assert container["imagePullPolicy"] == "Always"
     assert container["env"][-1]["name"] == "CHARTERER_FAKECLOUD_TOKEN"
+    told = {each["name"]: each.get("value") for each in container["env"]}
+    assert told["OTEL_EXPORTER_OTLP_ENDPOINT"] == "http://collector.monitoring:4318"
     assert {
         "--log-level=DEBUG",
         "--log-format=json",
@@ -373,6 +375,7 @@ def test_the_log_level_is_written_as_for_the_program(level: str) -> None:
         ("replicas: -1", "/replicas"),
         ("logLevel: loud", "/logLevel"),
         ("logFormat: xml", "/logFormat"),
+        ("traces: {endpoint: collector}", "/traces/endpoint"),
         ("image: {version: 1}", "version"),
         ("image: {digest: latest}", "/image/digest"),
         ("surveySeconds: 0", "/surveySeconds"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,33 @@ async def test_a_command_becomes_a_job_with_its_code_and_is_followed_to_its_end(
     async with asyncio.timeout(60):
         while await code_maps(bed):  # noqa: ASYNC110 - nobody watches ConfigMaps here
             await asyncio.sleep(0.2)
+
+
+PAGE = Path(__file__).parents[2] / "docs/python.md"
+
+
+async def test_the_example_of_the_page_on_python_submits_a_job_and_waits_for_its_end(
+    bed: Bed, code: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """In the namespace of the kubeconfig, from the directory above the code."""
+    bed.operator()
+    await bed.pool()
+    await bed.budget()
+    monkeypatch.setenv("KUBECONFIG", str(engineer(bed)))
+    account = f"--serviceaccount={bed.namespace}:engineer"
+    bed.plane.kubectl("create", "clusterrolebinding", bed.namespace, "--clusterrole=charterer-view", account)
+    monkeypatch.chdir(code.parent)
+    (example,) = re.findall(r"^```python\n(.*?)^```$", PAGE.read_text(), re.M | re.S)
+    running = asyncio.create_task(asyncio.to_thread(exec, example, {}))
+    await bed.until(lambda: bed.mirror.all(TRAINING_JOBS, bed.namespace))
+    (job,) = [raw["metadata"]["name"] for raw in bed.mirror.all(TRAINING_JOBS, bed.namespace)]
+    await bed.running(job)
+    await bed.finish(job)
+    await running
+    ended, summary, costs = capsys.readouterr().out.splitlines()
+    assert ended == f"{bed.namespace}/{job} True Completed"
+    assert f"TrainingJob {bed.namespace}/{job} " in summary
+    assert "'dollars': '" in costs
 
 
 async def test_a_job_that_fails_or_is_deleted_fails_who_follows_it(bed: Bed, code: Path) -> None:

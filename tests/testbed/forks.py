@@ -25,7 +25,7 @@ _FORKS.set_forkserver_preload(
         "charterer.providers.gcp.cloud",
         "charterer.providers.karpenter.provider",
         *(f"charterer.tools.commands.{command}" for command in ("doctor", "explain", "plan", "predict", "preflight")),
-        "charterer.tools.commands.run.command",
+        "charterer.cli.run",
         "tests.testbed.operators",
     ]
 )

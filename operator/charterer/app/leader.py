@@ -82,6 +82,7 @@ from charterer.server.http import PROGRESS_CONNECTIONS, HeldAnswers, progress_ap
 from charterer.server.progress import ProgressBoard
 from charterer.server.tls import TlsMaterial
 from charterer.server.tokens import Authenticator, PostReview
+from charterer.spans import Span
 from charterer.workloads import INDEXED_JOB, RunEnvironment
 
 # Access to objects of the cluster for cloud adapters, whose layer does not import the API server's client.
@@ -217,7 +218,7 @@ class Leader:
     """The leader's parts, wired. Call ``start`` and then ``run``, in the running event loop only.
 
     ``fence`` returns the seconds for which this process leads. ``wrap`` lets a test wrap the executor. ``adapters``
-    makes the clouds' adapters.
+    makes the clouds' adapters, and ``span`` the spans of traces.
     """
 
     def __init__(
@@ -230,6 +231,7 @@ class Leader:
         fence: Callable[[], float],
         wrap: Callable[[Executor], Executor],
         adapters: Adapters,
+        span: Span,
     ) -> None:
         self._settings = settings
         self._client = client
@@ -246,6 +248,7 @@ class Leader:
             stopped=self._stopped,
             dry_run=settings.dry_run,
             limits=settings.limits,
+            span=span,
         )
         adapter = partial(adapters, objects=ClusterObjects(client))
         self._accounts = Accounts(os.environ, guards, adapter)
@@ -319,7 +322,7 @@ class Leader:
             source.last,
         )
         executor = wrap(ClusterExecutor(context))
-        self.loop = Loop(self._observe, self._now, executor, publisher, self._awake, in_flight, settings.timing)
+        self.loop = Loop(self._observe, self._now, executor, publisher, self._awake, in_flight, settings.timing, span)
 
     async def start(self, stack: AsyncExitStack) -> None:
         """Read the state that the cluster and the profiles hold. Everything that must be closed goes onto the stack.

@@ -25,6 +25,7 @@ from charterer.api.manifests import to_annotations
 from charterer.app.certificate import progress_certificate, unshared_certificate
 from charterer.app.leader import Leader, until_answered
 from charterer.app.settings import Settings
+from charterer.app.tracing import traced
 from charterer.cluster import credentials
 from charterer.cluster.client import Client
 from charterer.cluster.credentials import Access, NoAccess
@@ -39,6 +40,7 @@ from charterer.metrics.instruments import Metrics
 from charterer.providers.accounts import Adapters, adapter_for
 from charterer.server.http import FEW_CONNECTIONS, health_app, metrics_app, serve
 from charterer.server.tls import TlsMaterial
+from charterer.spans import Span
 from charterer.workloads import ALL_KINDS
 
 # The dry run: each mutation is logged once, with its object and content, and none is sent.
@@ -157,12 +159,17 @@ async def run(
     """Run until SIGTERM or SIGINT, then give the Lease up.
 
     ``wrap`` lets a test wrap the executor. ``adapters`` lets a test replace a cloud by a server of its own. Raises
-    NoAccess if no cluster can be found. If leadership is lost, the process ends at once with status 1.
+    NoAccess if no cluster can be found, and TracesUnavailable. If leadership is lost, the process ends at once with
+    status 1.
     """
     access = credentials.load(settings.kubeconfig, settings.context)
     if access.impersonates:
         raise NoAccess("the operator acts as itself: take `as` from the user of its kubeconfig")
-    replica = _Replica(settings, access, wrap, adapters)
+    with traced(os.environ) as span:
+        await _run(_Replica(settings, access, wrap, adapters, span))
+
+
+async def _run(replica: _Replica) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for received in (signal.SIGTERM, signal.SIGINT):
@@ -184,12 +191,18 @@ class _Replica:
     """A replica: the watch, the Lease and the health endpoint, and the leader's parts while it leads."""
 
     def __init__(
-        self, settings: Settings, access: Access, wrap: Callable[[Executor], Executor], adapters: Adapters
+        self,
+        settings: Settings,
+        access: Access,
+        wrap: Callable[[Executor], Executor],
+        adapters: Adapters,
+        span: Span,
     ) -> None:
         self._settings = settings
         self._access = access
         self._wrap = wrap
         self._adapters = adapters
+        self._span = span
         self._metrics = Metrics(__version__, per_job=settings.job_metrics)
         self._store = Store(ALL_KINDS)
         self._heartbeat = Heartbeat()
@@ -248,7 +261,7 @@ class _Replica:
             await self._lead_dry(stack)
             return
         client = await stack.enter_async_context(
-            Client(self._access, fence=self._lease.remaining, wrote=self._metrics.api_written)
+            Client(self._access, fence=self._lease.remaining, wrote=self._metrics.api_written, span=self._span)
         )
         unfenced = await stack.enter_async_context(Client(self._access))
         label = LeaderLabel(unfenced, settings.namespace, settings.pod_name)
@@ -269,7 +282,7 @@ class _Replica:
 
     async def _lead_dry(self, stack: AsyncExitStack) -> None:
         """Plan and log a leader's mutations, without the Lease. Another process may lead meanwhile."""
-        client = await stack.enter_async_context(Client(self._access, withhold=DryRunLog().withhold))
+        client = await stack.enter_async_context(Client(self._access, withhold=DryRunLog().withhold, span=self._span))
         _log.info("dry run: nothing is changed, in the cluster or in a cloud; what would be done is logged")
         material = await unshared_certificate(self._settings)
         leader = self._leader_with(client, material, lambda: inf)
@@ -278,7 +291,17 @@ class _Replica:
         await leader.run(stack, None)
 
     def _leader_with(self, client: Client, material: TlsMaterial, fence: Callable[[], float]) -> Leader:
-        return Leader(self._settings, client, self._store, self._metrics, material, fence, self._wrap, self._adapters)
+        return Leader(
+            self._settings,
+            client,
+            self._store,
+            self._metrics,
+            material,
+            fence,
+            self._wrap,
+            self._adapters,
+            self._span,
+        )
 
     def _take_over(self) -> None:
         self._main.call_soon_threadsafe(self._gained.set)

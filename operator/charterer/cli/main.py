@@ -18,7 +18,7 @@ from charterer import __version__
 from charterer.sentences import nearest, similar_names, visible
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
-    "run": ("charterer.tools.commands.run.command:run", "Submit a job: a command, and the code of this directory."),
+    "run": ("charterer.cli.run:run", "Submit a job: a command, and the code of this directory."),
     "plan": (
         "charterer.tools.commands.plan.command:plan",
         "Show what Charterer would do now and why, and what more or less money would buy.",
@@ -60,6 +60,10 @@ _COMMANDS: Mapping[str, tuple[str, str]] = {
     "preflight": (
         "charterer.tools.commands.preflight:preflight",
         "Check pools for what would fail, before money is spent.",
+    ),
+    "mcp": (
+        "charterer.cli.mcp:mcp",
+        "Answer agents that ask for plans, explanations, costs and quotes.",
     ),
     "notify": ("charterer.tools.commands.notify:notify", "Tell once what budgets spent, by webhook and pages."),
     "bill": ("charterer.tools.commands.bill:bill", "Compare what clouds bill with the record of costs."),

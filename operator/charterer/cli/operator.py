@@ -113,6 +113,7 @@ def operator(
     the cloud, so it may be killed at any time.
     """
     from charterer import app
+    from charterer.app.tracing import TracesUnavailable
     from charterer.cluster.credentials import NoAccess
     from charterer.controller.surveys import SurveyPace
 
@@ -125,5 +126,5 @@ def operator(
     try:
         # the other options have the names of the fields of Settings
         asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits, cost_recording=recording)))
-    except NoAccess as error:
+    except (NoAccess, TracesUnavailable) as error:
         raise click.ClickException(str(error)) from error

@@ -29,6 +29,7 @@ from charterer.cluster.errors import (
     classify,
 )
 from charterer.cluster.paths import resource_in
+from charterer.spans import Span, no_span
 
 RawObject: TypeAlias = dict[str, Any]
 """A Kubernetes object as JSON. ``charterer.api`` and ``charterer.workloads`` encode and decode such objects."""
@@ -76,7 +77,7 @@ class Client:
     out before they end. A mutation for which too few seconds are left is not sent (Fenced). ``wrote`` is called after
     every successful mutation except dry runs, with the verb, such as patch, and the resource, such as
     trainingjobs/status. ``withhold`` is called before a mutation is sent, with method, path and body; it raises an
-    exception to prevent the mutation.
+    exception to prevent the mutation. ``span`` makes the span of each call.
     """
 
     def __init__(
@@ -86,12 +87,14 @@ class Client:
         fence: Callable[[], float] | None = None,
         wrote: Callable[[str, str], None] | None = None,
         withhold: Callable[[str, str, Body], None] | None = None,
+        span: Span = no_span,
     ) -> None:
         """Make a client with a known access, in a running event loop. ``Client.connect`` also finds the access."""
         self.access = access
         self._fence = fence
         self._wrote = wrote
         self._withhold = withhold
+        self._span = span
         self._session = access.session()
         self.date: tuple[str, float] | None = None
         """The header Date of the last answer, and the event loop's time in seconds at which the answer came."""
@@ -292,10 +295,11 @@ class Client:
         within: float | None = None,
     ) -> RawObject:
         """Send any call whose answer is a JSON object."""
-        try:
-            return await self._once(method, path, body, query, content_type, within)
-        except Unauthorized:  # the session has read the credentials again
-            return await self._once(method, path, body, query, content_type, within)
+        with self._span(f"{method} {resource_in(path)}".rstrip(), {"url.path": path}, outgoing=True):
+            try:
+                return await self._once(method, path, body, query, content_type, within)
+            except Unauthorized:  # the session has read the credentials again
+                return await self._once(method, path, body, query, content_type, within)
 
     async def _once(
         self,

@@ -27,6 +27,7 @@ from charterer.lifecycle.next_steps import next_steps
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.set_aside import Faults, PlanAroundFaults, plan_around
 from charterer.providers.errors import ProviderError, Throttled
+from charterer.spans import Span, no_span
 
 # Rents wait until the demand for nodes has not changed for a moment, so that jobs that come together are planned
 # together.
@@ -135,7 +136,8 @@ class Loop:
     """One planning loop. ``observe`` makes a snapshot of the present. ``executor`` carries out one mutation at a time.
 
     The loop takes a turn soon after ``awake`` is set. ``in_flight`` has the keys of the steps that it has begun and
-    that have not ended. Use it only in the running event loop's thread, whose clock it uses.
+    that have not ended. ``span`` makes the spans of turns and of their commands and steps. Use it only in the running
+    event loop's thread, whose clock it uses.
     """
 
     def __init__(
@@ -147,12 +149,14 @@ class Loop:
         awake: asyncio.Event,
         in_flight: set[StepKey],
         timing: LoopTiming,
+        span: Span = no_span,
     ) -> None:
         self._observe = observe
         self._now = now
         self._executor = executor
         self._observer = observer
         self._timing = timing
+        self._span = span
         self._clock = asyncio.get_running_loop().time
         self._awake = awake
         self._in_flight = in_flight
@@ -196,9 +200,15 @@ class Loop:
 
     async def turn(self) -> Instant | None:
         """Observe, plan, write the intents and wait for them, start the next steps. Returns the next turn's time."""
+        with self._span("turn", {}):
+            return await self._turn()
+
+    async def _turn(self) -> Instant | None:
         began = self._clock()
-        snapshot = self._observe()
-        decided = self._plan(snapshot)
+        with self._span("observe", {}):
+            snapshot = self._observe()
+        with self._span("plan", {}):
+            decided = self._plan(snapshot)
         self._plan_seconds = self._clock() - began
         commands, held_seconds = self._batch.ready(decided.commands, self._clock())
         if commands:
@@ -296,7 +306,8 @@ class Loop:
         """Carry out one mutation. After a failure its key gets a pause that grows with each failure."""
         least = 0.0
         try:
-            outcome = await self._executor.execute(action)
+            with self._span(type(action).__name__, {"charterer.object": str(key)}):
+                outcome = await self._executor.execute(action)
             message = ""
         except Held as held:
             outcome, message = ActionOutcome.HELD, str(held)

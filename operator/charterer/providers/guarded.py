@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import Final, TypeAlias, TypeVar
@@ -34,6 +35,7 @@ from charterer.providers.errors import (
 )
 from charterer.providers.provider import NONE_KNOWN, Drained, KnownMachines, PreflightFinding, Provider
 from charterer.sentences import count
+from charterer.spans import Span, no_span
 
 # What a cloud says about a machine, without the values that cannot be recorded.
 #
@@ -291,6 +293,7 @@ class Guards:
     nothing is asked for.
     ``dry_run``: whether mutations are only logged.
     ``limits``: the operator's own limits.
+    ``span``: makes the span of each call.
     """
 
     record: CallRecorder = lambda vendor, call, outcome, seconds: None
@@ -299,6 +302,7 @@ class Guards:
     dry_run: bool = False
     limits: OperatorLimits = NO_LIMITS
     calls: CallLimits = field(default_factory=CallLimits)
+    span: Span = no_span
 
 
 class Guarded:
@@ -328,7 +332,8 @@ class Guarded:
             async with self._reads:
                 began = _clock()
                 asking = self._adapter.survey(pools, known)
-                answers = await _within(self._guards.calls.survey, pools[0].id, "survey", asking)
+                with self._span("survey", pools):
+                    answers = await _within(self._guards.calls.survey, pools[0].id, "survey", asking)
         except ProviderError as error:
             answers = {pool.id: error.about(pool.id) for pool in pools}
         told = dict(answers)
@@ -426,7 +431,7 @@ class Guarded:
 
     async def _read(self, pool: Pool, call: str, seconds: float, send: Callable[[], Awaitable[T]]) -> T:
         async with self._reads:
-            return await self._counted(call, lambda: _within(seconds, pool.id, call, send()))
+            return await self._counted(pool, call, lambda: _within(seconds, pool.id, call, send()))
 
     async def _mutate(self, pool: Pool, call: str, seconds: float, send: Callable[[], Awaitable[T]]) -> T:
         """Send a mutation unless the leadership ends too soon. Give it up when the leadership or its time ends."""
@@ -434,7 +439,9 @@ class Guarded:
         if remaining < MIN_LEADERSHIP:
             message = f"not sent: this process leads for {remaining:.1f} s more"
             raise self._refused(call, NotLeading(pool.id, call, "NotLeading", message))
-        return await self._counted(call, lambda: self._in_time(pool, call, min(seconds, remaining), seconds, send))
+        return await self._counted(
+            pool, call, lambda: self._in_time(pool, call, min(seconds, remaining), seconds, send)
+        )
 
     async def _in_time(
         self, pool: Pool, call: str, seconds: float, allowed: float, send: Callable[[], Awaitable[T]]
@@ -453,10 +460,15 @@ class Guarded:
             message = "an error that the adapter does not know; it is in the log"
             raise CloudOutcomeUnknown(pool.id, call, type(error).__name__, message) from error
 
-    async def _counted(self, call: str, send: Callable[[], Awaitable[T]]) -> T:
+    def _span(self, call: str, pools: Iterable[Pool]) -> AbstractContextManager[object]:
+        named = {"charterer.pools": ",".join([pool.id for pool in pools])}
+        return self._guards.span(f"{self._vendor} {call}", named, outgoing=True)
+
+    async def _counted(self, pool: Pool, call: str, send: Callable[[], Awaitable[T]]) -> T:
         began = _clock()
         try:
-            result = await send()
+            with self._span(call, [pool]):
+                result = await send()
         except ProviderError as error:
             self._record(call, error, began)
             raise

@@ -20,6 +20,7 @@ _COMMANDS = (
     "stop",
     "resume",
     "logs",
+    "mcp",
     "completion",
     "simulate",
     "operator",

@@ -65,18 +65,9 @@ def charterer_over(
     def read(cluster: ClusterOptions) -> ClusterReading:
         return ClusterReading(replace(seen_of(world, *problems), limits=limits, stop=stop), world.now, NAMESPACE)
 
-    for command in (
-        "plan.command",
-        "report",
-        "explain.command",
-        "explain.quote",
-        "run.command",
-        "simulate",
-        "predict",
-        "costs.command",
-        "notify",
-    ):
-        monkeypatch.setattr(f"charterer.tools.commands.{command}.read", read)
+    commands = ("plan.command", "report", "explain.command", "explain.quote", "simulate", "predict", "costs.command")
+    for module in ("cli.mcp", "cli.run", *(f"tools.commands.{command}" for command in (*commands, "notify"))):
+        monkeypatch.setattr(f"charterer.{module}.read", read)
     for command in ("report", "simulate"):
         monkeypatch.setattr(f"charterer.tools.commands.{command}.read_others", lambda cluster: others)
 

@@ -1,4 +1,4 @@
-"""``charterer completion`` prints the script by which a shell completes commands and options."""
+"""``charterer completion`` prints the script by which a shell completes commands, options and names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS))
 @click.pass_context
 def completion(ctx: click.Context, shell: str) -> None:
-    """Print the script that completes charterer's commands and options in a shell.
+    """Print the script that completes charterer's commands and options in a shell, and names of the cluster's objects.
 
     \b
     bash (4.4 or newer), in ~/.bashrc:

@@ -24,13 +24,18 @@ from charterer.domain.snapshot import Stop
 from charterer.sentences import count, is_or_are, names
 from charterer.tools.commands.shared.adopted_objects import FoundObject, adopted_objects, how_to_start, read_queues
 from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options, wall_clock
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.leader import find_leader, leader_if_known, operator_namespace
 
 # ``charterer stop`` and ``charterer resume`` set or remove an annotation on the operator's Namespace.
 
 
 _NAMESPACE = click.option(
-    "-n", "--namespace", default="", help="The operator's namespace. Default: the one of its Lease."
+    "-n",
+    "--namespace",
+    default="",
+    shell_complete=namespace_names,
+    help="The operator's namespace. Default: the one of its Lease.",
 )
 
 

@@ -19,6 +19,7 @@ from charterer.domain.job import Job, RunRecord
 from charterer.domain.pod import Pod, PodPhase
 from charterer.sentences import count, visible
 from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options
+from charterer.tools.commands.shared.completion import job_names, namespace_names
 from charterer.tools.commands.shared.one_namespace import JobName, job_name, record_of
 from charterer.workloads import INDEXED_JOB
 
@@ -47,8 +48,8 @@ class PodLog:
 
 
 @click.command()
-@click.argument("name", metavar="[KIND/]NAME")
-@click.option("-n", "--namespace", help="The job's. Default: the context's.")
+@click.argument("name", metavar="[KIND/]NAME", shell_complete=job_names)
+@click.option("-n", "--namespace", shell_complete=namespace_names, help="The job's. Default: the context's.")
 @click.option("-f", "--follow", is_flag=True, help="Go on printing until the pods end.")
 @click.option("--run", type=click.IntRange(min=1), help="Number of the run. Default: the latest that has pods.")
 @click.option("--tail", type=click.IntRange(min=0), help="Number of last lines of each pod. Default: all.")

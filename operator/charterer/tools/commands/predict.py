@@ -28,6 +28,7 @@ from charterer.gpu_types import data_sheet, slice_profile
 from charterer.policy.options.sources import checkpoint_seconds
 from charterer.sentences import similar_names
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, read_with
+from charterer.tools.commands.shared.completion import namespace_names, profile_names
 from charterer.tools.commands.shared.output import FORMATS, JsonValue, copied, emit, with_warnings
 from charterer.tools.commands.shared.what_if import apply_objects, manifest_sources, planned_and_left_out
 from charterer.tools.documents.document import (
@@ -322,7 +323,7 @@ def _seconds(value: float) -> str:
 
 
 @click.command()
-@click.argument("profile", required=False)
+@click.argument("profile", required=False, shell_complete=profile_names)
 @click.option(
     "-f",
     "--filename",
@@ -333,7 +334,12 @@ def _seconds(value: float) -> str:
 )
 @click.option("--gpus", multiple=True, type=click.IntRange(1, 100_000), help="Widths. Default: 1, a node, two nodes.")
 @click.option("--gpu-type", "gpu_types", multiple=True, help="Also on this GPU type, which no pool has (A100, H100).")
-@click.option("-n", "--namespace", help="Of PROFILE, and of objects in files that name none. Default: the context's.")
+@click.option(
+    "-n",
+    "--namespace",
+    shell_complete=namespace_names,
+    help="Of PROFILE, and of objects in files that name none. Default: the context's.",
+)
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @cluster_options
 def predict(

@@ -19,6 +19,7 @@ from charterer.providers.accounts import Accounts, adapter_for
 from charterer.providers.provider import PreflightFinding
 from charterer.sentences import similar_names
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read_with, wall_clock
+from charterer.tools.commands.shared.completion import pool_names
 from charterer.tools.commands.shared.output import FAILED, FORMATS, JsonValue, emit
 from charterer.tools.documents.document import Document, Item, Items, Paragraph, Tone
 
@@ -27,7 +28,7 @@ Found = Mapping[str, Sequence[PreflightFinding]]
 
 
 @click.command()
-@click.argument("pool", required=False)
+@click.argument("pool", required=False, shell_complete=pool_names)
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @cluster_options
 def preflight(pool: str | None, output: str, cluster: ClusterOptions) -> None:

@@ -24,6 +24,7 @@ from charterer.sentences import similar_names
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, read_others
 from charterer.tools.commands.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
+from charterer.tools.commands.shared.completion import budget_names
 from charterer.tools.commands.shared.lost import Losses, losses_json, losses_since, lost_blocks
 from charterer.tools.commands.shared.output import (
     FORMATS,
@@ -408,7 +409,7 @@ def _point(point: tuple[float, float]) -> dict[str, JsonValue]:
 
 
 @click.command()
-@click.argument("budget", required=False)
+@click.argument("budget", required=False, shell_complete=budget_names)
 @click.option(
     "--percent",
     "percents",

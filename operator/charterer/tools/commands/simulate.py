@@ -27,6 +27,7 @@ from charterer.domain.time import Calendar, after, parse_instant
 from charterer.sentences import count
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, read_others
 from charterer.tools.commands.shared.cluster_history import ClusterHistory, JobFilter, cluster_history
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.files import read_text
 from charterer.tools.commands.shared.options import option_group
 from charterer.tools.commands.shared.output import FORMATS, emit, when, write
@@ -117,7 +118,9 @@ source_options = option_group(
     SourceOptions,
     click.option("--from-cluster", is_flag=True, help="Simulate the jobs that the cluster still has on record."),
     click.option("--last", metavar="7d", help="With --from-cluster: only jobs submitted in the last 90m, 12h, 7d, 2w."),
-    click.option("-n", "--namespace", help="With --from-cluster: only this namespace's jobs."),
+    click.option(
+        "-n", "--namespace", shell_complete=namespace_names, help="With --from-cluster: only this namespace's jobs."
+    ),
     click.option(
         "--save",
         type=click.Path(dir_okay=False, path_type=Path),

@@ -13,7 +13,7 @@ from random import Random
 import click
 import pytest
 
-from charterer.tools.commands.run.manifest import MOST_BYTES, UNPACK, archive_of, secret_files
+from charterer.tools.submission.manifest import MOST_BYTES, UNPACK, archive_of, secret_files
 from tests.unit.cli.run.repository import git, repository, write
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import pytest
 
-from charterer.tools.commands.run.manifest import GitSource, git_source
+from charterer.tools.submission.manifest import GitSource, git_source
 from tests.unit.cli.run.repository import git, repository
 
 COMMIT = "1a2b" * 10

@@ -18,11 +18,11 @@ from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
 from charterer.domain.job_quote import JobQuote
 from charterer.domain.money import Money
 from charterer.domain.time import after, parse_instant
-from charterer.tools.commands.run.manifest import GitSource, SubmittedJob, Volume, as_yaml, manifests, owned_by
+from charterer.tools.submission.manifest import GitSource, NewJob, Volume, as_yaml, manifests, owned_by
 from tests.unit.api import values
 from tests.unit.cli.run.repository import git, repository, write
 
-ASKED = SubmittedJob(
+ASKED = NewJob(
     name="sft",
     namespace="research",
     image="acme/sft:1",
@@ -38,7 +38,7 @@ WORDS += ["ä\u2028", "two\nlines\n", " x"]
 """Texts that readers of YAML take for something else, each in its own way."""
 
 
-def pod_of(asked: SubmittedJob) -> dict[str, Any]:
+def pod_of(asked: NewJob) -> dict[str, Any]:
     pod: dict[str, Any] = manifests(asked)[0]["spec"]["template"]["spec"]
     return pod
 

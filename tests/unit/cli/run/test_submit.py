@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from charterer.tools.commands.run.command import next_line, too_wide
+from charterer.cli.run import next_line
+from charterer.tools.submission.creation import SubmittedJob, too_wide
 from tests.worlds import World
 
 
@@ -23,6 +24,6 @@ def test_a_job_that_no_pool_can_ever_hold_is_refused_with_the_largest_pool() -> 
 
 
 def test_a_job_that_nothing_fits_is_told_so_and_where_to_read_why() -> None:
-    told = next_line("team", "sft", {"state": "Queued", "why": "NoOption"})
+    told = next_line(SubmittedJob("team", "sft", "1"), {"state": "Queued", "why": "NoOption"})
     what = "but nothing that can be rented fits it: charterer explain sft -n team says why"
     assert told == f"TrainingJob team/sft is created, {what}"

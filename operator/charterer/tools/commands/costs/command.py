@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
@@ -33,6 +34,7 @@ from charterer.tools.commands.costs.answer import (
 )
 from charterer.tools.commands.costs.document import COLUMNS, costs_csv, costs_document, costs_json, focus_csv
 from charterer.tools.commands.shared.cluster import ClusterOptions, cluster_options, read, wall_clock
+from charterer.tools.commands.shared.completion import budget_names
 from charterer.tools.commands.shared.lost import Losses
 from charterer.tools.commands.shared.options import MonthType, bounds, option_group, record_option
 from charterer.tools.commands.shared.output import announce_when_slow, emit
@@ -60,7 +62,9 @@ question_options = option_group(
     CostQuestion,
     click.option("--month", type=MonthType(), help="Such as 2026-11, in each budget's time zone. Default: this one."),
     record_option(default=""),
-    click.option("--budget", "budgets", multiple=True, help="Only this GPUBudget; may be repeated."),
+    click.option(
+        "--budget", "budgets", multiple=True, shell_complete=budget_names, help="Only this GPUBudget; may be repeated."
+    ),
     click.option(
         "--by",
         type=KeysType(),
@@ -108,20 +112,46 @@ def costs(ctx: click.Context, question: CostQuestion, output: str, focus: str | 
       charterer costs --month 2026-11 --by namespace -o csv > november.csv
       charterer costs --month 2026-11 --focus 1.4 > focus.csv
     """
-    _check(ctx, question, focus)
-    try:
-        with announce_when_slow("reading the record of costs"):
-            _answer(question, output, focus, cluster)
-    except RecordUnavailable as error:
-        raise click.ClickException(str(error)) from error
-
-
-def _check(ctx: click.Context, question: CostQuestion, focus: str | None) -> None:
     if focus:
-        given = {"--by": "by", "--output": "output", "--share-waste": "share_waste"}
-        for option, name in given.items():
-            if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-                raise click.UsageError(f"--focus prints every charge: leave {option} away")
+        _check_focus(ctx)
+    _check(question, "--focus" if focus else "")
+    with announce_when_slow("reading the record of costs"):
+        if focus:
+            _print_focus(question, focus, cluster)
+            return
+        answer = found_costs(question, cluster)
+    if output == "csv":
+        costs_csv(answer, sys.stdout)
+    else:
+        emit(costs_document(answer), costs_json(answer), output)
+
+
+def question_of(
+    month: str | None,
+    record: str,
+    budgets: Sequence[str],
+    by: Sequence[str],
+    *,
+    share_waste: bool = False,
+    recorded_only: bool = False,
+) -> CostQuestion:
+    """A question in the words of the options. ClickException for a month or a key that is none."""
+    asked = None if month is None else MonthType().convert(month, None, None)
+    keys = KeysType().convert(",".join(by), None, None)
+    question = CostQuestion(asked, record, tuple(budgets), keys, share_waste, recorded_only)
+    _check(question, "")
+    return question
+
+
+def _check_focus(ctx: click.Context) -> None:
+    given = {"--by": "by", "--output": "output", "--share-waste": "share_waste"}
+    for option, name in given.items():
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"--focus prints every charge: leave {option} away")
+
+
+def _check(question: CostQuestion, asked: str) -> None:
+    """``asked``: an option that needs a record."""
     if question.share_waste:
         for key in (PURPOSE, CAUSE):
             if key in question.by:
@@ -131,32 +161,46 @@ def _check(ctx: click.Context, question: CostQuestion, focus: str | None) -> Non
     if not question.record:
         known = (CAUSE, PURPOSE) if CAUSE in question.by else (NAMESPACE, PURPOSE)
         lacking = [key for key in question.by if key not in known]
-        asked = "--focus" if focus else "--recorded-only" if question.recorded_only else ""
-        if asked or lacking:
+        needs = asked or ("--recorded-only" if question.recorded_only else "")
+        if needs or lacking:
             raise click.UsageError(
-                f"{asked or f'--by {lacking[0]}'} needs a record of costs, named by --record (the chart's "
+                f"{needs or f'--by {lacking[0]}'} needs a record of costs, named by --record (the chart's "
                 "costRecord.place): without one a budget's status has namespaces and purposes of its last 62 days "
                 "only, and causes of all namespaces together"
             )
 
 
-def _answer(question: CostQuestion, output: str, focus: str | None, cluster: ClusterOptions) -> None:
-    snapshot, now = None, wall_clock()
-    if not question.recorded_only:
-        from charterer.controller.snapshot.offline import snapshot_of  # this import is as slow as that of cluster reads
+def found_costs(question: CostQuestion, cluster: ClusterOptions) -> CostsAnswer:
+    """The answer, from the record and the cluster. ClickException."""
+    with _on_record():
+        return costs_answer(question, *_seen(question, cluster))
 
-        reading = read(cluster)
-        snapshot, now = snapshot_of(reading.state, reading.now), reading.now
-    if focus:
+
+def _print_focus(question: CostQuestion, focus: str, cluster: ClusterOptions) -> None:
+    with _on_record():
+        snapshot, now = _seen(question, cluster)
         record = CostRecord(question.record)
         budgets, _, month = _asked(question, snapshot, record, now)
         focus_csv(month, month_rows(month, record.read([month], budgets), _open(snapshot, budgets)), sys.stdout, focus)
-        return
-    answer = costs_answer(question, snapshot, now)
-    if output == "csv":
-        costs_csv(answer, sys.stdout)
-    else:
-        emit(costs_document(answer), costs_json(answer), output)
+
+
+@contextmanager
+def _on_record() -> Iterator[None]:
+    """A record that cannot be read is a ClickException."""
+    try:
+        yield
+    except RecordUnavailable as error:
+        raise click.ClickException(str(error)) from error
+
+
+def _seen(question: CostQuestion, cluster: ClusterOptions) -> tuple[Snapshot | None, Instant]:
+    """The cluster as it is, unless only what is on record is asked for."""
+    if question.recorded_only:
+        return None, wall_clock()
+    from charterer.controller.snapshot.offline import snapshot_of  # this import is as slow as that of cluster reads
+
+    reading = read(cluster)
+    return snapshot_of(reading.state, reading.now), reading.now
 
 
 def costs_answer(question: CostQuestion, snapshot: Snapshot | None, now: Instant) -> CostsAnswer:

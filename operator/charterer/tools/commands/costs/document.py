@@ -183,7 +183,7 @@ def _csv_lines(answer: CostsAnswer, with_purpose: bool) -> Iterator[Sequence[str
 # JSON, with dollars as decimal strings.
 
 
-def costs_json(answer: CostsAnswer) -> JsonValue:
+def costs_json(answer: CostsAnswer) -> Mapping[str, JsonValue]:
     """Return the whole answer as JSON."""
     return {
         "month": answer.month,

@@ -53,6 +53,7 @@ from charterer.tools.commands.shared.cluster import (
     read_all,
     wall_clock,
 )
+from charterer.tools.commands.shared.completion import budget_names, namespace_names
 from charterer.tools.commands.shared.one_namespace import read_own_jobs
 from charterer.tools.commands.shared.options import option_group, record_option
 from charterer.tools.commands.shared.output import announce_when_slow
@@ -358,9 +359,12 @@ def _url(_: click.Context, __: click.Parameter, text: str | None) -> str | None:
 page_options = option_group(
     "options",
     PageOptions,
-    click.option("--budget", help="Only this GPUBudget and its jobs. Default: all."),
+    click.option("--budget", shell_complete=budget_names, help="Only this GPUBudget and its jobs. Default: all."),
     click.option(
-        "-n", "--namespace", help="Whose jobs are shown if you may not read the whole cluster. Default: the context's."
+        "-n",
+        "--namespace",
+        shell_complete=namespace_names,
+        help="Whose jobs are shown if you may not read the whole cluster. Default: the context's.",
     ),
     click.option(
         "--port", type=click.IntRange(0, 65_535), default=0, show_default="a free one", help="Port on 127.0.0.1."

@@ -45,6 +45,7 @@ from charterer.tools.commands.doctor.checks import (
 )
 from charterer.tools.commands.shared.adopted_objects import NO_QUEUES, Queues, labelled_objects, read_queues
 from charterer.tools.commands.shared.cluster import ROLE, ClusterOptions, cluster_options, read_with, wall_clock
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.leader import LeaderSeen, as_operated, find_leader
 from charterer.tools.commands.shared.one_namespace import read_own_jobs
 from charterer.tools.commands.shared.output import FAILED, FORMATS, JsonValue, copied, emit
@@ -86,7 +87,10 @@ class DoctorReading:
 @click.command()
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @click.option(
-    "-n", "--namespace", help="Whose jobs to check. Default: all, or the context's if you may not read the cluster."
+    "-n",
+    "--namespace",
+    shell_complete=namespace_names,
+    help="Whose jobs to check. Default: all, or the context's if you may not read the cluster.",
 )
 @cluster_options
 def doctor(output: str, namespace: str | None, cluster: ClusterOptions) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import click
 
@@ -33,6 +34,7 @@ from charterer.tools.commands.explain.document import (
 )
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, call, cluster_options, read
+from charterer.tools.commands.shared.completion import job_names, namespace_names
 from charterer.tools.commands.shared.one_namespace import (
     JobName,
     OwnJob,
@@ -251,8 +253,8 @@ def _cells(option: ComparedOption) -> Sequence[str]:
 
 
 @click.command()
-@click.argument("name", metavar="[KIND/]NAME")
-@click.option("-n", "--namespace", help="The job's. Default: the context's.")
+@click.argument("name", metavar="[KIND/]NAME", shell_complete=job_names)
+@click.option("-n", "--namespace", shell_complete=namespace_names, help="The job's. Default: the context's.")
 @click.option("-o", "--output", type=click.Choice(FORMATS), default="table", show_default=True, help="Format.")
 @click.option("--all", "every", is_flag=True, help="Also show options that are both slower and dearer than the job's.")
 @cluster_options
@@ -276,12 +278,26 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
 
     Exit code: 0, or 1 for an error such as a job that does not exist.
     """
-    job = job_name(name)
+    found = explained(cluster, job_name(name), namespace, every=every)
+    emit(found.document, found.plain, output)
+
+
+class Explained(NamedTuple):
+    """The answer for people and for programs."""
+
+    document: Document
+    plain: Mapping[str, JsonValue]
+
+
+def explained(cluster: ClusterOptions, job: JobName, namespace: str | None, *, every: bool = False) -> Explained:
+    """Why a job has its GPUs; who may not read the whole cluster gets what its status says. ClickException where there
+    is no such job. ``every``: the document also has options that are both slower and dearer."""
     try:
         reading = read(cluster)
     except MayNotRead:
-        _explain_own(job, namespace, output, every=every, cluster=cluster)
-        return
+        own = own_job(cluster, job, namespace)
+        (of_it,) = own.jobs
+        return Explained(own_document(of_it, own.now, every=every), own_json(of_it, own.now))
     tried = with_trials(cluster, reading.state, {})
     with announce_when_slow("planning"):
         report = plan_report(snapshot_of(tried.state, reading.now))
@@ -294,14 +310,9 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     decoded = reading.state.jobs.get(ObjectKey(found.namespace, found.name))
     explanation = explain_job(report, found, () if decoded is None else decoded.held_up)
     document = with_warnings(explain_document(explanation, every=every), (reading.trouble, *tried.warnings))
-    plain = {**explain_json(explanation), "nobodyActs": reading.trouble or None, "warnings": tried.warnings}
-    emit(document, plain, output)
-
-
-def _explain_own(name: JobName, namespace: str | None, output: str, *, every: bool, cluster: ClusterOptions) -> None:
-    own = own_job(cluster, name, namespace)
-    (job,) = own.jobs
-    emit(own_document(job, own.now, every=every), own_json(job, own.now), output)
+    return Explained(
+        document, {**explain_json(explanation), "nobodyActs": reading.trouble or None, "warnings": tried.warnings}
+    )
 
 
 def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:

@@ -29,6 +29,7 @@ from charterer.tools.commands.explain.answer import Explanation, explain_job
 from charterer.tools.commands.explain.document import counted, first_blocks, job_now, ruled_out_blocks
 from charterer.tools.commands.shared import output
 from charterer.tools.commands.shared.cluster import ClusterOptions, ClusterReading, cluster_options, read
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.options import TimeType
 from charterer.tools.commands.shared.output import (
     CANNOT_RUN,
@@ -471,10 +472,13 @@ def _manifest(raw: Mapping[str, Any], key: ObjectKey, answer: QuoteAnswer) -> Ma
     return {**raw, "metadata": {**raw["metadata"], "namespace": key.namespace}, "spec": spec}
 
 
-class _By(click.ParamType[Instant | Weekday]):
+class ByType(click.ParamType[Instant | Weekday]):
+    """A time, or a day of the week."""
+
     name = "time"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Instant | Weekday:
+        """The instant, or the day."""
         if isinstance(value, str) and value.capitalize() in tuple(Weekday):
             return Weekday(value.capitalize())
         return TimeType().convert(value, param, ctx)
@@ -493,8 +497,13 @@ _FORMATS: Final = (*FORMATS, "manifest")
     type=click.Path(path_type=Path, allow_dash=True),
     help="The TrainingJob, and what else would be applied with it, as SpeedupProfile or GPUPool (YAML; - is stdin).",
 )
-@click.option("--by", type=_By(), help="When it should be done: 2026-12-04T18:00:00Z, or a day: friday, to its end.")
-@click.option("-n", "--namespace", help="Of objects in files that name none. Default: the context's.")
+@click.option("--by", type=ByType(), help="When it should be done: 2026-12-04T18:00:00Z, or a day: friday, to its end.")
+@click.option(
+    "-n",
+    "--namespace",
+    shell_complete=namespace_names,
+    help="Of objects in files that name none. Default: the context's.",
+)
 @click.option(
     "-o",
     "--output",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 
@@ -16,13 +18,21 @@ from charterer.tools.commands.plan.answer import PlanAnswer
 from charterer.tools.commands.plan.document import plan_document
 from charterer.tools.commands.plan.one_namespace import own_plan_document, own_plan_json
 from charterer.tools.commands.plan.plan_json import plan_json
-from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, cluster_options, read
+from charterer.tools.commands.shared.cluster import (
+    ClusterOptions,
+    ClusterReading,
+    MayNotRead,
+    cluster_options,
+    read,
+)
+from charterer.tools.commands.shared.completion import namespace_names
 from charterer.tools.commands.shared.leader import stopped_until_resumed
 from charterer.tools.commands.shared.one_namespace import own_jobs
 from charterer.tools.commands.shared.options import option_group
 from charterer.tools.commands.shared.output import (
     CHANGES,
     FORMATS,
+    JsonValue,
     announce_when_slow,
     emit,
     when,
@@ -86,6 +96,7 @@ what_if_options = option_group(
     click.option(
         "-n",
         "--namespace",
+        shell_complete=namespace_names,
         help="Of objects in files that name none; of the jobs shown if you may read no others. Default: the context's.",
     ),
 )
@@ -187,7 +198,23 @@ def plan(
             raise
         _plan_own(cluster, changes.namespace, show)
         return
-    namespace = changes.namespace or reading.namespace
+    found = planned(cluster, reading, what_if, changes.namespace or reading.namespace)
+    emit(with_warnings(plan_document(found.answer, show.jobs), found.troubles), found.plain, show.output)
+    _write_pictures(found.answer, show)
+    if detailed_exitcode and found.answer.changes_anything:
+        raise click.exceptions.Exit(CHANGES)
+
+
+class Planned(NamedTuple):
+    """A plan as a value, and for programs. ``troubles``: sentences that come first."""
+
+    answer: PlanAnswer
+    plain: Mapping[str, JsonValue]
+    troubles: Sequence[str]
+
+
+def planned(cluster: ClusterOptions, reading: ClusterReading, what_if: WhatIf, namespace: str) -> Planned:
+    """What would be done, with the what-if. ``namespace``: of its objects that name none. ClickException."""
     tried = with_trials(cluster, reading.state, {})
     changed = _changed(cluster, tried.state, what_if, namespace, reading.now)
     with announce_when_slow("planning"):
@@ -199,11 +226,7 @@ def plan(
         *what_if.left_out,
     )
     plain = {**plan_json(answer), "nobodyActs": reading.trouble or None, "warnings": warnings}
-    document = with_warnings(plan_document(answer, show.jobs), (reading.trouble, *warnings))
-    emit(document, plain, show.output)
-    _write_pictures(answer, show)
-    if detailed_exitcode and answer.changes_anything:
-        raise click.exceptions.Exit(CHANGES)
+    return Planned(answer, plain, (reading.trouble, *warnings))
 
 
 def _plan_own(cluster: ClusterOptions, namespace: str | None, show: PlanOutputOptions) -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
@@ -72,6 +73,12 @@ class ClusterOptions:
         except credentials.NoAccess as error:
             raise click.ClickException(str(error)) from error
 
+    def client(self, access: Access) -> Client:
+        """A client of that cluster."""
+        from charterer.cluster.client import Client
+
+        return Client(access)
+
 
 cluster_options = option_group(
     "cluster",
@@ -119,18 +126,29 @@ def read_others(cluster: ClusterOptions) -> OtherJobs:
     return read_with(cluster, read_other_jobs)
 
 
-def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]]) -> _T:
-    """Call ``use`` with a client of the cluster and return its result. Raises like ``read``."""
-    from charterer.cluster.client import Client
+def call(cluster: ClusterOptions, use: Callable[[Client], Awaitable[_T]], *, within: float | None = None) -> _T:
+    """Call ``use`` with a client of the cluster and return its result.
 
+    Raises like ``read``, and TimeoutError after ``within`` seconds.
+    """
     access = cluster.access()
 
     async def with_client() -> _T:
-        async with Client(access) as client:
+        async with cluster.client(access) as client, asyncio.timeout(within):
             return await use(client)
 
     with explained(access):
-        return asyncio.run(with_client())
+        return _run(with_client)
+
+
+def _run(use: Callable[[], Coroutine[Any, Any, _T]]) -> _T:
+    """The result of ``use``, in a thread of its own if an event loop runs in this one, as in a notebook."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(use())
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(use())).result()
 
 
 @contextmanager

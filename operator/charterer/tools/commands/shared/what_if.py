@@ -76,14 +76,27 @@ def manifest_sources(files: Sequence[Path]) -> tuple[ManifestSource, ...]:
     sources: list[ManifestSource] = []
     faults = AllFaults()
     for file in files:
-        name = "stdin" if str(file) == "-" else str(file)
         with faults.of_one():
-            found = documents(name, read_text(file))
-            for number, document in enumerate(found, start=1):
-                with faults.of_one():
-                    sources += _objects(f"{name}, document {number}" if len(found) > 1 else name, document)
+            sources += _sources("stdin" if str(file) == "-" else str(file), read_text(file), faults)
     faults.tell()
     return tuple(sources)
+
+
+def sources_in(name: str, text: str) -> tuple[ManifestSource, ...]:
+    """The objects of one text in YAML or JSON, which errors call ``name``. ClickException as for files."""
+    faults = AllFaults()
+    sources = _sources(name, text, faults)
+    faults.tell()
+    return tuple(sources)
+
+
+def _sources(name: str, text: str, faults: AllFaults) -> list[ManifestSource]:
+    sources: list[ManifestSource] = []
+    found = documents(name, text)
+    for number, document in enumerate(found, start=1):
+        with faults.of_one():
+            sources += _objects(f"{name}, document {number}" if len(found) > 1 else name, document)
+    return sources
 
 
 def _objects(at: str, document: object) -> list[ManifestSource]:

@@ -318,10 +318,11 @@ class Volume:
 
 
 @dataclass(frozen=True, slots=True)
-class SubmittedJob:
-    """The job of a command line. ``namespace`` None means the namespace of whoever applies the manifest.
+class NewJob:
+    """A job that is not created yet. ``namespace`` None means the namespace of whoever applies the manifest.
 
     ``code`` is a tarball, a commit to fetch, or None if the image has the code. ``git_image`` is an image with git.
+    ``warnings`` has a sentence for each possible mistake of the user.
     """
 
     name: str
@@ -340,9 +341,10 @@ class SubmittedJob:
     max_cost: Money | None = None
     complete_by: Instant | None = None
     quote: JobQuote | None = None
+    warnings: tuple[str, ...] = ()
 
 
-def manifests(of: SubmittedJob) -> tuple[Json, Json | None]:
+def manifests(of: NewJob) -> tuple[Json, Json | None]:
     """Make the TrainingJob, and its ConfigMap or None."""
     code_map = _code_map(of, of.code) if isinstance(of.code, bytes) else None
     return _training_job(of, code_map), code_map
@@ -384,11 +386,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
-def _metadata(of: SubmittedJob, name: str) -> Json:
+def _metadata(of: NewJob, name: str) -> Json:
     return {"name": name, **({} if of.namespace is None else {"namespace": of.namespace})}
 
 
-def _code_map(of: SubmittedJob, tarball: bytes) -> Json:
+def _code_map(of: NewJob, tarball: bytes) -> Json:
     """Make the ConfigMap. Its name has a digest of the content, so applying the same code again changes nothing."""
     digest = hashlib.sha256(tarball).hexdigest()[:10]
     return {
@@ -400,7 +402,7 @@ def _code_map(of: SubmittedJob, tarball: bytes) -> Json:
     }
 
 
-def _training_job(of: SubmittedJob, code_map: Json | None) -> Json:
+def _training_job(of: NewJob, code_map: Json | None) -> Json:
     spec: Json = {"gpus": {"min": of.gpus.min, "max": of.gpus.max}}
     if of.resize is not ResizePolicy.NEVER:
         spec["resizePolicy"] = of.resize.value
@@ -420,7 +422,7 @@ def _training_job(of: SubmittedJob, code_map: Json | None) -> Json:
     return {"apiVersion": API_VERSION, "kind": "TrainingJob", "metadata": _metadata(of, of.name), "spec": spec}
 
 
-def _pod(of: SubmittedJob, code_map: Json | None) -> Json:
+def _pod(of: NewJob, code_map: Json | None) -> Json:
     """Make the pod template. /dev/shm may use all memory of the container, as data loaders pass samples through it."""
     volumes: list[Json] = [{"name": "shm", "emptyDir": {"medium": "Memory"}}]
     mounts: list[Json] = [{"name": "shm", "mountPath": "/dev/shm"}]
@@ -445,7 +447,7 @@ def _pod(of: SubmittedJob, code_map: Json | None) -> Json:
     return pod | {"containers": [container | {"volumeMounts": mounts}], "volumes": volumes}
 
 
-def _unpacker(of: SubmittedJob, workspace: Json) -> Json:
+def _unpacker(of: NewJob, workspace: Json) -> Json:
     """Make the init container that unpacks the code with the image's Python. Not every image has tar."""
     return {
         "name": "code",
@@ -455,7 +457,7 @@ def _unpacker(of: SubmittedJob, workspace: Json) -> Json:
     }
 
 
-def _fetcher(of: SubmittedJob, source: object, workspace: Json) -> Json:
+def _fetcher(of: NewJob, source: object, workspace: Json) -> Json:
     assert isinstance(source, GitSource)
     return {
         "name": "code",
