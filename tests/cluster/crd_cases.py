@@ -196,6 +196,12 @@ CASES: tuple[Case, ...] = (
         _quiet(start="08:00", end="08:00"),
     ),
     Case(
+        "GPUBudget",
+        "maxCost must be more than 0: a job that may cost nothing can never run",
+        make("GPUBudget", jobDefaults={"maxCost": "0.01"}),
+        make("GPUBudget", jobDefaults={"maxCost": "0"}),
+    ),
+    Case(
         "TrainingJob",
         "maxCost must be more than 0: a job that may cost nothing can never run",
         make("TrainingJob", maxCost="0.000001"),

@@ -480,19 +480,21 @@ arrivals."""
 class Budget:
     """A GPUBudget. ``balance``: None until the first period has been opened in status. Amounts are dollars.
 
-    ``calendar``: its periods. ``selector``: selects the namespaces that the budget pays for. ``pool_selector``: selects
-    the pools that the budget may rent from. ``opening_spend``: dollars spent by other means in the period of the
-    budget's creation; if it is None, the amount counts in proportion (``counted``). ``weights``: (priorityClassName,
-    weight) pairs; other jobs have weight 1. ``fixed_rate``: an exchange rate that is used whatever is spent, for
-    what-ifs and simulations. ``guarded``: the budget has the finalizer ``charterer.dev/in-use``, which prevents its
-    deletion while rentals name the budget. ``carry_over_percent``: percentage of a period's surplus or deficit that is
-    carried into the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves.
-    ``moves``: limits on resizing running jobs. ``rate_ceiling``: the most dollars that a second of a job of weight 1
-    may cost; None for a multiple of the cost of its cheapest option. ``unreadable``: the error in the statistics of its
-    status, which are then learned anew; empty without an error. ``currency``: the currency of its owner's amounts; None
-    for dollars. ``parent``: the budget whose limits hold for this one too. ``share``: how ``amount`` was computed if
-    the budget has a parent or children; otherwise None. ``lends``: this budget and its children lend each other money
-    that they are not forecast to need. ``loans``: the loans of this period; set only while planning.
+    ``calendar``: its periods. ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that
+    its money may rent.
+    ``opening_spend``: spent by other means in the period in which the budget was created; None where its owner does not
+    say, and the amount then counts in proportion (``counted``).
+    ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
+    whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
+    keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
+    the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
+    limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
+    for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
+    empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
+    all amounts here are dollars. ``parent``: the budget whose limits hold for this one too. ``share``: where ``amount``
+    comes from, if the budget has a parent or is one. ``lends``: it and those directly below it lend each other what
+    they are not forecast to need. ``loans``: those of this period, while a plan is made.
+    ``job_max_cost``: the most that a job may cost which says nothing itself.
     """
 
     id: BudgetId
@@ -523,6 +525,7 @@ class Budget:
     share: AmountShare | None = None
     lends: bool = False
     loans: tuple[Loan, ...] = ()
+    job_max_cost: Money | None = None
 
     @property
     def penniless(self) -> bool:

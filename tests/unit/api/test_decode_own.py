@@ -317,9 +317,10 @@ class TestGPUBudget:
         rate = {"perDollar": "0.92", "asOf": "2026-11-01"}
         raw = values.raw_budget(
             amount="18400", hardLimit="23000", maxHourlyRate="9.20", maxPaysPerHourSaved="4.60", openingSpend="920",
-            currency="EUR", currencyRate=rate,
+            currency="EUR", currencyRate=rate, jobDefaults={"maxCost": "46"},
         )  # fmt: skip
         budget = decode.budget(raw)
+        assert budget.job_max_cost == Money.parse("50")
         assert (budget.amount, budget.hard_limit) == (Money.parse("20000"), Money.parse("25000"))
         assert (budget.max_hourly_rate, budget.opening_spend) == (Price.parse("10"), Money.parse("1000"))
         assert budget.rate_ceiling == pytest.approx(5 / 3600)

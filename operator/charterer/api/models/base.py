@@ -461,6 +461,15 @@ _NO_THOUSANDS: Final = Rule(
 )
 
 
+MAX_COST_ABOVE_ZERO: Final = Rule(
+    "!has(self.maxCost) || type(self.maxCost) != string || !isQuantity(self.maxCost) || "
+    "quantity(self.maxCost).compareTo(quantity('0')) > 0",
+    "maxCost must be more than 0: a job that may cost nothing can never run",
+    ".maxCost",
+)
+"""Of the object that has the maxCost of a job, or of jobs by default."""
+
+
 Amount = Annotated[
     Money,
     _reads(Money, Money.parse),

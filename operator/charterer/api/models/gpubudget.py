@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
+    MAX_COST_ABOVE_ZERO,
     Absent,
     ApiModel,
     LabelKey,
@@ -187,13 +188,23 @@ class GrantSpec(Mirror[Grant]):
         return self
 
 
+class JobDefaults(ApiModel):
+    """What holds for jobs that say nothing themselves."""
+
+    model_config = ruled(MAX_COST_ABOVE_ZERO)
+
+    max_cost: SpecAmount | None = None
+    """Maximum dollars that a job without a maxCost of its own may cost, counted as spec.maxCost of a TrainingJob is.
+    Absent: no maximum. A job that has cost more already is stopped, with its grace period."""
+
+
 class GPUBudgetSpec(PartOf[Budget]):
     """The amount that may be spent, and the namespaces that it is for."""
 
     APART = frozenset(
         (
             *("amount", "hard_limit", "opening_spend", "max_hourly_rate", "max_pays_per_hour_saved"),
-            *("currency", "currency_rate", "period", "time_zone", "grant", "loans", "weights"),
+            *("currency", "currency_rate", "period", "time_zone", "grant", "loans", "weights", "job_defaults"),
         )
     )
 
@@ -292,6 +303,9 @@ class GPUBudgetSpec(PartOf[Budget]):
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""
+    job_defaults: JobDefaults | None = None
+    """What holds for the jobs of the namespaces that this budget pays for, as far as they say nothing themselves. Not
+    for those of budgets below it."""
     moves: Annotated[Moves | None, Absent(MoveLimits())] = None
     """Limits on resizing running jobs. Absent: jobs are resized whenever that pays. Starts and restarts are not
     limited."""
@@ -332,6 +346,7 @@ class GPUBudgetSpec(PartOf[Budget]):
             unreadable=unreadable,
             currency=currency,
             lends=self.loans is Loans.ALLOWED,
+            job_max_cost=None if self.job_defaults is None else dollars(self.job_defaults.max_cost),
         )
 
     def to_currency(self) -> Currency | None:

@@ -90,8 +90,8 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "If False: see the reason `TargetMissed`.",
     ),
     ConditionType.WITHIN_MAX_COST: Meaning(
-        "The job is expected to end before its `spec.maxCost` is spent.",
-        "If False: raise `spec.maxCost`, or the job is stopped before its end.",
+        "The job is expected to end before its `spec.maxCost`, or the `jobDefaults.maxCost` of its GPUBudget, is spent.",
+        "If False: raise the job's `spec.maxCost`, or set it, or the job is stopped before its end.",
     ),
     ConditionType.WITHIN_QUOTE: Meaning(
         "The job, which is complete, cost as much and ended when its quote had said; the message has both. Absent "

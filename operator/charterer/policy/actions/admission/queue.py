@@ -495,7 +495,7 @@ class Admission:
             if projections is None:
                 self._plan.decided.judge(job, None, no_option(self._plan, job))
                 continue
-            if job.max_cost is None:
+            if job.cost_limit is None:
                 continue
             sized, snapshot = self._solution.sized(job), self._plan.snapshot
             why = too_dear(job, projections, snapshot, sized=sized)
@@ -647,7 +647,7 @@ class Admission:
         so."""
         interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
         moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
-        if not interrupted or not moves or job.max_cost is not None:
+        if not interrupted or not moves or job.cost_limit is not None:
             return False
         size = self._plan.snapshot.pools[option.pool].gpus_per_node or 1
         free, start = self._plan.placer.free_nodes(option.pool), self._plan.placer.start_up(option)
