@@ -376,6 +376,9 @@ TRAINING_JOB = ResourceKind(
         PrinterColumn("Budget", ".status.budget", wide=True),
         PrinterColumn("Target", '.status.conditions[?(@.type=="OnTarget")].reason', wide=True),
         PrinterColumn("Profile", ".spec.profileName", wide=True),
+        PrinterColumn(
+            "Created-By", f".metadata.annotations.{ANNOTATION_CREATED_BY.replace('.', chr(92) + '.')}", wide=True
+        ),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     selectable=(".status.state", ".status.why", ".status.pool", ".status.budget", ".spec.profileName"),
