@@ -217,6 +217,51 @@ EVERYTHING = Selector()
 NOTHING = Selector(nothing=True)
 
 
+# Shares of one budget's money, of which some jobs are sure while they have work (ADR 29).
+
+
+@dataclass(frozen=True, slots=True)
+class JobShare:
+    """A part of a budget's money for some of its jobs.
+
+    ``part``: of the money, above 0 and up to 1. ``user``, ``namespace``, ``label`` (a key and a value): whose jobs they
+    are; None says nothing, and all others must hold.
+    """
+
+    name: str
+    part: float
+    user: str | None = None
+    namespace: str | None = None
+    label: tuple[str, str] | None = None
+
+    def has(self, user: str, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a job of that user in that namespace, with those labels, is one of them."""
+        return (
+            self.user in (None, user)
+            and self.namespace in (None, namespace)
+            and (self.label is None or labels.get(self.label[0]) == self.label[1])
+        )
+
+
+NO_SHARE: Final = ""
+"""The name of what no share has: the jobs of all others, and the rest of the money."""
+
+
+OTHERS: Final = "(others)"
+"""How people are told of it."""
+
+
+def share_of(shares: Iterable[JobShare], user: str, namespace: str, labels: Mapping[str, str]) -> str:
+    """The name of the first share that has the job; NO_SHARE where none has."""
+    return next((share.name for share in shares if share.has(user, namespace, labels)), NO_SHARE)
+
+
+def parts_of(shares: Iterable[JobShare]) -> Mapping[str, float]:
+    """The parts of the money by share, with what is left for all others. They add up to 1."""
+    parts = {share.name: share.part for share in shares}
+    return {**parts, NO_SHARE: max(1.0 - sum(parts.values()), 0.0)}
+
+
 class Mode(StrEnum):
     """What a budget does. ENFORCE: rent nodes and run jobs. OBSERVE: only plan, and report what would be done."""
 
@@ -480,21 +525,20 @@ arrivals."""
 class Budget:
     """A GPUBudget. ``balance``: None until the first period has been opened in status. Amounts are dollars.
 
-    ``calendar``: its periods. ``selector``: of the namespaces that it pays for. ``pool_selector``: of the pools that
-    its money may rent.
-    ``opening_spend``: spent by other means in the period in which the budget was created; None where its owner does not
-    say, and the amount then counts in proportion (``counted``).
-    ``weights``: (priorityClassName, weight) pairs; 1 for all others. ``fixed_rate``: an exchange rate that is used
-    whatever is spent, for what-ifs and simulations. ``guarded``: it has the finalizer ``charterer.dev/in-use``, which
-    keeps it while rentals name it. ``carry_over_percent``: percentage of a period's surplus or deficit that goes into
-    the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves. ``moves``:
-    limits on resizing running jobs. ``rate_ceiling``: dollars that a second of a job of weight 1 may cost at most, None
-    for a multiple of what its cheapest option costs. ``unreadable``: what is wrong with the statistics in its status,
-    empty if nothing; they are learned anew then. ``currency``: in which its owner writes amounts, None for dollars;
-    all amounts here are dollars. ``parent``: the budget whose limits hold for this one too. ``share``: where ``amount``
-    comes from, if the budget has a parent or is one. ``lends``: it and those directly below it lend each other what
-    they are not forecast to need. ``loans``: those of this period, while a plan is made.
-    ``job_max_cost``: the most that a job may cost which says nothing itself.
+    ``calendar``: its periods. ``selector``: selects the namespaces that the budget pays for. ``pool_selector``: selects
+    the pools that the budget may rent from. ``opening_spend``: dollars spent by other means in the period of the
+    budget's creation; if it is None, the amount counts in proportion (``counted``). ``weights``: (priorityClassName,
+    weight) pairs; other jobs have weight 1. ``fixed_rate``: an exchange rate that is used whatever is spent, for
+    what-ifs and simulations. ``guarded``: the budget has the finalizer ``charterer.dev/in-use``, which prevents its
+    deletion while rentals name the budget. ``carry_over_percent``: percentage of a period's surplus or deficit that is
+    carried into the next. ``exploration_percent``: percentage of the amount that may be spent on measuring curves.
+    ``moves``: limits on resizing running jobs. ``rate_ceiling``: the most dollars that a second of a job of weight 1
+    may cost; None for a multiple of the cost of its cheapest option. ``unreadable``: the error in the statistics of its
+    status, which are then learned anew; empty without an error. ``currency``: the currency of its owner's amounts; None
+    for dollars. ``parent``: the budget whose limits hold for this one too. ``share``: how ``amount`` was computed if
+    the budget has a parent or children; otherwise None. ``lends``: this budget and its children lend each other money
+    that they are not forecast to need. ``loans``: the loans of this period; set only while planning. ``job_max_cost``:
+    the limit of the cost of a job without a limit of its own. ``job_shares``: parts of its money for some of its jobs.
     """
 
     id: BudgetId
@@ -526,6 +570,7 @@ class Budget:
     lends: bool = False
     loans: tuple[Loan, ...] = ()
     job_max_cost: Money | None = None
+    job_shares: tuple[JobShare, ...] = ()
 
     @property
     def penniless(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from charterer.domain.budget import NO_SHARE
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
 from charterer.domain.interactive import Interactive
 from charterer.domain.job_quote import JobQuote
@@ -376,28 +377,30 @@ class CostLimit:
 class Job:
     """A TrainingJob joined with its runs.
 
-    ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected work left in seconds of the class's
-    reference option, None if nothing is known. ``invalid``: why the Job API or the operator refused the template
-    (recorded with the generation that was refused); empty if they did not. ``allocation`` and ``records`` are read back
-    from status, where intents and outcomes survive a crash. ``pod_gpus``: GPUs in the template's first
-    container, 0 if absent. ``replaced``: former allocations (of other runs than ``allocation``) whose runs have not
-    been recorded yet; the write that replaces or clears an allocation puts it there. ``has_service``: its headless
-    Service exists. ``checking``: the API server is being asked whether the template is valid; until then nothing is
-    planned for the job, and what it may need is kept. ``max_cost``: the most it may cost, by its own spec;
-    ``default_max_cost``: by that of its budget. ``target_completion``: when its owner wants it done. ``predicted``: the expected cost from its first start to its end, as of when it first got
-    GPUs, and ``predicted_end``: its expected end, as of then; None before that. ``quote``: what its owner was told
-    before it was submitted. ``moves``: when it was moved because that paid, in the 24 h up to the last such move.
-    ``earlier_cost``: of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the latest
-    runs, in a row, that were NOT_STARTED. ``doubts``: what is not believed of ``allocation`` and ``replaced``; it holds
-    no GPUs. ``template``: digest of it. ``group``: the pods that should train together, in a run that is resized in
-    place. ``resized_from``: the allocation with which that run's group trains until its leader reports the one of
-    ``allocation``. ``stretches``: how long runs had other widths before they were resized in place. ``bottlenecks``:
-    what holds its present run up. ``nodes_replaced``: how often it got another node because one did.
-    ``stall_timeout_seconds``: see ``policy.jobs.job_facts``; 0: never. ``interactive``: if it is. ``variants``: if any.
-    ``labels``: its object's. ``user``: who created it, as an admission policy wrote down; empty if none did.
-    ``demands``: what its pods ask of their nodes. ``target``: the object that it stands for, if it does; ``adopted``:
-    that object, None where it is not there, or has not the label any more. ``told_ready``: of an adopted object; None
-    where its status does not say.
+    ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected remaining work in seconds of the
+    class's reference option; None if unknown. ``invalid``: why the Job API or the operator refused the template of the
+    recorded generation; empty if neither did. ``allocation``, ``records``: read from status, where intents and outcomes
+    survive a crash. ``pod_gpus``: GPUs in the template's first container; 0 if absent. ``replaced``: former allocations
+    of other runs whose ends are not recorded yet; the write that replaces or clears an allocation adds the old
+    allocation here. ``has_service``: its headless Service exists. ``checking``: the API server is checking the
+    template; until it answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``: the
+    limit of its cost. ``target_completion``: when its owner wants the job to end. ``predicted``: the expected cost from
+    its first start to its end, and ``predicted_end`` its expected end, both as of its first allocation; None before
+    that. ``quote``: the quote that its owner got before submitting it. ``moves``: when the job was moved because the
+    move paid, in the 24 h up to the last such move. ``earlier_cost``: the cost of runs that are no longer in
+    ``records``, and of ``stretches``. ``start_failures``: the number of latest consecutive runs that were NOT_STARTED.
+    ``doubts``: rentals in ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of
+    their GPUs. ``template``: digest of its template. ``bottlenecks``: what slows its present run.
+    ``stall_timeout_seconds``: time after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None:
+    the default. ``nodes_replaced``: how often a slow node of the job was replaced. ``group``: the pods that should
+    train together in a run that is resized in place. ``resized_from``: the allocation with which that group trains
+    until its leader reports the group of ``allocation``. ``stretches``: how long runs had other widths before they were
+    resized in place. ``interactive``: None for a batch job. ``labels``: the labels of its object. ``user``: its
+    creator, as an admission policy recorded it; empty if none did. ``target``: the adopted object that the TrainingJob
+    stands for; None if it has its own Job. ``adopted``: that object as observed; None if it does not exist or lost its
+    label. ``demands``: what its pods demand of their nodes. ``told_ready``: the readiness of an adopted object in the
+    job's status; None if the status has none. ``default_max_cost``: the limit of its cost by its budget, if
+    ``max_cost`` is None. ``share``: the share of its budget's money, by name.
     """
 
     id: JobId
@@ -459,6 +462,7 @@ class Job:
     told_ready: ToldReady | None = None
     quote: JobQuote | None = None
     default_max_cost: Money | None = None
+    share: str = NO_SHARE
 
     @property
     def cost_limit(self) -> CostLimit | None:

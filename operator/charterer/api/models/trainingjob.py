@@ -263,8 +263,8 @@ class TrainingJobSpec(PartOf[Job]):
     if it has one, otherwise no maximum but the budget. The cost of a job is its share of the nodes that it runs on,
     from the time it is given them until its pods have left them, over all runs, at the price with which each run began.
     Restarts and grace periods count; the time in which nodes start or stand idle does not. Options that are expected to
-    cost more are not used, and the job is stopped, with its grace period, before it costs more. It then waits with the
-    reason MaxCost, and continues from its checkpoint when maxCost is raised. maxCost takes precedence over
+    cost more are not used, and the job is stopped, with its grace period, before it costs more. The job then waits with
+    the reason MaxCost, and continues from its checkpoint when maxCost is raised. maxCost takes precedence over
     targetCompletionTime."""
     target_completion_time: Annotated[Time | None, Named("target_completion")] = None
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before

@@ -52,7 +52,7 @@ from charterer.controller.snapshot.runs import (
     without_entrypoint,
 )
 from charterer.controller.surveys import first_come, known_pools, listed_twice, machines_of
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, JobShare, share_of
 from charterer.domain.budget_tree import with_shares
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, PoolSetId, RentalId
@@ -364,7 +364,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         bottlenecks=state.findings.by_job,
         adopted=adopted,
     )
-    parts = memo.stable(memo.joined(_job_parts, sources, memo(_by_namespace, payers), profiles), "jobs")
+    parts = memo.stable(
+        memo.joined(_job_parts, sources, memo(_by_namespace, payers, state.cost_recording.users), profiles), "jobs"
+    )
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
     left = memo.stable({each: pods[each] for each in memo(placed_by_deleted, *targets) if each in pods}, "left")
@@ -426,27 +428,31 @@ class JobSources(NamedTuple):
 
 
 class _Payer(NamedTuple):
-    """The budget that pays for a namespace: its weights of priority classes, and what a job may cost by default."""
+    """The budget that pays for a namespace: its weights of priority classes, what a job may cost by default, and the
+    shares of its money."""
 
     budget: BudgetId | None
     weights: Mapping[str, float]
     max_cost: Money | None
+    shares: tuple[JobShare, ...]
 
 
-_NOBODY: Final = _Payer(None, {}, None)
+_NOBODY: Final = _Payer(None, {}, None, ())
 
 
 class _JobParts(NamedTuple):
     """All parts that a job is joined from.
 
-    ``max_cost``: its budget's default. ``refusal``: as in ClusterState; empty if the template was accepted.
-    ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see ``_ahead``.
+    ``max_cost``: its budget's default. ``share``: of its budget's money. ``refusal``: as in ClusterState; empty if the
+    template was accepted. ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see
+    ``_ahead``.
     """
 
     decoded: DecodedJob
     budget: BudgetId | None
     weight: float
     max_cost: Money | None
+    share: str
     runs: tuple[Run, ...]
     progress: Progress | None
     has_service: bool
@@ -487,10 +493,19 @@ def _services(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, Decod
     return {job: True for key, job in services.items() if is_there(job, key.namespace, decoded)}
 
 
-def _by_namespace(payers: Mapping[str, Budget]) -> Mapping[str, _Payer]:
-    """What jobs of each namespace need of the budget that pays for it."""
+def _by_namespace(payers: Mapping[str, Budget], users: bool) -> Mapping[str, _Payer]:
+    """What jobs of each namespace need of the budget that pays for it.
+
+    ``users``: whether it is known who created a job. If not, a share of a user has no jobs: anybody could write a name.
+    """
     return {
-        namespace: _Payer(budget.id, dict(budget.weights), budget.job_max_cost) for namespace, budget in payers.items()
+        namespace: _Payer(
+            budget.id,
+            dict(budget.weights),
+            budget.job_max_cost,
+            tuple([share for share in budget.job_shares if users or share.user is None]),
+        )
+        for namespace, budget in payers.items()
     }
 
 
@@ -508,6 +523,7 @@ def _job_parts(
         budget=payer.budget,
         weight=payer.weights.get(decoded.priority_class, 1.0),
         max_cost=payer.max_cost,
+        share=share_of(payer.shares, decoded.job.user, decoded.job.namespace, decoded.job.labels),
         runs=tuple([run for _, run in sources.runs.get(name, ())]),
         progress=sources.progress.get(name),
         has_service=sources.services.get(name, False),
@@ -534,6 +550,7 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         budget=parts.budget,
         weight=parts.weight,
         default_max_cost=parts.max_cost,
+        share=parts.share,
         remaining=remaining_work(job, parts.profiles, dict(gpu_types), now),
         runs=parts.runs,
         has_service=parts.has_service,

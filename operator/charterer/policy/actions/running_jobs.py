@@ -253,7 +253,7 @@ def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Iterable[Candida
 
 def _say_held(plan: BudgetPlan, job: Job, here: Option, assignment: GroupAssignment, to: Option, held: Hold) -> None:
     """Report why a move that would pay is not made."""
-    feasible = plan.solution.feasible
+    feasible = plan.solution.share(plan.solution.key(job)).feasible
     chosen = solution.choice(
         here, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
     )
@@ -449,7 +449,7 @@ def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> Non
         assignment.values,
         assignment.group.weight,
         assignment.group.work,
-        solution.feasible,
+        solution.share(group.key).feasible,
         name=(solution.budget.id, group.key),
     )
     verdicts |= found if kept.all else {name: found[name] for name in kept.runners}
