@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from typing import cast
 
-from charterer.domain.budget import OPENING_SECONDS, ClassHistory
+from charterer.domain.budget import NO_SHARE, OPENING_SECONDS, ClassHistory
 from charterer.domain.ids import ClassId, PoolId, Rate
 from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
@@ -215,7 +215,7 @@ def _class(name: str) -> ClassId:
 
 
 def _key(name: str) -> GroupKey:
-    return _class(name), MenuKey(_class(name), 1, 1, _WIDTHS[-1]), 1.0
+    return _class(name), MenuKey(_class(name), 1, 1, _WIDTHS[-1]), 1.0, NO_SHARE
 
 
 def excess(kind: str, a_day: float, multiple: float, seed: int, *, declared: bool = False) -> float | None:

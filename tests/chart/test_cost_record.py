@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from charterer.tools.commands.shared.options import record_option
-from tests.chart.support import CHART, NAMESPACE, HelmRefused, helm, only, render
+from tests.chart.support import CHART, NAMESPACE, HelmRefused, Object, helm, only, render
 
 pytestmark = pytest.mark.programs  # helm
 
@@ -18,8 +18,8 @@ def test_costs_are_recorded_in_a_bucket_without_a_volume_and_nowhere_by_default(
     assert "--cost-record=s3://finance/charterer" in spec["template"]["spec"]["containers"][0]["args"]
     assert spec["strategy"]["type"] == "RollingUpdate"
     for some in (objects, default):
-        assert not [o for o in some if o["metadata"]["name"] in ("charterer-costs", "charterer-created-by")]
-    assert "cost-record" not in str(only(default, "Deployment", "charterer"))
+        assert not [o for o in some if o["metadata"]["name"] == "charterer-costs"]
+    assert "--cost-record=" not in str(only(default, "Deployment", "charterer"))
 
 
 @pytest.mark.parametrize(
@@ -60,9 +60,25 @@ def test_a_place_that_cannot_be_is_refused(values: str, said: str) -> None:
         render(values)
 
 
-USERS = "costRecord: {users: true}"
+def _objects(*told: str, values: str = "") -> list[Object]:
+    """The chart for an API server, ``told`` in Helm's words."""
+    return [
+        each for each in yaml.safe_load_all(helm("template", "charterer", str(CHART), *told, values=values)) if each
+    ]
 
 
+def _believed(objects: list[Object]) -> bool:
+    """Whether the operator takes the annotation for true."""
+    (container,) = only(objects, "Deployment", "charterer")["spec"]["template"]["spec"]["containers"]
+    return "--cost-record-users" in container["args"]
+
+
+def _policies(objects: list[Object]) -> dict[str, str]:
+    """The policies that write users and keep them, each with its version of the API."""
+    return {o["kind"]: o["apiVersion"] for o in objects if o["metadata"]["name"] == "charterer-created-by"}
+
+
+@pytest.mark.parametrize("values", ["", "costRecord: {users: true}"])
 @pytest.mark.parametrize(
     ("told", "version"),
     [
@@ -78,15 +94,35 @@ USERS = "costRecord: {users: true}"
         ),
     ],
 )
-def test_users_are_written_by_the_version_of_the_api_that_is_served(told: tuple[str, ...], version: str) -> None:
-    objects = list(yaml.safe_load_all(helm("template", "charterer", str(CHART), *told, values=USERS)))
-    made = only([o for o in objects if o], "MutatingAdmissionPolicy", "charterer-created-by")
-    assert made["apiVersion"] == f"admissionregistration.k8s.io/{version}"
+def test_users_are_written_and_believed_by_default_by_the_version_of_the_api_that_is_served(
+    told: tuple[str, ...], version: str, values: str
+) -> None:
+    objects = _objects(*told, values=values)
+    assert _policies(objects)["MutatingAdmissionPolicy"] == f"admissionregistration.k8s.io/{version}"
+    assert _policies(objects)["ValidatingAdmissionPolicy"] == "admissionregistration.k8s.io/v1"
+    assert _believed(objects)
 
 
-def test_without_the_api_for_it_users_are_refused() -> None:
-    with pytest.raises(HelmRefused, match="serves no MutatingAdmissionPolicy"):
-        helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values=USERS)
+@pytest.mark.parametrize(
+    ("version", "values"),
+    [("1.34.0", ""), ("1.36.0", "costRecord: {users: false}"), ("1.34.0", "costRecord: {users: false}")],
+)
+def test_without_the_api_for_it_or_where_nobody_wants_it_no_user_is_written_or_believed(
+    version: str, values: str
+) -> None:
+    objects = _objects("--kube-version", version, values=values)
+    assert _policies(objects) == {}
+    assert not _believed(objects)
+
+
+def test_without_the_api_for_it_users_that_are_asked_for_are_refused() -> None:
+    with pytest.raises(HelmRefused, match="users to auto or false"):
+        helm("template", "charterer", str(CHART), "--kube-version", "1.34.0", values="costRecord: {users: true}")
+
+
+def test_without_claims_a_service_account_is_who_it_is() -> None:
+    objects = _objects("--kube-version", "1.36.0", values="costRecord: {claims: []}")
+    assert "claimed:" not in str(only(objects, "MutatingAdmissionPolicy", "charterer-created-by"))
 
 
 # --- reports that arrive ----------------------------------------------------------------------------------------------

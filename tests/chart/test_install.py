@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -284,34 +284,68 @@ def test_with_keep_off_only_pods_of_runs_tolerate_the_taint_of_charterers_nodes(
         installed.helm(*upgrade, "keepOff.taint=")
 
 
-def test_who_creates_a_training_job_is_written_onto_it_and_stays(installed: ControlPlane) -> None:
+CREATED_BY = "charterer.dev/created-by"
+
+
+def _until_users_are_written(plane: ControlPlane, as_creator: Sequence[str], body: str) -> None:
+    """The API server takes a moment to know a policy, and the rights of a person."""
+    until = time.monotonic() + 30
+    while time.monotonic() < until:
+        try:
+            dry = plane.kubectl("create", "-f", "-", *as_creator, "--dry-run=server", "-o", "json", input=body)
+        except ControlPlaneError:
+            continue
+        if json.loads(dry)["metadata"]["annotations"].get(CREATED_BY) != "somebody":
+            return
+
+
+def test_who_creates_a_training_job_is_written_onto_it_by_default_and_stays(installed: ControlPlane) -> None:
     name = "creator"
     as_creator = ("--kubeconfig", str(person(installed, name, "edit")))
     installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
-    upgrade = ("upgrade", "charterer", str(CHART), "-n", NAMESPACE, "--reuse-values", "--set")
-    installed.helm(*upgrade, "costRecord.users=true")
-    key = "charterer.dev/created-by"
     forged = json.loads(training_job(name))
-    forged["metadata"]["annotations"] = {key: "somebody"}
-    try:
-        dry = ("create", "-f", "-", *as_creator, "--dry-run=server", "-o", "json")
-        until = time.monotonic() + 30
-        while time.monotonic() < until:  # until the policies are known to the API server
-            try:
-                made = json.loads(installed.kubectl(*dry, input=json.dumps(forged)))
-            except ControlPlaneError:
-                continue
-            if made["metadata"]["annotations"].get(key) != "somebody":
-                break
-        made = json.loads(installed.kubectl("create", "-f", "-", *as_creator, "-o", "json", input=json.dumps(forged)))
-        assert made["metadata"]["annotations"][key] == f"system:serviceaccount:{name}:{name}"
-        for words in ("somebody", None):
-            patch = json.dumps({"metadata": {"annotations": {key: words}}})
-            installed.kubectl("patch", "trainingjob", "train", "-n", name, *as_creator, "--type=merge", "-p", patch)
-            now = json.loads(installed.kubectl("get", "trainingjob", "train", "-n", name, "-o", "json"))
-            assert now["metadata"]["annotations"][key] == f"system:serviceaccount:{name}:{name}"
-    finally:
-        installed.helm(*upgrade, "costRecord.users=false")
+    forged["metadata"]["annotations"] = {CREATED_BY: "somebody"}
+    _until_users_are_written(installed, as_creator, json.dumps(forged))
+    made = json.loads(installed.kubectl("create", "-f", "-", *as_creator, "-o", "json", input=json.dumps(forged)))
+    assert made["metadata"]["annotations"][CREATED_BY] == f"system:serviceaccount:{name}:{name}"
+    for words in ("somebody", None):
+        patch = json.dumps({"metadata": {"annotations": {CREATED_BY: words}}})
+        installed.kubectl("patch", "trainingjob", "train", "-n", name, *as_creator, "--type=merge", "-p", patch)
+        now = json.loads(installed.kubectl("get", "trainingjob", "train", "-n", name, "-o", "json"))
+        assert now["metadata"]["annotations"][CREATED_BY] == f"system:serviceaccount:{name}:{name}"
+
+
+def test_whom_an_automation_says_that_it_works_for_is_marked_as_claimed_and_no_person_can_claim(
+    installed: ControlPlane,
+) -> None:
+    name, key = "automation", "workflows.argoproj.io/creator"
+    as_account = ("--kubeconfig", str(person(installed, name, "edit")))
+    installed.kubectl("wait", "--for=jsonpath={.rules}", "clusterrole/edit", "--timeout=20s")
+    plain = {"metadata": {"annotations": {CREATED_BY: "somebody"}}}
+    _until_users_are_written(
+        installed, as_account, json.dumps({**json.loads(training_job(name)), **_with(name, plain)})
+    )
+
+    def creator(of: Mapping[str, object], *who: str) -> str:
+        body = json.dumps({**json.loads(training_job(name)), **_with(name, {"metadata": of})})
+        dry = installed.kubectl("create", "-f", "-", *who, "--dry-run=server", "-o", "json", input=body)
+        written: str = json.loads(dry)["metadata"]["annotations"][CREATED_BY]
+        return written
+
+    account, odd = f"system:serviceaccount:{name}:{name}", "=cmd|'Zoë'\n\x1b[31m"
+    assert creator({}, *as_account) == account
+    assert creator({"labels": {key: "ann.at.example.com"}}, *as_account) == "claimed:ann.at.example.com"
+    assert creator({"labels": {key: "ann"}, "annotations": {f"{key}-email": odd}}, *as_account) == f"claimed:{odd}"
+    assert creator({"labels": {key: ""}}, *as_account) == account
+    assert creator({"annotations": {key: "x" * 5_000}}, *as_account) == "claimed:" + "x" * 200
+    person_says = creator({"labels": {key: "somebody"}})
+    assert person_says not in ("", "somebody")
+    assert not person_says.startswith("claimed:")
+
+
+def _with(namespace: str, said: Mapping[str, Mapping[str, object]]) -> Mapping[str, object]:
+    """The metadata of a job in the namespace, with what is said beside its name."""
+    return {"metadata": {"name": "claims", "namespace": namespace, **said["metadata"]}}
 
 
 def test_edit_includes_jobs_and_view_reads_them(installed: ControlPlane) -> None:

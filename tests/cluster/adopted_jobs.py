@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from typing import Any
 
+from charterer.api.names import ANNOTATION_CREATED_BY
 from charterer.cluster.client import RawObject
 from charterer.cluster.paths import EVENTS, GPU_BUDGETS, JOBS, PODS, TRAINING_JOBS
 from tests.testbed.bed import Bed
@@ -158,6 +159,16 @@ async def once_held(bed: Bed) -> None:
         while True:
             stored = await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
             if stored["spec"]["suspend"]:
+                return
+            await asyncio.sleep(0.05)
+
+
+async def once_users_are(bed: Bed, written: bool) -> None:
+    """Wait until the API server writes who creates a Job, or does not: it learns of policies a moment later."""
+    async with asyncio.timeout(_HOLDING_SECONDS):
+        while True:
+            made = await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
+            if (ANNOTATION_CREATED_BY in (made["metadata"].get("annotations") or {})) is written:
                 return
             await asyncio.sleep(0.05)
 

@@ -81,6 +81,12 @@ def _selecting(**expression: Any) -> Json:
     return make("GPUBudget", namespaceSelector={"matchExpressions": [{"key": "team", **expression}]})
 
 
+def _shares(*percents: int, **fields: object) -> Json:
+    """A budget with shares of that many percent, by user."""
+    shares = [{"name": f"s{at}", "user": f"user {at}", "percent": each, **fields} for at, each in enumerate(percents)]
+    return make("GPUBudget", shares=shares)
+
+
 def _quiet(**hours: Any) -> Json:
     return make("GPUBudget", moves={"quietHours": [hours]})
 
@@ -194,6 +200,36 @@ CASES: tuple[Case, ...] = (
         "start and end are the same: give hours that last",
         _quiet(start="18:00", end="08:00", days=["Monday", "Friday"]),
         _quiet(start="08:00", end="08:00"),
+    ),
+    Case(
+        "GPUBudget",
+        "the percents of shares add up to more than 100: make some smaller",
+        _shares(60, 40),
+        _shares(60, 41),
+    ),
+    Case(
+        "GPUBudget",
+        "key must be the key of a label, such as example.com/project",
+        _shares(5, label={"key": "example.com/project", "value": "thesis"}),
+        _shares(5, label={"key": "no key", "value": "thesis"}),
+    ),
+    Case(
+        "GPUBudget",
+        "say whose jobs they are: user, namespace, label, or several, of which all have to hold",
+        _shares(5),
+        make("GPUBudget", shares=[{"name": "x", "percent": 5}]),
+    ),
+    Case(
+        "GPUBudget",
+        'say how much it is: percent, such as 25, or amount, such as "5000", and not both',
+        _shares(5),
+        _shares(5, amount="5000"),
+    ),
+    Case(
+        "GPUBudget",
+        "maxCost must be more than 0: a job that may cost nothing can never run",
+        make("GPUBudget", jobDefaults={"maxCost": "0.01"}),
+        make("GPUBudget", jobDefaults={"maxCost": "0"}),
     ),
     Case(
         "TrainingJob",

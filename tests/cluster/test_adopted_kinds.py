@@ -21,7 +21,7 @@ from charterer.tools.commands.drain import annotate
 from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import outcome
-from tests.cluster.adopted_jobs import once_held, plain_job
+from tests.cluster.adopted_jobs import once_held, once_users_are, plain_job
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.lanes import repeats
 from tests.testbed.bed import SYSTEM, Bed, dismantle, group, install_charts, parts_of_bed
@@ -156,7 +156,7 @@ async def test_it_is_held_placed_moved_and_complete_by_its_own_word(kinds_bed: B
 _OPTIONS: Mapping[str, Callable[[str], Sequence[str]]] = {
     "keepOff": lambda namespace: ("keepOff.taint=nvidia.com/gpu",),
     "namespaces": lambda namespace: (f"namespaces={{{namespace}}}",),
-    "costRecord.users": lambda namespace: ("costRecord.users=true", "costRecord.place=s3://costs/charterer"),
+    "costRecord.users": lambda namespace: ("costRecord.users=false",),
     "restricted": lambda namespace: (),
     "admission off": lambda namespace: (),
 }
@@ -192,11 +192,10 @@ async def test_every_kind_runs_and_is_complete_under_every_option_of_the_chart(k
         for word, kind in kinds.items():
             await _end(bed, kind, word.lower(), 1)
         await bed.complete(*map(str.lower, kinds))
-        if option == "costRecord.users":
-            creators = {
-                raw["metadata"]["annotations"]["charterer.dev/created-by"] for raw in bed.mirror.all(TRAINING_JOBS)
-            }
-            assert creators == {"admin"}  # who made the objects, and not the operator that made the records
+        records = [raw["metadata"] for raw in bed.mirror.all(TRAINING_JOBS, bed.namespace)]
+        creators = {(meta.get("annotations") or {}).get("charterer.dev/created-by") for meta in records}
+        # who made the objects, and not the operator that made the records
+        assert creators == {None if off or option == "costRecord.users" else "admin"}
         await bed.kube.delete(JOBS.one("job", bed.namespace))
     finally:
         if values or off:
@@ -256,11 +255,7 @@ async def _until_the_policies_act(bed: Bed, option: str) -> None:
             except ApiError:
                 return
             await asyncio.sleep(0.1)
-        while option == "costRecord.users":
-            made = await bed.kube.post(JOBS.all(bed.namespace), plain_job("stranger"), dry_run=True)
-            if "charterer.dev/created-by" in (made["metadata"].get("annotations") or {}):
-                return
-            await asyncio.sleep(0.1)
+    await once_users_are(bed, written=option not in ("admission off", "costRecord.users"))
 
 
 async def test_what_kubeflow_trainer_knows_of_a_train_jobs_progress_is_its_jobs_progress(kinds_bed: Bed) -> None:

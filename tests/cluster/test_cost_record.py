@@ -11,6 +11,7 @@ from charterer.cost_record import CostRecord
 from charterer.domain.budget import Cause, JobTime
 from charterer.domain.cost_row import CostRecording
 from charterer.domain.money import Money, total
+from tests.cluster.adopted_jobs import once_users_are
 from tests.testbed.bed import Bed
 
 
@@ -31,11 +32,11 @@ async def test_while_the_place_refuses_renting_goes_on_and_later_all_is_on_recor
     bed.operator(cost_recording=recording, timing=retries)
     await bed.pool("a100")
     await bed.budget()
+    await once_users_are(bed, written=True)
     template = {"spec": {"containers": [{"name": "trainer", "image": "train:1"}]}}
     labels = {"example.com/team": "vision", "other": "not-recorded"}
-    who = {"charterer.dev/created-by": "ann@example.com"}
     spec = {"gpus": {"min": 4, "max": 4}, "template": template}
-    await bed.create("TrainingJob", "first", spec, labels=labels, annotations=who)
+    await bed.create("TrainingJob", "first", spec, labels=labels)
     await bed.running("first")
     await bed.finish("first")
     await bed.complete("first")
@@ -56,8 +57,8 @@ async def test_while_the_place_refuses_renting_goes_on_and_later_all_is_on_recor
     assert total(row.cost for row in rows) == Money.parse(_budget(bed)["lifetime"])
     payers = {row.payer.job: row.payer for row in rows if row.payer is not None}
     assert payers.keys() == {"first", "second"}
-    assert (payers["first"].user, payers["first"].labels) == ("ann@example.com", {"example.com/team": "vision"})
-    assert (payers["second"].user, payers["second"].labels) == ("", {})
+    assert (payers["first"].user, payers["first"].labels) == ("admin", {"example.com/team": "vision"})
+    assert (payers["second"].user, payers["second"].labels) == ("admin", {})
     assert {row.cause for row in rows} >= {Cause.STARTING, Cause.JOB}
     assert JobTime.RUN_START in {kind for row in rows for kind in row.went_to}, "runs held GPUs before their pods ran"
     assert all(total(row.went_to.values()) <= row.cost for row in rows if row.went_to)

@@ -82,6 +82,16 @@ v1beta1
 {{- end }}
 {{- end }}
 
+{{/* That version where an admission policy writes who creates jobs; empty where none does. */}}
+{{- define "charterer.users" -}}
+{{- $asked := toString .Values.costRecord.users }}
+{{- $version := include "charterer.mutatingPolicies" . }}
+{{- if and (eq $asked "true") (not $version) }}
+{{- fail "costRecord.users: this API server serves no MutatingAdmissionPolicy: set costRecord.users to auto or false, or see docs/support-matrix.md" }}
+{{- end }}
+{{- if ne $asked "false" }}{{ $version }}{{ end }}
+{{- end }}
+
 {{/* Rules that match the kinds of objects that are adopted by their label, with these operations. */}}
 {{- define "charterer.adoptedKinds" -}}
 - apiGroups: [batch]

@@ -20,6 +20,7 @@ class ConditionType(StrEnum):
     DECLARED_LOAD_CONFIRMED = "DeclaredLoadConfirmed"
     OVERLAPS = "Overlaps"
     CURRENCY_RATE_CURRENT = "CurrencyRateCurrent"
+    USERS_KNOWN = "UsersKnown"
     LEFT_RUNNING = "LeftRunning"
     COSTS_RECORDED = "CostsRecorded"
     COMMITMENTS_COVERED = "CommitmentsCovered"

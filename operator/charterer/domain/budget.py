@@ -217,6 +217,51 @@ EVERYTHING = Selector()
 NOTHING = Selector(nothing=True)
 
 
+# Shares of one budget's money, of which some jobs are sure while they have work (ADR 29).
+
+
+@dataclass(frozen=True, slots=True)
+class JobShare:
+    """A part of a budget's money for some of its jobs.
+
+    ``part``: of the money, above 0 and up to 1. ``user``, ``namespace``, ``label`` (a key and a value): whose jobs they
+    are; None says nothing, and all others must hold.
+    """
+
+    name: str
+    part: float
+    user: str | None = None
+    namespace: str | None = None
+    label: tuple[str, str] | None = None
+
+    def has(self, user: str, namespace: str, labels: Mapping[str, str]) -> bool:
+        """Whether a job of that user in that namespace, with those labels, is one of them."""
+        return (
+            self.user in (None, user)
+            and self.namespace in (None, namespace)
+            and (self.label is None or labels.get(self.label[0]) == self.label[1])
+        )
+
+
+NO_SHARE: Final = ""
+"""The name of what no share has: the jobs of all others, and the rest of the money."""
+
+
+OTHERS: Final = "(others)"
+"""How people are told of it."""
+
+
+def share_of(shares: Iterable[JobShare], user: str, namespace: str, labels: Mapping[str, str]) -> str:
+    """The name of the first share that has the job; NO_SHARE where none has."""
+    return next((share.name for share in shares if share.has(user, namespace, labels)), NO_SHARE)
+
+
+def parts_of(shares: Iterable[JobShare]) -> Mapping[str, float]:
+    """The parts of the money by share, with what is left for all others. They add up to 1."""
+    parts = {share.name: share.part for share in shares}
+    return {**parts, NO_SHARE: max(1.0 - sum(parts.values()), 0.0)}
+
+
 class Mode(StrEnum):
     """What a budget does. ENFORCE: rent nodes and run jobs. OBSERVE: only plan, and report what would be done."""
 
@@ -492,7 +537,8 @@ class Budget:
     status, which are then learned anew; empty without an error. ``currency``: the currency of its owner's amounts; None
     for dollars. ``parent``: the budget whose limits hold for this one too. ``share``: how ``amount`` was computed if
     the budget has a parent or children; otherwise None. ``lends``: this budget and its children lend each other money
-    that they are not forecast to need. ``loans``: the loans of this period; set only while planning.
+    that they are not forecast to need. ``loans``: the loans of this period; set only while planning. ``job_max_cost``:
+    the limit of the cost of a job without a limit of its own. ``job_shares``: parts of its money for some of its jobs.
     """
 
     id: BudgetId
@@ -523,6 +569,8 @@ class Budget:
     share: AmountShare | None = None
     lends: bool = False
     loans: tuple[Loan, ...] = ()
+    job_max_cost: Money | None = None
+    job_shares: tuple[JobShare, ...] = ()
 
     @property
     def penniless(self) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from charterer.domain.budget import NO_SHARE
 from charterer.domain.ids import BudgetId, ClassId, JobId, RentalId
 from charterer.domain.interactive import Interactive
 from charterer.domain.job_quote import JobQuote
@@ -355,6 +356,24 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
+class CostLimit:
+    """The most that a job may cost. ``budget``: whose ``spec.jobDefaults`` says so; None where the job itself does."""
+
+    amount: Money
+    budget: BudgetId | None = None
+
+    @property
+    def field(self) -> str:
+        """Where it is written."""
+        return "spec.maxCost" if self.budget is None else f"spec.jobDefaults.maxCost of GPUBudget {self.budget}"
+
+    @property
+    def raised_by(self) -> str:
+        """What its owner does to let it cost more: a job's own limit takes the place of its budget's."""
+        return "raise spec.maxCost" if self.budget is None else f"set the job's own spec.maxCost above {self.amount}"
+
+
+@dataclass(frozen=True, slots=True)
 class Job:
     """A TrainingJob joined with its runs.
 
@@ -380,7 +399,8 @@ class Job:
     creator, as an admission policy recorded it; empty if none did. ``target``: the adopted object that the TrainingJob
     stands for; None if it has its own Job. ``adopted``: that object as observed; None if it does not exist or lost its
     label. ``demands``: what its pods demand of their nodes. ``told_ready``: the readiness of an adopted object in the
-    job's status; None if the status has none.
+    job's status; None if the status has none. ``default_max_cost``: the limit of its cost by its budget, if
+    ``max_cost`` is None. ``share``: the share of its budget's money, by name.
     """
 
     id: JobId
@@ -441,6 +461,15 @@ class Job:
     demands: NodeDemands = NO_DEMANDS
     told_ready: ToldReady | None = None
     quote: JobQuote | None = None
+    default_max_cost: Money | None = None
+    share: str = NO_SHARE
+
+    @property
+    def cost_limit(self) -> CostLimit | None:
+        """The most that it may cost: its own limit, or else its budget's; None without either."""
+        if self.max_cost is not None:
+            return CostLimit(self.max_cost)
+        return None if self.default_max_cost is None else CostLimit(self.default_max_cost, self.budget)
 
     def variant(self, name: str) -> Variant | None:
         """The variant of that name; None if none exists, for example after it was removed."""

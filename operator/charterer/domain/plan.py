@@ -238,6 +238,23 @@ class SpendVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareVerdict:
+    """The verdict on a share of a budget's money, or on what is left for all others (``name`` NO_SHARE).
+
+    ``part``: of the money, that its jobs are sure of. ``jobs``: that want to run. ``allowed``, ``planned``, ``rate``
+    and ``feasible``: as of a BudgetVerdict, with what other shares leave.
+    """
+
+    name: str
+    part: float
+    jobs: int
+    allowed: Price
+    planned: Price
+    rate: Rate
+    feasible: bool
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetVerdict:
     """The verdict on a budget.
 
@@ -253,6 +270,7 @@ class BudgetVerdict:
     ``spent``, ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``:
     the spending of the budget and its descendants; None without descendants. ``parent_fault``: why the limits of its
     ancestors are unknown, so that it rents nothing new. ``loans``: the loans in which the budget is lender or borrower.
+    ``shares``: the shares of its money that have jobs; empty if the budget has no shares.
     """
 
     rate: Rate | None
@@ -269,6 +287,7 @@ class BudgetVerdict:
     parent_fault: Fact | None = None
     commitments: Money = ZERO
     loans: tuple[Loan, ...] = ()
+    shares: tuple[ShareVerdict, ...] = ()
 
     @property
     def expected(self) -> Money:

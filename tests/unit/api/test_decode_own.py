@@ -9,7 +9,7 @@ import pytest
 
 from charterer.api import decode
 from charterer.api.models.base import Condition, ConditionStatus
-from charterer.domain.budget import EVERYTHING, Currency, Mode, MoveLimits, Selector
+from charterer.domain.budget import EVERYTHING, Currency, JobShare, Mode, MoveLimits, Selector
 from charterer.domain.errors import InvalidObject, Problem
 from charterer.domain.ids import ClassId, JobId
 from charterer.domain.job import ResizePolicy, SpotPolicy, Widths
@@ -317,9 +317,10 @@ class TestGPUBudget:
         rate = {"perDollar": "0.92", "asOf": "2026-11-01"}
         raw = values.raw_budget(
             amount="18400", hardLimit="23000", maxHourlyRate="9.20", maxPaysPerHourSaved="4.60", openingSpend="920",
-            currency="EUR", currencyRate=rate,
+            currency="EUR", currencyRate=rate, jobDefaults={"maxCost": "46"},
         )  # fmt: skip
         budget = decode.budget(raw)
+        assert budget.job_max_cost == Money.parse("50")
         assert (budget.amount, budget.hard_limit) == (Money.parse("20000"), Money.parse("25000"))
         assert (budget.max_hourly_rate, budget.opening_spend) == (Price.parse("10"), Money.parse("1000"))
         assert budget.rate_ceiling == pytest.approx(5 / 3600)
@@ -339,6 +340,39 @@ class TestGPUBudget:
     )
     def test_a_currency_without_what_a_dollar_costs_is_refused(self, spec: dict[str, Any], told: str) -> None:
         assert told in _problem(values.raw_budget(**spec), decode.budget).message
+
+    def test_shares_are_parts_of_the_amount_in_their_order(self) -> None:
+        shares = [
+            {"name": "ann", "user": "=cmd|Zoë@example.com", "percent": 30},
+            {"name": "thesis", "label": {"key": "example.com/project", "value": "thesis"}, "amount": "6000"},
+            {"name": "demo", "namespace": "demo", "label": {"key": "kind", "value": ""}, "percent": 60},
+        ]
+        assert decode.budget(values.raw_budget(amount="60000", shares=shares)).job_shares == (
+            JobShare("ann", 0.3, user="=cmd|Zoë@example.com"),
+            JobShare("thesis", 0.1, label=("example.com/project", "thesis")),
+            JobShare("demo", 0.6, namespace="demo", label=("kind", "")),
+        )
+
+    @pytest.mark.parametrize(
+        ("share", "told"),
+        [
+            ({"user": "ann", "percent": 120}, "less than or equal to 100"),
+            ({"user": "ann", "percent": 0}, "greater than or equal to 1"),
+            ({"user": "ann"}, "share x: say either percent or amount"),
+            ({"user": "ann", "percent": 10, "amount": "5"}, "share x: say either percent or amount"),
+            ({"percent": 10}, "share x: say whose jobs they are: user, namespace, label"),
+            ({"label": {"key": "no key", "value": "v"}, "percent": 10}, "'no key' is no key of a label"),
+            ({"user": "ann", "percent": 60}, "add up to 110.0% of amount (first 50.0%, x 60.0%): make some smaller"),
+            ({"user": "ann", "amount": "40000"}, "add up to 116.7% of amount (first 50.0%, x 66.7%)"),
+        ],
+    )
+    def test_a_share_that_cannot_be_is_refused_with_one_sentence(self, share: dict[str, Any], told: str) -> None:
+        shares = [{"name": "first", "user": "bob", "percent": 50}, {"name": "x", **share}]
+        assert told in _problem(values.raw_budget(amount="60000", shares=shares), decode.budget).message
+
+    def test_no_share_is_an_amount_of_nothing(self) -> None:
+        shares = [{"name": "x", "user": "ann", "amount": "5"}]
+        assert "amount is 0" in _problem(values.raw_budget(amount="0", shares=shares), decode.budget).message
 
     def test_money_that_cannot_be_read_names_field_and_value(self) -> None:
         problem = _problem(values.raw_budget(amount="60k"), decode.budget)

@@ -37,7 +37,7 @@ _KEY = rf"^([a-z0-9]([a-z0-9.-]{{0,251}}[a-z0-9])?/)?{_NAME}$"
 _VALUE = f"^({_NAME})?$"
 
 
-def _label_key(key: str) -> str:
+def label_key(key: str) -> str:
     if re.fullmatch(_KEY, key) is None:
         raise ValueError(
             f"{key!r} is no key of a label: write letters, digits, '-', '_' and '.', at most 63, such as gpu or "
@@ -58,10 +58,10 @@ def is_label(key: str, value: str) -> bool:
 
 
 def _label_map(labels: dict[str, str]) -> dict[str, str]:
-    return {_label_key(key): _label_value(value) for key, value in labels.items()}
+    return {label_key(key): _label_value(value) for key, value in labels.items()}
 
 
-LabelKey = Annotated[str, AfterValidator(_label_key), Field(max_length=317, json_schema_extra={"pattern": _KEY})]
+LabelKey = Annotated[str, AfterValidator(label_key), Field(max_length=317, json_schema_extra={"pattern": _KEY})]
 """The key of a label, with or without a prefix."""
 LabelValue = Annotated[str, AfterValidator(_label_value), Field(max_length=63, json_schema_extra={"pattern": _VALUE})]
 """The value of a label; it may be empty."""
@@ -459,6 +459,15 @@ _NO_THOUSANDS: Final = Rule(
     f"type(self) != string || !self.matches('^{MAYBE_THOUSANDS.pattern}$')",
     'three digits after the point may be meant as thousands: write "60000", or "60.00" for sixty dollars',
 )
+
+
+MAX_COST_ABOVE_ZERO: Final = Rule(
+    "!has(self.maxCost) || type(self.maxCost) != string || !isQuantity(self.maxCost) || "
+    "quantity(self.maxCost).compareTo(quantity('0')) > 0",
+    "maxCost must be more than 0: a job that may cost nothing can never run",
+    ".maxCost",
+)
+"""A rule for the object with the maxCost of a job, or of jobs by default."""
 
 
 Amount = Annotated[

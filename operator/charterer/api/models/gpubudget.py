@@ -11,6 +11,7 @@ from pydantic import ConfigDict, Field, model_validator
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
     ATOMIC,
+    MAX_COST_ABOVE_ZERO,
     Absent,
     ApiModel,
     LabelKey,
@@ -27,12 +28,13 @@ from charterer.api.models.base import (
     SpecHourly,
     joined,
     keyed_by,
+    label_key,
     ruled,
     rules,
 )
-from charterer.api.models.gpubudget_status import CurrencyRate, Day, GPUBudgetRecord, GPUBudgetStatus
+from charterer.api.models.gpubudget_status import SHARES, CurrencyRate, Day, GPUBudgetRecord, GPUBudgetStatus
 from charterer.api.names import FINALIZER_IN_USE
-from charterer.domain.budget import EVERYTHING, NOTHING, Budget, Currency, Mode, MoveLimits, Selector
+from charterer.domain.budget import EVERYTHING, NOTHING, Budget, Currency, JobShare, Mode, MoveLimits, Selector
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.time import Calendar, Grant, Period, QuietHours, Weekday
@@ -145,6 +147,8 @@ PERIOD_ONCE: Final = (
     "period, grant and the timeZone of a grant cannot be changed, because the ledger counts by them: delete the "
     "GPUBudget and create it anew, with what it has spent in the new period as openingSpend"
 )
+WHOSE_SHARE: Final = "say whose jobs they are: user, namespace, label, or several, of which all have to hold"
+_ROUNDING: Final = 1e-9
 _GRANT_DAYS = 3_653
 """Maximum days of a grant: ten years."""
 _IN_ORDER: Final = "until must be the day of from or a later one: both days are part of the grant"
@@ -187,13 +191,86 @@ class GrantSpec(Mirror[Grant]):
         return self
 
 
+class JobDefaults(ApiModel):
+    """What holds for jobs that say nothing themselves."""
+
+    model_config = ruled(MAX_COST_ABOVE_ZERO)
+
+    max_cost: SpecAmount | None = None
+    """Maximum dollars that a job without a maxCost of its own may cost, counted as spec.maxCost of a TrainingJob is.
+    Absent: no maximum. A job that has cost more already is stopped, with its grace period."""
+
+
+class ShareLabel(ApiModel):
+    """A label of jobs."""
+
+    model_config = ruled(
+        Rule(
+            "!format.qualifiedName().validate(self.key).hasValue()",
+            "key must be the key of a label, such as example.com/project",
+            ".key",
+        )
+    )
+
+    key: Annotated[str, Field(min_length=1, max_length=317)]
+    """Its key, such as example.com/project."""
+    value: LabelValue
+    """Its value."""
+
+    @model_validator(mode="after")
+    def _has_a_key(self) -> Self:
+        label_key(self.key)
+        return self
+
+
+class ShareSpec(ApiModel):
+    """A part of the budget's money for some of its jobs."""
+
+    model_config = ruled(
+        Rule(
+            "has(self.percent) != has(self.amount)",
+            'say how much it is: percent, such as 25, or amount, such as "5000", and not both',
+        ),
+        Rule("has(self.user) || has(self.namespace) || has(self.label)", WHOSE_SHARE),
+    )
+
+    name: ObjectName
+    """Its name, by which messages and status.shares call it."""
+    user: Annotated[str, Field(min_length=1, max_length=253)] | None = None
+    """The user who created the jobs, as the API server calls them and the annotation charterer.dev/created-by says.
+    Where users are not known (condition UsersKnown), it has no jobs."""
+    namespace: ObjectName | None = None
+    """The namespace of the jobs."""
+    label: ShareLabel | None = None
+    """A label of the jobs."""
+    percent: Annotated[int, Field(ge=1, le=100)] | None = None
+    """Percent of the money."""
+    amount: SpecAmount | None = None
+    """The same as a part of the budget's amount, in its currency, as a decimal string."""
+
+    @model_validator(mode="after")
+    def _says_whose_and_how_much(self) -> Self:
+        if (self.percent is None) == (self.amount is None):
+            raise ValueError(f"share {self.name}: say either percent or amount")
+        if self.user is None and self.namespace is None and self.label is None:
+            raise ValueError(f"share {self.name}: {WHOSE_SHARE}")
+        return self
+
+    def to_domain(self, whole: Money) -> JobShare:
+        """The share of an amount."""
+        part = (self.percent or 0) / 100 if self.amount is None else self.amount.micros / max(whole.micros, 1)
+        label = None if self.label is None else (self.label.key, self.label.value)
+        return JobShare(self.name, part, self.user, self.namespace, label)
+
+
 class GPUBudgetSpec(PartOf[Budget]):
     """The amount that may be spent, and the namespaces that it is for."""
 
     APART = frozenset(
         (
             *("amount", "hard_limit", "opening_spend", "max_hourly_rate", "max_pays_per_hour_saved"),
-            *("currency", "currency_rate", "period", "time_zone", "grant", "loans", "weights"),
+            *("currency", "currency_rate", "period", "time_zone", "grant", "loans", "weights", "job_defaults"),
+            "shares",
         )
     )
 
@@ -216,6 +293,11 @@ class GPUBudgetSpec(PartOf[Budget]):
             "self.period != 'Grant' || self.carryOverPercent == 0",
             NOTHING_AFTER_A_GRANT,
             ".carryOverPercent",
+        ),
+        Rule(
+            "!has(self.shares) || self.shares.map(share, share.?percent.orValue(0)).sum() <= 100",
+            "the percents of shares add up to more than 100: make some smaller",
+            ".shares",
         ),
         Rule(
             "self.period == oldSelf.period && (self.period != 'Grant' || "
@@ -292,6 +374,12 @@ class GPUBudgetSpec(PartOf[Budget]):
     exploration_percent: Annotated[int, Field(ge=0, le=100)] = 2
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""
+    job_defaults: JobDefaults | None = None
+    """What holds for the jobs of the namespaces that this budget pays for, as far as they say nothing themselves. Not
+    for those of budgets below it."""
+    shares: Annotated[tuple[ShareSpec, ...], Field(max_length=SHARES, json_schema_extra=keyed_by("name"))] = ()
+    """Parts of the money of which some of the jobs are sure while they have work: by user, namespace or label. A job is
+    of the first share that has it. What a share does not need goes to the others; all other jobs have what is left."""
     moves: Annotated[Moves | None, Absent(MoveLimits())] = None
     """Limits on resizing running jobs. Absent: jobs are resized whenever that pays. Starts and restarts are not
     limited."""
@@ -332,12 +420,25 @@ class GPUBudgetSpec(PartOf[Budget]):
             unreadable=unreadable,
             currency=currency,
             lends=self.loans is Loans.ALLOWED,
+            job_shares=tuple([share.to_domain(self.amount) for share in self.shares]),
+            job_max_cost=None if self.job_defaults is None else dollars(self.job_defaults.max_cost),
         )
 
     def to_currency(self) -> Currency | None:
         """The currency of the amounts; None for dollars."""
         rate = self.currency_rate
         return None if rate is None else Currency(self.currency, rate.per_dollar, rate.as_of)
+
+    @model_validator(mode="after")
+    def _shares_no_more_than_there_is(self) -> Self:
+        shares = [share.to_domain(self.amount) for share in self.shares]
+        if any(share.amount is not None for share in self.shares) and self.amount == ZERO:
+            raise ValueError("shares: amount is 0, so that no share can be an amount of it: say percent")
+        whole = sum(share.part for share in shares)
+        if whole > 1.0 + _ROUNDING:
+            told = ", ".join(f"{share.name} {share.part:.1%}" for share in shares)
+            raise ValueError(f"shares: they add up to {whole:.1%} of amount ({told}): make some smaller")
+        return self
 
     @model_validator(mode="after")
     def _has_a_grant_if_that_is_its_period(self) -> Self:

@@ -320,6 +320,10 @@ class DescendantsStatus(ApiModel):
         )
 
 
+SHARES = 64
+"""Shares that a budget may have."""
+
+
 # A loan between budgets, as the status shows it.
 
 
@@ -336,6 +340,25 @@ class LoanStatus(Mirror[Loan]):
     """The GPUBudget that may spend the amount."""
     amount: Cents
     """Dollars."""
+
+
+class ShareStatus(ApiModel):
+    """A share of the budget's money, as the last plan divides it."""
+
+    name: str
+    """Its name in spec.shares; (others) for what is left for all other jobs."""
+    part: Annotated[float, Field(ge=0, le=1)]
+    """Part of the money that its jobs are sure of."""
+    jobs: int
+    """Jobs of it that want to run."""
+    hourly: Cents
+    """Dollars per hour that may be planned with for its jobs, with what other shares leave."""
+    planned: Cents
+    """Dollars per hour that they are planned to cost in the long run."""
+    pays_per_hour_saved: Cents
+    """Dollars paid to complete a job of it of weight 1 an hour earlier."""
+    queues: bool
+    """Whether jobs of it wait for money, because even the cheapest options of all of them cost more than it may."""
 
 
 class BorrowedStatus(ApiModel):
@@ -581,6 +604,8 @@ class GPUBudgetView(ApiModel):
     """Unspent dollars of the amount, of the sum that was carried over, and of loans; negative if overspent."""
     loans: Annotated[tuple[LoanStatus, ...], Field(max_length=LOANS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """Loans of this period between this budget and others, largest first. Each plan decides the loans again."""
+    shares: Annotated[tuple[ShareStatus, ...], Field(max_length=SHARES + 1, json_schema_extra=ATOMIC)] = ()
+    """The shares of spec.shares that have jobs. Each plan divides the money anew."""
     with_descendants: DescendantsStatus | None = None
     """The dollars of this budget and all budgets below it. Absent if no budget names this one as its parent."""
     hourly: Hourly | None = None
@@ -593,10 +618,10 @@ class GPUBudgetView(ApiModel):
     attribution: Annotated[tuple[SpentOn, ...], Field(max_length=ATTRIBUTIONS_SHOWN, json_schema_extra=ATOMIC)] = ()
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
-    """Ready, WithinBudget, PriceDataFresh; Overlaps if other budgets select its namespaces; CurrencyRateCurrent with
-    another currency; LeftRunning while it only observes and nodes are rented; CostsRecorded with a record of costs;
-    CommitmentsCovered with commitments; Stopped while a person has stopped the operator; Stalled while the object
-    cannot be read."""
+    """Ready, WithinBudget, PriceDataFresh; Overlaps where other budgets select its namespaces; CurrencyRateCurrent
+    with another currency; UsersKnown with shares of users; LeftRunning while it only observes and nodes are rented;
+    CostsRecorded with a record of costs; CommitmentsCovered with commitments; Stopped while a person has stopped the
+    operator; Stalled while the object cannot be read."""
 
 
 class GPUBudgetStatus(GPUBudgetView, GPUBudgetRecord):

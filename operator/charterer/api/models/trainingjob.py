@@ -9,6 +9,7 @@ from pydantic import Field
 
 from charterer.api.metadata import ObjectMeta
 from charterer.api.models.base import (
+    MAX_COST_ABOVE_ZERO,
     Mirror,
     Named,
     ObjectName,
@@ -185,12 +186,7 @@ class TrainingJobSpec(PartOf[Job]):
             "spec.gpus and the GPUs in the first container's resources.limits disagree: leave those out, and set "
             "spec.resource if they are not nvidia.com/gpu, since each run's pods get the GPUs that spec.gpus allows",
         ),
-        Rule(
-            "!has(self.maxCost) || type(self.maxCost) != string || !isQuantity(self.maxCost) || "
-            "quantity(self.maxCost).compareTo(quantity('0')) > 0",
-            "maxCost must be more than 0: a job that may cost nothing can never run",
-            ".maxCost",
-        ),
+        MAX_COST_ABOVE_ZERO,
         Rule(
             "has(self.interactive) == has(oldSelf.interactive)",
             "interactive can neither be added to a job nor taken from it: create another job",
@@ -263,12 +259,13 @@ class TrainingJobSpec(PartOf[Job]):
     ttl_seconds_after_finished: Annotated[int, Field(ge=0, le=2_147_483_647)] | None = None
     """Seconds after its end at which the job is deleted. Absent: never."""
     max_cost: SpecAmount | None = None
-    """Maximum dollars that the job may cost, as status.cost counts them. Absent: no maximum but the budget. The cost of
-    a job is its share of the nodes that it runs on, from the time it is given them until its pods have left them, over
-    all runs, at the price with which each run began. Restarts and grace periods count; the time in which nodes start or
-    stand idle does not. Options that are expected to cost more are not used, and the job is stopped, with its grace
-    period, before it costs more. The job then waits with the reason MaxCost, and continues from its checkpoint when
-    maxCost is raised. maxCost takes precedence over targetCompletionTime."""
+    """Maximum dollars that the job may cost, as status.cost counts them. Absent: that of its GPUBudget's jobDefaults,
+    if it has one, otherwise no maximum but the budget. The cost of a job is its share of the nodes that it runs on,
+    from the time it is given them until its pods have left them, over all runs, at the price with which each run began.
+    Restarts and grace periods count; the time in which nodes start or stand idle does not. Options that are expected to
+    cost more are not used, and the job is stopped, with its grace period, before it costs more. The job then waits with
+    the reason MaxCost, and continues from its checkpoint when maxCost is raised. maxCost takes precedence over
+    targetCompletionTime."""
     target_completion_time: Annotated[Time | None, Named("target_completion")] = None
     """When the job should be complete. The job is given the GPUs that this takes, as far as the budget allows, before
     the rest of the budget is shared. After that time the job is treated like any other."""
@@ -379,6 +376,9 @@ TRAINING_JOB = ResourceKind(
         PrinterColumn("Budget", ".status.budget", wide=True),
         PrinterColumn("Target", '.status.conditions[?(@.type=="OnTarget")].reason', wide=True),
         PrinterColumn("Profile", ".spec.profileName", wide=True),
+        PrinterColumn(
+            "Created-By", f".metadata.annotations.{ANNOTATION_CREATED_BY.replace('.', chr(92) + '.')}", wide=True
+        ),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     selectable=(".status.state", ".status.why", ".status.pool", ".status.budget", ".spec.profileName"),

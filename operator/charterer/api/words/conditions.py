@@ -30,6 +30,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "`spec.currencyRate` was set within the last 35 days.",
         "If False: set `spec.currencyRate` anew. Until then the amounts are those of the old rate.",
     ),
+    ConditionType.USERS_KNOWN: Meaning(
+        "It is known who creates jobs, so that shares of users in `spec.shares` have their jobs.",
+        "If False: see the reason `UsersUnknown`.",
+    ),
     ConditionType.LEFT_RUNNING: Meaning(
         "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of it holds.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
@@ -90,8 +94,8 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "If False: see the reason `TargetMissed`.",
     ),
     ConditionType.WITHIN_MAX_COST: Meaning(
-        "The job is expected to end before its `spec.maxCost` is spent.",
-        "If False: raise `spec.maxCost`, or the job is stopped before its end.",
+        "The job is expected to end before its `spec.maxCost`, or that of its budget's `jobDefaults`, is spent.",
+        "If False: raise the job's `spec.maxCost`, or set it, or the job is stopped before its end.",
     ),
     ConditionType.WITHIN_QUOTE: Meaning(
         "The job, which is complete, cost as much and ended when its quote had said; the message has both. Absent "
@@ -285,6 +289,12 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
         "Do what the message says. Nothing is lost: rentals that have ended stay until their cost is on record.",
     ),
     "RecordWritten": Meaning("What rentals cost is put on record."),
+    "UsersUnknown": Meaning(
+        "Who creates jobs is not known. So shares of users have no jobs, and what they were to have goes to others.",
+        "Set the chart's `costRecord.users` to `auto`, on an API server with MutatingAdmissionPolicy; or share by "
+        "namespace or label.",
+    ),
+    "UsersWritten": Meaning("An admission policy writes who creates a job."),
     "NotRequested": Meaning("The job is not to be suspended."),
     "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
     "OnCourse": Meaning("The period can end within the amount: the forecast's interval is not above it."),

@@ -93,8 +93,9 @@ REASONS: Final[Mapping[str, Meaning]] = {
         needs_person=True,
     ),
     ReasonCode.MAX_COST: Meaning(
-        "The job has reached, or no option fits, its own `spec.maxCost`.",
-        "Raise the job's `spec.maxCost`.",
+        "The job has reached, or no option fits, its own `spec.maxCost`, or that which its GPUBudget has for jobs "
+        "without one (`spec.jobDefaults`); the message says which.",
+        "Raise the job's `spec.maxCost`, or set it.",
         needs_person=True,
     ),
     ReasonCode.HOURLY_LIMIT: Meaning(

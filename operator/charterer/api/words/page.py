@@ -20,7 +20,7 @@ from charterer.api.words.words import (
 )
 from charterer.domain.budget import Selector
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
-from charterer.domain.job import FinishKind
+from charterer.domain.job import CostLimit, FinishKind
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.node_demands import LackingRoom, NodeTaint, Requirement, UnmetLabel, UntoleratedTaint
 from charterer.domain.option import Option
@@ -66,7 +66,7 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.InQuietHours(_LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.MovedOften(2, 2))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.DidNotJoin())),
-        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.AboveMaxCost(_dollars("40")))),
+        Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.AboveMaxCost(CostLimit(_dollars("40"))))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.LateForTarget(_LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.BeingMeasured(4, _LATER))),
         Both(_CHOSEN, jobs.WouldPay(_EIGHT, jobs.HoldsSession())),
@@ -129,9 +129,10 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
         Wanted(_EIGHT, waits.GrantOver(_GRANT, _ENDS)),
     ),
     ReasonCode.MAX_COST: (
-        jobs.TooDear(_dollars("20"), ZERO, _EIGHT, 31.5, None),
-        jobs.TooDear(_dollars("2"), ZERO, _EIGHT, 3.5, 600),
-        jobs.MaxCostSpent(_dollars("19.20"), _dollars("20")),
+        jobs.TooDear(CostLimit(_dollars("20")), ZERO, _EIGHT, 31.5, None),
+        jobs.TooDear(CostLimit(_dollars("2"), _BUDGET), ZERO, _EIGHT, 3.5, 600),
+        jobs.MaxCostSpent(_dollars("19.20"), CostLimit(_dollars("20"))),
+        jobs.MaxCostSpent(_dollars("19.20"), CostLimit(_dollars("20"), _BUDGET)),
     ),
     ReasonCode.HOURLY_LIMIT: (
         Wanted(_EIGHT, waits.AboveHourlyLimit(_hourly("16"), _hourly("10"))),

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from charterer.api.decode import DecodedJob, JobPod, with_published
 from charterer.cluster.store import ObjectKey
@@ -52,12 +52,12 @@ from charterer.controller.snapshot.runs import (
     without_entrypoint,
 )
 from charterer.controller.surveys import first_come, known_pools, listed_twice, machines_of
-from charterer.domain.budget import Budget
+from charterer.domain.budget import Budget, JobShare, share_of
 from charterer.domain.budget_tree import with_shares
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, InstanceId, JobId, NodeName, PoolId, PoolSetId, RentalId
 from charterer.domain.job import Allocation, Doubt, Job, Run
-from charterer.domain.money import Price
+from charterer.domain.money import Money, Price
 from charterer.domain.node_demands import AnyOf, NodeDemands
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pod import job_of_run
@@ -364,7 +364,9 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         bottlenecks=state.findings.by_job,
         adopted=adopted,
     )
-    parts = memo.stable(memo.joined(_job_parts, sources, memo(_weights, payers), profiles), "jobs")
+    parts = memo.stable(
+        memo.joined(_job_parts, sources, memo(_by_namespace, payers, state.cost_recording.users), profiles), "jobs"
+    )
     jobs = memo.each(_joined, parts, _gpu_types(pools))
     foreign = memo(_sum_by_node, memo.each(not_for_runs, (pods, own)))
     left = memo.stable({each: pods[each] for each in memo(placed_by_deleted, *targets) if each in pods}, "left")
@@ -425,16 +427,32 @@ class JobSources(NamedTuple):
     adopted: Mapping[JobId, Target]
 
 
+class _Payer(NamedTuple):
+    """The budget that pays for a namespace: its weights of priority classes, what a job may cost by default, and the
+    shares of its money."""
+
+    budget: BudgetId | None
+    weights: Mapping[str, float]
+    max_cost: Money | None
+    shares: tuple[JobShare, ...]
+
+
+_NOBODY: Final = _Payer(None, {}, None, ())
+
+
 class _JobParts(NamedTuple):
     """All parts that a job is joined from.
 
-    ``refusal``: as in ClusterState; empty if the template was accepted. ``volumes``: as in ClusterState. ``profiles``:
-    of the job's ``classes``. ``clock``: see ``_ahead``.
+    ``max_cost``: its budget's default. ``share``: of its budget's money. ``refusal``: as in ClusterState; empty if the
+    template was accepted. ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see
+    ``_ahead``.
     """
 
     decoded: DecodedJob
     budget: BudgetId | None
     weight: float
+    max_cost: Money | None
+    share: str
     runs: tuple[Run, ...]
     progress: Progress | None
     has_service: bool
@@ -475,24 +493,37 @@ def _services(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, Decod
     return {job: True for key, job in services.items() if is_there(job, key.namespace, decoded)}
 
 
-def _weights(payers: Mapping[str, Budget]) -> Mapping[str, tuple[BudgetId, Mapping[str, float]]]:
-    """The budget that pays for each namespace, with its weights of priority classes."""
-    return {namespace: (budget.id, dict(budget.weights)) for namespace, budget in payers.items()}
+def _by_namespace(payers: Mapping[str, Budget], users: bool) -> Mapping[str, _Payer]:
+    """What jobs of each namespace need of the budget that pays for it.
+
+    ``users``: whether it is known who created a job. If not, a share of a user has no jobs: anybody could write a name.
+    """
+    return {
+        namespace: _Payer(
+            budget.id,
+            dict(budget.weights),
+            budget.job_max_cost,
+            tuple([share for share in budget.job_shares if users or share.user is None]),
+        )
+        for namespace, budget in payers.items()
+    }
 
 
 def _job_parts(
     sources: JobSources,
     name: JobId,
-    payers: Mapping[str, tuple[BudgetId, Mapping[str, float]]],
+    payers: Mapping[str, _Payer],
     profiles: Mapping[ClassId, Profile],
 ) -> _JobParts:
     """The facts of a job, including those from other objects."""
     decoded = sources.decoded[name]
-    budget, weights = payers.get(decoded.job.namespace, (None, {}))
+    payer = payers.get(decoded.job.namespace, _NOBODY)
     return _JobParts(
         decoded=decoded,
-        budget=budget,
-        weight=weights.get(decoded.priority_class, 1.0),
+        budget=payer.budget,
+        weight=payer.weights.get(decoded.priority_class, 1.0),
+        max_cost=payer.max_cost,
+        share=share_of(payer.shares, decoded.job.user, decoded.job.namespace, decoded.job.labels),
         runs=tuple([run for _, run in sources.runs.get(name, ())]),
         progress=sources.progress.get(name),
         has_service=sources.services.get(name, False),
@@ -518,6 +549,8 @@ def _joined(parts: _JobParts, gpu_types: tuple[tuple[PoolId, str], ...]) -> Job:
         job,
         budget=parts.budget,
         weight=parts.weight,
+        default_max_cost=parts.max_cost,
+        share=parts.share,
         remaining=remaining_work(job, parts.profiles, dict(gpu_types), now),
         runs=parts.runs,
         has_service=parts.has_service,

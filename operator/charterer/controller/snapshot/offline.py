@@ -17,6 +17,7 @@ from charterer.cluster.resync import Resync
 from charterer.cluster.store import Store
 from charterer.controller.snapshot.cluster_state import ClusterState, cluster_state
 from charterer.controller.snapshot.observe import observe
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.ids import InstanceId, PoolId
 from charterer.domain.order import Traits
 from charterer.domain.pool import Instance, InstanceState, Offering, Pool, Survey
@@ -40,7 +41,17 @@ async def read_cluster(client: Client) -> ClusterState:
     store = Store(ALL_KINDS)
     await Resync(client, store).once()
     return cluster_state(
-        store, surveys={}, quotes={}, refusals={}, progress={}, warnings={}, volumes={}, findings=Findings()
+        store,
+        surveys={},
+        quotes={},
+        refusals={},
+        progress={},
+        warnings={},
+        volumes={},
+        findings=Findings(),
+        cost_recording=CostRecording(
+            users=True
+        ),  # a budget's condition UsersKnown says whether the operator knows them
     )
 
 

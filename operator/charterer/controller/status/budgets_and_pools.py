@@ -17,13 +17,14 @@ from charterer.api.models.gpubudget_status import (
     GPUBudgetView,
     InCurrency,
     LoanStatus,
+    ShareStatus,
     SpentOn,
 )
 from charterer.api.models.gpupool import GPUPoolView, PoolState
 from charterer.api.models.machine_state import InterruptionsStatus, LaunchesStatus
 from charterer.api.names import ConditionType
 from charterer.controller.status.conditions import condition, preflight, price_held, speed_guessed, stopped
-from charterer.domain.budget import DAYS_CURRENT, Budget, Currency, Loan, Mode
+from charterer.domain.budget import DAYS_CURRENT, OTHERS, Budget, Currency, Loan, Mode
 from charterer.domain.budget_tree import budget_tree
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
@@ -36,6 +37,7 @@ from charterer.domain.plan import (
     Plan,
     ReasonCode,
     Rent,
+    ShareVerdict,
     SpendVerdict,
     Verdict,
 )
@@ -345,6 +347,7 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast_low=None if forecast is None else forecast.low,
         forecast_high=None if forecast is None else forecast.high,
         loans=() if verdict is None else shown_loans(verdict.loans),
+        shares=() if verdict is None else tuple([_share(share) for share in verdict.shares]),
         with_descendants=None if family is None else DescendantsStatus.from_domain(family),
         effective_amount=None if budget.share is None else budget.share.in_all,
         remaining=None if verdict is None else budget.aim - verdict.spent,
@@ -353,6 +356,18 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         in_currency=None if verdict is None else in_currency(budget, verdict),
         attribution=(),
         conditions=_budget_conditions(budget, snapshot, plan, rentals, waiting),
+    )
+
+
+def _share(share: ShareVerdict) -> ShareStatus:
+    return ShareStatus(
+        name=share.name or OTHERS,
+        part=round(share.part, 4),
+        jobs=share.jobs,
+        hourly=Money(share.allowed.micros_per_hour),
+        planned=Money(share.planned.micros_per_hour),
+        pays_per_hour_saved=Money.of(share.rate * 3600),
+        queues=not share.feasible,
     )
 
 
@@ -407,12 +422,24 @@ def _budget_conditions(
     if budget.currency is not None:
         observed_rate = rate_current(budget.currency, snapshot.now)
         conditions.append(observed(ConditionType.CURRENCY_RATE_CURRENT, *observed_rate))
+    if any(share.user is not None for share in budget.job_shares):
+        conditions.append(observed(ConditionType.USERS_KNOWN, *_users_known(snapshot.cost_recording.users)))
     if left := _left_running(budget, rentals):
         conditions.append(observed(ConditionType.LEFT_RUNNING, True, "NoLimitHolds", left))
     if snapshot.cost_recording.place:
         conditions.append(observed(ConditionType.COSTS_RECORDED, *_costs_recorded(snapshot.cost_recording.refused)))
     conditions += budget_commitments(budget, verdict, snapshot)
     return (*conditions, _prices(budget, snapshot), *stopped(snapshot, budget.generation))
+
+
+def _users_known(known: bool) -> tuple[bool, str, str]:
+    if known:
+        return True, "UsersWritten", "an admission policy writes who creates a job, so shares of users have their jobs"
+    message = (
+        "who creates a job is not known, so shares of users have no jobs: the chart's costRecord.users is false, or "
+        "the API server serves no MutatingAdmissionPolicy; share by namespace or label, or let it"
+    )
+    return False, "UsersUnknown", message
 
 
 def _costs_recorded(refused: str) -> tuple[bool, str, str]:

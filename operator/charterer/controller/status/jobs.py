@@ -199,13 +199,14 @@ def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Inst
 
     ``cost``: the job's cost so far.
     """
-    if job.max_cost is None or job.finish is not None:
+    limit = job.cost_limit
+    if limit is None or job.finish is not None:
         return None
     observed = partial(condition, ConditionType.WITHIN_MAX_COST, now=now, generation=job.generation)
     if verdict is not None and verdict.reason.code is ReasonCode.MAX_COST:
         return observed(False, ReasonCode.MAX_COST.value, verdict.reason.message)
     if verdict is None or verdict.option is None or verdict.remaining_seconds is None:
-        spent = f"{cost} of spec.maxCost {job.max_cost} are spent"
+        spent = f"{cost} of {limit.amount} ({limit.field}) are spent"
         if job.remaining is None:
             spent += (
                 "; nothing says how much work it is, so its cost is not known, and it is stopped before it costs more"
@@ -214,12 +215,12 @@ def max_cost_condition(job: Job, verdict: Verdict | None, cost: Money, now: Inst
     option = verdict.option
     rest = option.paid_price.dollars_per_second * verdict.remaining_seconds
     needed = cost + Money.of(rest + stop_cost(job, option))
-    if within_max_cost(job, option, rest, (job.max_cost - cost).dollars):
-        message = f"about {cost + Money.of(rest)} in all on {name(option)}; spec.maxCost {job.max_cost}"
+    if within_max_cost(job, option, rest, (limit.amount - cost).dollars):
+        message = f"about {cost + Money.of(rest)} in all on {name(option)}; {limit.field} is {limit.amount}"
         return observed(True, _NOT_LIMITED, message)
     message = (
         f"{cost} are spent, and on {name(option)} the job would be stopped before its end: it needs about {needed} in "
-        f"all, including a reserve for an orderly stop, and spec.maxCost is {job.max_cost}: raise it"
+        f"all, including a reserve for an orderly stop, and {limit.field} is {limit.amount}: {limit.raised_by}"
     )
     return observed(False, ReasonCode.MAX_COST.value, message)
 

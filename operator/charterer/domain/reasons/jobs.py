@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from charterer.domain.job import FinishKind
+from charterer.domain.job import CostLimit, FinishKind
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.option import Option
 from charterer.domain.reasons.fact import Fact
@@ -187,13 +187,12 @@ class MaxCostSpent(Fact):
     """The job is stopped, because the rest of its maxCost only pays for the stop."""
 
     spent: Money
-    max_cost: Money
+    limit: CostLimit
 
     def sentence(self) -> str:
         return (
-            f"{self.spent} are spent, and spec.maxCost is {self.max_cost}, of which an orderly stop "
-            "needs the rest: raise "
-            "spec.maxCost to go on"
+            f"{self.spent} are spent, and {self.limit.field} is {self.limit.amount}, of which an orderly stop needs "
+            f"the rest: {self.limit.raised_by} to go on"
         )
 
 
@@ -204,7 +203,7 @@ class TooDear(Fact):
     ``seconds``: the training time that ``needed`` is for; None if it is for all remaining work.
     """
 
-    max_cost: Money
+    limit: CostLimit
     spent: Money
     option: Option
     needed: float
@@ -214,9 +213,10 @@ class TooDear(Fact):
         what = "the cheapest way to finish" if self.seconds is None else f"training for {self.seconds} s"
         least = Money.of(self.spent.dollars + self.needed)
         spent, then = (f", {self.spent} are spent", "go on") if self.spent > ZERO else ("", "start it")
+        whose = "" if self.limit.budget is None else "the job's own "
         return (
-            f"spec.maxCost is {self.max_cost}{spent}, and {what} ({name(self.option)}) needs ${self.needed:.2f}, an "
-            f"orderly stop included: set spec.maxCost to {least} or more to {then}"
+            f"{self.limit.field} is {self.limit.amount}{spent}, and {what} ({name(self.option)}) needs "
+            f"${self.needed:.2f}, an orderly stop included: set {whose}spec.maxCost to {least} or more to {then}"
         )
 
 
@@ -425,10 +425,12 @@ class DidNotJoin(Fact):
 class AboveMaxCost(Fact):
     """After the move, the job would cost more than its maxCost."""
 
-    max_cost: Money
+    limit: CostLimit
 
     def sentence(self) -> str:
-        return f"the job would then cost more than its spec.maxCost ({self.max_cost})"
+        if self.limit.budget is None:
+            return f"the job would then cost more than its spec.maxCost ({self.limit.amount})"
+        return f"the job would then cost more than {self.limit.amount} ({self.limit.field})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -208,25 +208,35 @@ class OthersWaitForMoney(Fact):
 
 @dataclass(frozen=True, slots=True)
 class CostsTooMuch(Fact):
-    """The job costs ``cost``, but only ``left`` may be committed."""
+    """The job costs ``cost``, but only ``left`` may be committed. ``share``: its share of the money, empty for none."""
 
     cost: Money
     left: Money
+    share: str = ""
 
     def sentence(self) -> str:
-        return f"it costs about {self.cost}, and the budget may commit only {self.left} to jobs now"
+        return f"it costs about {self.cost}, and {_purse(self.share)} may commit only {self.left} to jobs now"
 
 
 @dataclass(frozen=True, slots=True)
 class SpendsTooMuch(Fact):
-    """The job costs ``price`` and other jobs cost ``used``, more than the budget may spend (``allowed``)."""
+    """The job costs ``price`` and other jobs cost ``used``, more than the budget may spend (``allowed``).
+
+    ``share``: as in CostsTooMuch.
+    """
 
     price: Price
     used: Price
     allowed: Price
+    share: str = ""
 
     def sentence(self) -> str:
-        return f"it costs {self.price}, other jobs {self.used}, and the budget may spend {self.allowed} now"
+        others = "other jobs" if not self.share else "other jobs of it"
+        return f"it costs {self.price}, {others} {self.used}, and {_purse(self.share)} may spend {self.allowed} now"
+
+
+def _purse(share: str) -> str:
+    return f"share {share} of the budget" if share else "the budget"
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,12 +169,10 @@ def streams(
 ) -> list[ExpectedArrivals]:
     """The jobs that may arrive in the pool and need idle nodes: from groups in sight and from remembered classes."""
     found: list[ExpectedArrivals] = []
-    for assignment in solution.assignments.values():
-        group = assignment.group
+    for key, assignment in solution.assignments.items():
+        group, worth = assignment.group, assignment.group.worth(solution.share(key).rate)
         found += [
-            ExpectedArrivals(
-                group.foreseen * taken.fraction, ceil(taken.path[0].takes / gpus_per_node), group.worth(solution.rate)
-            )
+            ExpectedArrivals(group.foreseen * taken.fraction, ceil(taken.path[0].takes / gpus_per_node), worth)
             for taken in assignment.assigned_paths
             if taken.path[0].pool == pool and taken.path[0].takes > fragment
         ]

@@ -39,8 +39,7 @@ from charterer.policy.options.option_value import Move, OptionValues, Projection
 from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.outlook.whole_nodes import WholeNodes
 
-# Running jobs that reach their cost limit (spec.maxCost). Such jobs are stopped while their grace period is still paid
-# for.
+# Running jobs that have cost what they may (``Job.cost_limit``): they are stopped while their grace is still paid for.
 
 
 def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
@@ -53,13 +52,13 @@ def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
 def _if_spent(facts: JobFacts, again: list[Instant], snapshot: Snapshot) -> Reason | None:
     """Why the job stops now; otherwise None, and the time of the next check is added to ``again``."""
     job, allocation = facts.job, facts.job.allocation
-    left = max_cost_left(job, snapshot)
-    if left is None or job.max_cost is None or allocation is None:
+    left, limit = max_cost_left(job, snapshot), job.cost_limit
+    if left is None or limit is None or allocation is None:
         return None
     slack = left - stop_cost(job, allocation.option)
     if slack <= 0.0:
         spent = job_cost(job, snapshot.rentals, snapshot.now)
-        return reason(ReasonCode.MAX_COST, MaxCostSpent(spent, job.max_cost))
+        return reason(ReasonCode.MAX_COST, MaxCostSpent(spent, limit))
     price = allocation.option.price.dollars_per_second
     if price:
         again.append(after(snapshot.now, max(slack / price, 1.0)))
@@ -254,7 +253,7 @@ def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Iterable[Candida
 
 def _say_held(plan: BudgetPlan, job: Job, here: Option, assignment: GroupAssignment, to: Option, held: Hold) -> None:
     """Report why a move that would pay is not made."""
-    feasible = plan.solution.feasible
+    feasible = plan.solution.share(plan.solution.key(job)).feasible
     chosen = solution.choice(
         here, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
     )
@@ -450,7 +449,7 @@ def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> Non
         assignment.values,
         assignment.group.weight,
         assignment.group.work,
-        solution.feasible,
+        solution.share(group.key).feasible,
         name=(solution.budget.id, group.key),
     )
     verdicts |= found if kept.all else {name: found[name] for name in kept.runners}

@@ -17,6 +17,7 @@ from math import inf, log
 
 from charterer.domain.budget import (
     HISTORY_HALF_LIFE_SECONDS,
+    NO_SHARE,
     OPENING_SECONDS,
     WEEK_SECONDS,
     Balance,
@@ -453,7 +454,7 @@ class _ClassLoad:
         horizon: float,
     ) -> GroupDemand | None:
         """The demand of a group of the class, still without jobs to come; None if it has no option."""
-        _, menu_key, weight = key
+        _, menu_key, weight, _ = key
         menu = menus.menu(menu_key)
         if not menu.options:
             return None
@@ -507,6 +508,15 @@ class BudgetLoad:
 
     groups: Mapping[GroupKey, GroupDemand]
     arrivals: Arrivals
+
+    @property
+    def shares(self) -> frozenset[str]:
+        """The shares of the budget's money that have jobs, or jobs to come."""
+        return frozenset([key[3] for key in self.groups])
+
+    def of_share(self, name: str) -> BudgetLoad:
+        """The same with the groups of one share only."""
+        return replace(self, groups={key: group for key, group in self.groups.items() if key[3] == name})
 
 
 def budget_load(
@@ -571,7 +581,7 @@ def _parts(groups: Sequence[JobGroup]) -> dict[GroupKey, float]:
 
 def _any_key(profile: Profile) -> GroupKey:
     """The group of a class without any job: it may run on anything that the class's curves cover."""
-    return profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0
+    return profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0, NO_SHARE
 
 
 def _usual_dollars(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import exp, hypot, inf, log, sqrt
 from statistics import geometric_mean
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
-from charterer.domain.budget import Balance, Budget
+from charterer.domain.budget import Balance, Budget, parts_of
 from charterer.domain.ids import JobId, PoolId, Rate, RentalId
 from charterer.domain.job import Job
 from charterer.domain.money import ZERO, Money, Price, total
@@ -22,6 +22,7 @@ from charterer.domain.plan import (
     PathVerdict,
     Reason,
     ReasonCode,
+    ShareVerdict,
     TargetOutlook,
 )
 from charterer.domain.reasons import options as of
@@ -288,6 +289,23 @@ class InSight:
 
 
 @dataclass(frozen=True, slots=True)
+class ShareSolution:
+    """The money that the jobs of one share of a budget have now, and what it pays for.
+
+    ``allowed``, ``planned``, ``rate``, ``feasible``, ``surplus`` and ``committable``: as of a BudgetSolution.
+    ``jobs``: the number of jobs that want to run.
+    """
+
+    allowed: float
+    planned: float
+    rate: Rate
+    feasible: bool
+    surplus: bool
+    committable: float
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetSolution:
     """One budget, solved at one instant.
 
@@ -303,6 +321,8 @@ class BudgetSolution:
     ``forecast``: the forecast of the period's spend.
     ``deadline_needs``: the needs of jobs whose targets lie ahead and count.
     ``out_of_reach``: the needs of jobs whose targets count as none, because no path ends in time.
+    ``shares``: by name, those that have jobs, NO_SHARE among them; their sums, and the highest ``rate``, are the
+    budget's. Without shares all jobs are of NO_SHARE.
     """
 
     budget: Budget
@@ -323,8 +343,13 @@ class BudgetSolution:
     calibration: CostCalibration
     arrivals: Arrivals
     forecast: Forecast
+    shares: Mapping[str, ShareSolution]
     deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
+
+    def share(self, key: GroupKey) -> ShareSolution:
+        """The money of the share that the jobs of a group are of. One without a load has none of it."""
+        return self.shares.get(key[3], _NOTHING)
 
     def in_the_long_run(self) -> BudgetSolution:
         """The solution for the jobs to come alone, over an endless horizon, on the paths that groups have now."""
@@ -440,6 +465,26 @@ class BudgetSolution:
             forecast=forecast,
             commitments=commitments,
             loans=self.budget.loans,
+            shares=self._shares(),
+        )
+
+    def _shares(self) -> tuple[ShareVerdict, ...]:
+        if not self.budget.job_shares or self.budget.fixed_rate is not None:
+            return ()
+        parts = parts_of(self.budget.job_shares)
+        return tuple(
+            [
+                ShareVerdict(
+                    name,
+                    parts[name],
+                    share.jobs,
+                    Price.per_second(share.allowed),
+                    Price.per_second(share.planned),
+                    share.rate,
+                    share.feasible,
+                )
+                for name, share in self.shares.items()
+            ]
         )
 
     def forecast_verdict(self) -> ForecastVerdict:
@@ -583,9 +628,81 @@ def _pacing_and_calibration(
     return running, calibration, in_period
 
 
+_NOTHING: Final = ShareSolution(
+    allowed=0.0, planned=0.0, rate=Rate(0.0), feasible=True, surplus=True, committable=0.0, jobs=0
+)
+"""The money of a share without a load: no job of it has an option."""
 _PLENTY: Final = 1.0
 """Dollars a second for a budget without money that uses nodes which cost nothing: more than all of them add up to at
 the micro-dollar an hour for each GPU by which options are told apart (``Pool.marginal``)."""
+
+
+# How the money of one budget is divided among the shares of its jobs (ADR 29).
+#
+# Each share is solved at an exchange rate of its own, for its part of the money that may be planned with now. What the
+# jobs of a share do not take, because all of them have the fastest that there is for them, goes to the other shares, in
+# proportion to their parts. So a share has at least its part, or all that makes its jobs faster, whatever others ask
+# for: weighted max-min fairness (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).
+#
+# There is one plan, one ledger and one set of nodes: only the rate at which a job chooses is that of its share.
+
+
+class Solved(Protocol):
+    """A share, solved with a part of the money."""
+
+    @property
+    def content(self) -> float | None:
+        """The part of the money that its jobs take, if more would make none of them faster; else None."""
+
+
+_Solved = TypeVar("_Solved", bound=Solved)
+
+
+def divided(parts: Mapping[str, float], solve: Callable[[str, float], _Solved]) -> Mapping[str, _Solved]:
+    """The shares, each solved by ``solve`` with the part of the money that it has.
+
+    ``parts``: of the shares that have jobs; what is missing to 1 is divided in proportion, too.
+    """
+    found: dict[str, _Solved] = {}
+    open_to_more, left = dict(parts), 1.0
+    while True:
+        whole = sum(open_to_more.values())
+        offers = {
+            name: left * part / whole if whole else left / len(open_to_more) for name, part in open_to_more.items()
+        }
+        tried = {name: solve(name, offered) for name, offered in offers.items()}
+        content = {name: each.content for name, each in tried.items() if each.content is not None}
+        if not content or len(content) == len(tried):
+            return {**found, **tried}
+        for name, takes in content.items():
+            found[name] = tried[name]
+            left -= takes
+            del open_to_more[name]
+
+
+@dataclass(frozen=True, slots=True)
+class _SolvedShare:
+    """One share of a budget, solved. ``reserved``: dollars a second for its targets. ``content``: as of ``Solved``."""
+
+    money: ShareSolution
+    assignments: Mapping[GroupKey, GroupAssignment]
+    needs: Mapping[JobId, DeadlineNeed]
+    out_of_reach: Mapping[JobId, DeadlineNeed]
+    reserved: float = 0.0
+    content: float | None = None
+
+
+def _at_fixed_rate(rate: Rate, assignments: Mapping[GroupKey, GroupAssignment]) -> ShareSolution:
+    """The money of jobs that choose at a rate which stays, whatever it costs."""
+    return ShareSolution(
+        allowed=inf,
+        planned=sum(assignment.spend for assignment in assignments.values()),
+        rate=rate,
+        feasible=True,
+        surplus=False,
+        committable=inf,
+        jobs=sum(assignment.group.active for assignment in assignments.values()),
+    )
 
 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
@@ -600,30 +717,55 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     pacing, calibration, in_period = _pacing_and_calibration(budget, groups.values(), nodes, inputs)
     meant = replace(budget, amount=snapshot.real_amounts.get(budget.id, budget.amount))
     load = budget_load(groups, snapshot.profiles, inputs.menus[budget.id], meant, pacing.horizon, now, memo)
-    demands = load.groups
     without_money = budget.penniless and not snapshot.needs_money(budget)
     free = pacing.aim - pacing.spent - pacing.still_committed + (_PLENTY * pacing.horizon if without_money else 0.0)
-    needs, out_of_reach = deadline_needs(groups.values(), demands, free, inputs, nodes, budget)
     allowed = _PLENTY if without_money else allowed_rate(pacing)
+
+    def solved(name: str, part: float) -> _SolvedShare:
+        """The jobs of a share with that part of the money."""
+        of_share = load.of_share(name)
+        members = [group for key, group in groups.items() if key[3] == name]
+        needs, out_of_reach = deadline_needs(members, of_share.groups, free * part, inputs, nodes, budget)
+        if budget.fixed_rate is not None:
+            given = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in of_share.groups.items()}
+            return _SolvedShare(_at_fixed_rate(budget.fixed_rate, given), given, needs, out_of_reach)
+        offered = allowed * part
+        solution = solve_for_plausible_loads(of_share, calibration, pacing.horizon, offered)
+        needs = beyond_given(needs, of_share.groups, solution.rate, inputs, nodes)
+        left, reserved = offered, sum(need.extra for need in needs.values()) / pacing.horizon
+        if reserved:
+            left = max(offered - reserved, 0.0)
+            solution = solve_for_plausible_loads(of_share, calibration, pacing.horizon, left)
+        waiting = sum(need.extra for need in needs.values() if need.job.allocation is None)
+        surplus = solution.fit is BudgetFit.SURPLUS
+        money = ShareSolution(
+            allowed=0.0 if without_money else left,
+            planned=solution.spend,
+            rate=solution.rate,
+            feasible=solution.fit is not BudgetFit.INFEASIBLE or in_sight_fits(of_share, calibration, left),
+            surplus=surplus,
+            committable=max(pacing.committable * part - waiting, 0.0),
+            jobs=sum(group.active for group in of_share.groups.values()),
+        )
+        numbered = enumerate(of_share.groups.items())
+        assigned = {key: assign(group, solution, number, memo) for number, (key, group) in numbered}
+        takes = solution.spend + reserved
+        content = takes / allowed if surplus and takes < offered else None
+        return _SolvedShare(money, assigned, needs, out_of_reach, reserved, content)
+
+    parts = {name: part for name, part in parts_of(budget.job_shares).items() if name in load.shares}
+    found = divided(parts, solved) if parts else {}
+    shares = {name: each.money for name, each in found.items()}
+    by_key = {key: assignment for each in found.values() for key, assignment in each.assignments.items()}
+    assignments = {key: by_key[key] for key in load.groups}
+    needs = {job: need for each in found.values() for job, need in each.needs.items()}
     if budget.fixed_rate is None:
-        solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)
-        needs = beyond_given(needs, demands, solution.rate, inputs, nodes)
-        if reserved := sum(need.extra for need in needs.values()):
-            allowed = max(allowed - reserved / pacing.horizon, 0.0)
-            solution = solve_for_plausible_loads(load, calibration, pacing.horizon, allowed)
-        assignments = {
-            key: assign(group, solution, number, memo) for number, (key, group) in enumerate(demands.items())
-        }
-        rate, planned, surplus = solution.rate, solution.spend, solution.fit is BudgetFit.SURPLUS
-        feasible = solution.fit is not BudgetFit.INFEASIBLE or in_sight_fits(load, calibration, allowed)
         forecast = forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
     else:
-        assignments = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in demands.items()}
-        rate, planned, surplus = budget.fixed_rate, sum(assignment.spend for assignment in assignments.values()), False
-        feasible = True
         streams = [assignment.job_stream(key, calibration) for key, assignment in assignments.items()]
         forecast = forecast_at_fixed_rate(pacing, streams, calibration)
     waiting = sum(need.extra for need in needs.values() if need.job.allocation is None)
+    reserved = sum(each.reserved for each in found.values())
     return BudgetSolution(
         budget=budget,
         inputs=inputs,
@@ -632,17 +774,18 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         now=now,
         spent=in_period,
         period_end=budget.calendar.bounds(now)[1],
-        allowed=0.0 if without_money else allowed,
-        planned=planned,
-        rate=rate,
-        feasible=feasible,
-        surplus=surplus,
+        allowed=0.0 if without_money else max(allowed - reserved, 0.0),
+        planned=sum(share.planned for share in shares.values()),
+        rate=max([share.rate for share in shares.values()], default=budget.fixed_rate or Rate(0.0)),
+        feasible=all(share.feasible for share in shares.values()),
+        surplus=budget.fixed_rate is None and all(share.surplus for share in shares.values()),
         committable=max(pacing.committable - waiting, 0.0),
         assignments=assignments,
         pacing=pacing,
         calibration=calibration,
         arrivals=load.arrivals,
         forecast=forecast,
+        shares=shares,
         deadline_needs=needs,
-        out_of_reach=out_of_reach,
+        out_of_reach={job: need for each in found.values() for job, need in each.out_of_reach.items()},
     )

@@ -82,19 +82,20 @@ def nodes_not_fitting(job: Job, solution: BudgetSolution) -> Sequence[str]:
 
 
 def _above_max_cost(job: Job, menu: Menu, solution: BudgetSolution) -> Sequence[RuledOut]:
-    """The options that cost more, together with an orderly stop, than the rest of spec.maxCost, with their costs."""
-    left, sized, assignment = (
+    """The options whose cost, with the reserve for an orderly stop, is above what its maxCost leaves."""
+    left, limit, sized, assignment = (
         max_cost_left(job, solution.inputs.snapshot),
+        job.cost_limit,
         solution.sized(job),
         solution.assignment(job),
     )
-    if left is None or not menu.options:
+    if left is None or limit is None or not menu.options:
         return ()
     found = []
     position = job_position(job, 1.0) if assignment is None else assignment.position(job)
     for way in OptionValues(menu, 0.0).entering(position):
         needed = format_money(needs(job, way, sized=sized))
-        why = f"spec.maxCost: it needs {needed}, and {format_money(max(left, 0.0))} is left"
+        why = f"{limit.field}: it needs {needed}, and {format_money(max(left, 0.0))} is left"
         seconds, dollars = (way.seconds, way.dollars) if sized else (None, None)
         found.append(RuledOut(way.option.pool, way.option, seconds, dollars, why))
     return found

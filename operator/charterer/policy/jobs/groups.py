@@ -378,11 +378,11 @@ def job_group(everyone: tuple[JobFacts, ...]) -> JobGroup:
         late=[facts for facts in runners if facts.ready_by is not None],
         slowed=[facts for facts in runners if facts.job.bottlenecks],
         stalls_at=min([facts.stalls_at for facts in runners if facts.stalls_at is not None], default=None),
-        capped=[facts for facts in runners if facts.job.max_cost is not None],
+        capped=[facts for facts in runners if facts.job.cost_limit is not None],
         unchanging=[
             facts
             for facts in runners
-            if facts.job.resize is ResizePolicy.NEVER and facts.job.max_cost is None and facts.reported is not None
+            if facts.job.resize is ResizePolicy.NEVER and facts.job.cost_limit is None and facts.reported is not None
         ],
         targeted=[facts for facts in active if facts.job.target_completion is not None],
         rentals=frozenset().union(*[facts.rentals for facts in runners], *[facts.rentals for facts, _ in unwanted]),

@@ -249,11 +249,11 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     return None
 
 
-# Jobs that choose alike: jobs of one class with the same menu and weight.
+# Which jobs choose alike: those of one class with the same menu and weight, and the same share of the budget's money.
 
 
-GroupKey = tuple[ClassId, MenuKey, float]
-"""Class, key of the menu, and weight."""
+GroupKey = tuple[ClassId, MenuKey, float, str]
+"""Class, what decides the menu, weight, and share."""
 
 
 def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers: NodeOffers = NO_OFFERS) -> MenuKey:
@@ -285,7 +285,7 @@ def group_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers
     """The key of a job's group. Similar jobs without a profile are in one group, whatever their uids."""
     key = menu_key(job, classes, tries, offers)
     class_id = job.class_id if key.class_id is not None else NO_PROFILE
-    return class_id, key, job.weight
+    return class_id, key, job.weight, job.share
 
 
 # Runs that stopped advancing while their pods live, for example in a collective operation that one rank never enters.

@@ -274,7 +274,8 @@ class GrantWindow:
         return max(after(self._end, -float(self._grace + self._leaving)), after(self._now, 1.0))
 
 
-# The most that a job may cost (spec.maxCost): options that would cost more are not taken.
+# The most that a job may cost (spec.maxCost, or its budget's spec.jobDefaults): options that would cost more are not
+# taken.
 #
 # A run is stopped while the dollars that are left still pay for its grace period:
 #
@@ -290,9 +291,8 @@ class GrantWindow:
 
 def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
     """Dollars that the job may still cost; None if it has no maxCost."""
-    if job.max_cost is None:
-        return None
-    return (job.max_cost - job_cost(job, snapshot.rentals, snapshot.now)).dollars
+    limit = job.cost_limit
+    return None if limit is None else (limit.amount - job_cost(job, snapshot.rentals, snapshot.now)).dollars
 
 
 def stop_cost(job: Job, option: Option) -> float:
@@ -326,12 +326,13 @@ def affordable(job: Job, projections: Sequence[Projection], snapshot: Snapshot, 
 
 def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *, sized: bool) -> Reason | None:
     """The reason why a job is not started: each of its options would cost more than its maxCost. None if one fits."""
-    if job.max_cost is None or affordable(job, projections, snapshot, sized=sized):
+    limit = job.cost_limit
+    if limit is None or affordable(job, projections, snapshot, sized=sized):
         return None
     spent = job_cost(job, snapshot.rentals, snapshot.now)
     cheapest = min(projections, key=lambda projection: needs(job, projection, sized=sized))
     seconds = None if sized else USEFUL_SECONDS
-    facts = TooDear(job.max_cost, spent, cheapest.option, needs(job, cheapest, sized=sized), seconds)
+    facts = TooDear(limit, spent, cheapest.option, needs(job, cheapest, sized=sized), seconds)
     return reason(ReasonCode.MAX_COST, facts)
 
 

@@ -144,7 +144,7 @@ class MoveGate:
     def free(self, job: Job) -> bool:
         """Whether nothing can hold the job but what holds it wherever it would go (``closed``)."""
         joined = job.group is None or job.group.withdrawn_at is None
-        return joined and not job.moves and job.max_cost is None and job.target_completion is None
+        return joined and not job.moves and job.cost_limit is None and job.target_completion is None
 
     def withdrawn(self, job: Job, to: Option) -> Hold | None:
         """Why the job is not widened yet: pods that were to join it did not. None if it may be."""
@@ -170,10 +170,10 @@ class MoveGate:
         return None if self._now >= until else Hold(MoveLimit.MOVED_LATELY, of.MovedLately(last, costs, until), until)
 
     def _above_max_cost(self, job: Job, to: Projection) -> Hold | None:
-        left = max_cost_left(job, self._snapshot)
-        if job.max_cost is None or within_max_cost(job, to.option, to.paid_dollars, left):
+        left, limit = max_cost_left(job, self._snapshot), job.cost_limit
+        if limit is None or within_max_cost(job, to.option, to.paid_dollars, left):
             return None
-        return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(job.max_cost))
+        return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(limit))
 
     def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
         """Why a move has to wait that makes the job late for its target, if the job is in time without it.

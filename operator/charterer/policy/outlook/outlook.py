@@ -157,10 +157,8 @@ class FragmentWaits:
     def find_waits(self, queue: Iterable[tuple[Job, Option]]) -> None:
         """Find the waits of the jobs in the queue, each with the option that it would be given first.
 
-        A job that has a target does not wait.
+        A job that has a target does not wait, nor does one of a budget, or share, that is too small.
         """
-        if not self._solution.feasible:
-            return
         narrow: dict[PoolId, list[_Waiter]] = {}
         whole: dict[PoolId, list[_Waiter]] = {}
         for job, option in queue:
@@ -169,6 +167,7 @@ class FragmentWaits:
                 continue
             if (
                 option.takes > size
+                or not self._solution.share(self._solution.key(job)).feasible
                 or job.id in self._solution.deadline_needs
                 or not self._placer.must_rent(job, option)
             ):
@@ -247,7 +246,11 @@ class FragmentWaits:
 
     def _waiter(self, job: Job, option: Option) -> _Waiter:
         assignment = self._solution.assignment(job)
-        worth = 0.0 if assignment is None else max(assignment.group.worth(self._solution.rate), least_worth(job))
+        worth = (
+            0.0
+            if assignment is None
+            else max(assignment.group.worth(self._solution.share(self._solution.key(job)).rate), least_worth(job))
+        )
         return _Waiter(job, option, worth, waited_seconds(job, self._now))
 
     def _idle_cost(self, pool: PoolId, wanted: int) -> float:

@@ -594,7 +594,7 @@ class WholeNodes:
             return False
         phased = len(assignment.group.menu.stages) > 1  # its path to the end is on other options than the first
         parts = any(option.slice for option in assignment.group.menu.options)
-        promised = job.id in self._solution.deadline_needs or job.max_cost is not None
+        promised = job.id in self._solution.deadline_needs or job.cost_limit is not None
         return not (phased or parts or promised or job.interactive is not None)
 
     def _is_priced(self, option: Option) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from charterer.domain.budget import Selector
-from charterer.domain.ids import JobId, PoolId
+from charterer.domain.ids import BudgetId, JobId, PoolId
 from charterer.domain.pool import CapacityType
 from charterer.domain.profile import Amdahl
 from charterer.policy.planner import plan
@@ -61,6 +61,17 @@ def test_every_option_above_max_cost_is_a_row_with_what_it_needs_and_what_is_lef
     assert f"it needs {told}, and" in rows[0]  # the same number as in the reason
     (first, *_) = json.loads(charterer_over(world, monkeypatch)("explain", "train", "-o", "json").stdout)["ruledOut"]
     assert (first["pool"], first["gpus"], first["hourly"]) == ("a100", 1, "2.00")
+
+
+def test_options_above_the_max_cost_of_the_budget_for_its_jobs_name_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = _limited("20")
+    job, budget = world.jobs[JobId("train")], world.budgets[BudgetId("research")]
+    world.jobs[job.id] = replace(job, max_cost=None)
+    world.budgets[budget.id] = replace(budget, job_max_cost=job.max_cost)
+    said = charterer_over(world, monkeypatch)("explain", "train").stdout
+    assert "spec.jobDefaults.maxCost of GPUBudget research is $20.00, and the cheapest way to finish" in said
+    assert "set the job's own spec.maxCost to $" in said
+    assert all("spec.jobDefaults.maxCost of GPUBudget research: it needs $" in row for row in _rows(said))
 
 
 def test_time_and_cost_are_not_told_of_a_job_whose_size_is_not_known(monkeypatch: pytest.MonkeyPatch) -> None:

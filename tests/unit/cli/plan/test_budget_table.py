@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from charterer.domain.budget import NOTHING, Currency, Selector
+from charterer.domain.budget import NOTHING, Currency, JobShare, Selector
 from charterer.domain.ids import BudgetId
 from charterer.domain.time import moment
 from tests.unit.cli.worlds import charterer_over
@@ -135,3 +135,27 @@ def test_who_lends_whom_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     loan = {"lender": "org", "borrower": "research", "amount": "1000.00"}
     assert shown == {"org": [loan], "research": [loan]}
+
+
+def test_shares_of_a_budget_are_told_by_plan_and_explain(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    budget = world.budget(amount="360")
+    world.budgets[budget.id] = replace(budget, job_shares=(JobShare("vision", 0.5, label=("team", "vision")),))
+    world.pool(gpus=8, price="16")
+    for number in range(20):
+        world.job(f"other-{number}", gpus=8)
+    mine = world.job("mine", gpus=8)
+    world.jobs[mine.id] = replace(mine, labels={"team": "vision"})
+    charterer = charterer_over(world, monkeypatch)
+    said = " ".join(charterer("plan").stdout.split())
+    assert "research: share vision (50%): 1 job, up to $0.50/h, " in said
+    assert "too little for the cheapest options of all of them: they queue." in said
+    (shown,) = [each["shares"] for each in json.loads(charterer("plan", "-o", "json").stdout)["budgets"]]
+    assert {share["name"]: (share["jobs"], share["feasible"]) for share in shown} == {
+        "vision": (1, True),
+        "(others)": (20, False),
+    }
+    said = " ".join(charterer("explain", "mine").stdout.split())
+    assert "Of its money 50% is sure for such jobs, $0.50/h now: the job is of share vision." in said
+    assert json.loads(charterer("explain", "mine", "-o", "json").stdout)["share"] == "vision"
+    assert "the job is of none of its shares" in " ".join(charterer("explain", "other-0").stdout.split())

@@ -9,8 +9,11 @@ import pytest
 from charterer.api.decode import DecodedJob
 from charterer.cluster.store import ObjectKey
 from charterer.controller.snapshot.observe import observe
+from charterer.domain.budget import JobShare
+from charterer.domain.cost_row import CostRecording
 from charterer.domain.ids import ClassId
-from charterer.domain.job import Variant
+from charterer.domain.job import CostLimit, Variant
+from charterer.domain.money import Money
 from charterer.domain.profile import Amdahl, ThroughputTable
 from tests.unit.cli.worlds import seen_of
 from tests.worlds import NAMESPACE, World
@@ -37,6 +40,35 @@ def test_a_job_has_the_weight_of_its_priority_class_and_is_told_when_that_has_no
     assert [problem.field for problem in seen.problems] == (["spec.priorityClassName"] if told else [])
     assert seen.jobs[job.id].weight == dict(weights).get(priority_class, 1.0)
     assert all("has no weight in GPUBudget research" in problem.message for problem in seen.problems)
+
+
+@pytest.mark.parametrize(("own", "default", "counts"), [(None, "5", "5"), ("9", "5", "9"), ("9", None, "9")])
+def test_a_job_without_a_max_cost_has_the_one_of_its_budget_and_says_so(
+    own: str | None, default: str | None, counts: str
+) -> None:
+    world = World()
+    budget = world.budget()
+    world.budgets[budget.id] = replace(budget, job_max_cost=None if default is None else Money.parse(default))
+    job = world.job("train", gpus=4, max_cost=own)
+    limit = observe(seen_of(world), world.now).jobs[job.id].cost_limit
+    assert limit == CostLimit(Money.parse(counts), None if own else budget.id)
+
+
+@pytest.mark.parametrize(("users", "share"), [(True, "ann"), (False, "team")])
+def test_a_job_is_of_the_first_share_that_has_it_and_of_no_users_where_nobody_knows_who_made_it(
+    users: bool, share: str
+) -> None:
+    world = World()
+    budget = world.budget()
+    shares = JobShare("ann", 0.2, user="ann@example.com"), JobShare("team", 0.3, namespace=NAMESPACE)
+    world.budgets[budget.id] = replace(budget, job_shares=shares)
+    job = replace(world.job("train", gpus=4), user="ann@example.com")
+    state = replace(
+        seen_of(world),
+        jobs={ObjectKey(NAMESPACE, "train"): DecodedJob(job, "", "")},
+        cost_recording=CostRecording(users=users),
+    )
+    assert observe(state, world.now).jobs[job.id].share == share
 
 
 def test_a_job_is_told_which_variables_of_its_template_are_misleading() -> None:

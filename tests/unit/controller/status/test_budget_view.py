@@ -11,8 +11,9 @@ import pytest
 
 from charterer.api.models.base import dump
 from charterer.controller.status.publisher import viewed_objects
-from charterer.domain.budget import EVERYTHING, Currency, Mode, Selector
-from charterer.domain.ids import BudgetId, ClassId
+from charterer.domain.budget import EVERYTHING, Currency, JobShare, Mode, Selector
+from charterer.domain.cost_row import CostRecording
+from charterer.domain.ids import BudgetId, ClassId, JobId
 from charterer.domain.profile import Amdahl
 from charterer.domain.rental import RentalPhase
 from charterer.domain.time import moment
@@ -204,3 +205,31 @@ def test_a_budget_in_dollars_has_no_currency() -> None:
     shown = status(a_world("20000", jobs=1))
     assert "inCurrency" not in shown
     assert "CurrencyRateCurrent" not in [each["type"] for each in shown["conditions"]]
+
+
+@pytest.mark.parametrize(
+    ("known", "holds", "reason"), [(True, "True", "UsersWritten"), (False, "False", "UsersUnknown")]
+)
+def test_a_budget_shows_its_shares_and_whether_users_are_known(known: bool, holds: str, reason: str) -> None:
+    world = a_world("60000", jobs=3)
+    (name,) = world.budgets
+    world.budgets[name] = replace(world.budgets[name], job_shares=(JobShare("ann", 0.25, user="ann"),))
+    job = JobId("train0")
+    world.jobs[job] = replace(world.jobs[job], share="ann")
+    snapshot = replace(world.snapshot(), cost_recording=CostRecording(users=known))
+    (view,) = [v.make(snapshot) for v in viewed_objects(snapshot, plan(snapshot), {}) if v.kind.name == "GPUBudget"]
+    shown = dump(view)
+    told = {share["name"]: share for share in shown["shares"]}
+    assert {who: (share["part"], share["jobs"]) for who, share in told.items()} == {
+        "ann": (0.25, 1),
+        "(others)": (0.75, 2),
+    }
+    assert all(float(share["hourly"]) > 0.0 and float(share["paysPerHourSaved"]) > 0.0 for share in told.values())
+    (condition,) = [each for each in shown["conditions"] if each["type"] == "UsersKnown"]
+    assert (condition["status"], condition["reason"]) == (holds, reason)
+
+
+def test_a_budget_without_shares_shows_none_and_needs_no_users() -> None:
+    shown = status(a_world("60000", jobs=1))
+    assert "shares" not in shown
+    assert "UsersKnown" not in [each["type"] for each in shown["conditions"]]

@@ -178,12 +178,12 @@ def test_a_max_cost_that_does_not_suffice_is_told_while_the_job_still_runs() -> 
     world = runs(a_world(max_cost=Money.parse("1000")))
     status, reason, message = told(world, "WithinMaxCost")
     assert (status, reason) == ("True", "NotLimited")
-    assert message.endswith("; spec.maxCost $1,000.00")
+    assert message.endswith("; spec.maxCost is $1,000.00")
     edit(world, remaining=4_000 * 3600.0)
     status, reason, message = told(world, "WithinMaxCost")
     assert (status, reason) == ("False", "MaxCost")
     assert "the job would be stopped before its end: it needs about $" in message
-    assert message.endswith("spec.maxCost is $1,000.00: raise it")
+    assert message.endswith("spec.maxCost is $1,000.00: raise spec.maxCost")
 
 
 def test_where_nothing_says_how_much_work_a_job_is_its_cost_is_told_as_not_known() -> None:
@@ -194,9 +194,19 @@ def test_where_nothing_says_how_much_work_a_job_is_its_cost_is_told_as_not_known
     status, reason, message = told(world, "WithinMaxCost")
     assert (status, reason) == ("Unknown", "EndUnknown")
     assert message == (
-        "$0.00 of spec.maxCost $10.00 are spent; nothing says how much work it is, so its cost is not known, and it is "
-        "stopped before it costs more"
+        "$0.00 of $10.00 (spec.maxCost) are spent; nothing says how much work it is, so its cost is not known, and it "
+        "is stopped before it costs more"
     )
+
+
+def test_the_max_cost_of_a_budget_for_its_jobs_is_told_with_the_budget_and_what_to_do() -> None:
+    world = runs(a_world(default_max_cost=Money.parse("1000")))
+    where = "spec.jobDefaults.maxCost of GPUBudget research is $1,000.00"
+    assert told(world, "WithinMaxCost")[2].endswith(f"; {where}")
+    edit(world, remaining=4_000 * 3600.0)
+    assert told(world, "WithinMaxCost")[2].endswith(f"{where}: set the job's own spec.maxCost above $1,000.00")
+    edit(world, max_cost=Money.parse("2000"))
+    assert told(world, "WithinMaxCost")[2].endswith("spec.maxCost is $2,000.00: raise spec.maxCost")
 
 
 def test_a_max_cost_for_which_a_job_cannot_start_is_told_in_the_planners_words() -> None:

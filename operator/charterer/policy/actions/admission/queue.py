@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from math import inf
@@ -36,7 +36,7 @@ from charterer.policy.actions.admission.shortage import allot_room
 from charterer.policy.actions.budget_plan import BudgetPlan, RoomAllotment, RoomWait
 from charterer.policy.budgets import solution
 from charterer.policy.budgets.assignment import AssignedPath, GroupAssignment, draw_path
-from charterer.policy.budgets.solution import BudgetSolution
+from charterer.policy.budgets.solution import BudgetSolution, ShareSolution
 from charterer.policy.jobs.job_facts import GroupKey, last_option, next_run, reason
 from charterer.policy.nodes.limits import affordable, reserve, too_dear
 from charterer.policy.nodes.pool_room import RunDown
@@ -52,18 +52,31 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 # to itself.
 
 
-class Commitments:
-    """The money of one plan, checked and counted job by job in the order of the queue.
+_Nodes = Mapping[PoolId, RunDown]
+"""The nodes of each pool, with what uses them."""
 
-    ``_rate``: dollars per second of all running jobs and of the jobs admitted so far. ``_expected``: whether one of
-    them is of a class with a known arrival rate. ``_refused``: whether a job of the queue was refused.
+
+class ShareCommitments:
+    """The money of one share of the budget in one plan, or of a budget without shares: asked and counted job by job, in
+    the order of the queue.
+
+    ``_rate``: dollars a second of the jobs let in so far and of all that run. ``_expected``: whether one of them is of
+    a class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in. ``_nodes``: the nodes
+    with the jobs that run and those let in so far; without those that are paid for in any case. ``everybodys``: the
+    same with the jobs of all shares, which may be on one node; None where there are no others.
     """
 
-    def __init__(self, plan: BudgetPlan) -> None:
-        running = plan.jobs.running
+    def __init__(
+        self, plan: BudgetPlan, name: str, money: ShareSolution, everybodys: Callable[[], _Nodes] | None
+    ) -> None:
+        running = [kept for kept in plan.jobs.running if kept.group.key[3] == name]
         self._plan = plan
+        self._name = name
+        self._money = money
         self._solution = plan.solution
         self._in_sight = plan.in_sight()
+        self._running = running
+        self._everybodys = everybodys
         self._rate = Price(sum([kept.micros for kept in running])).dollars_per_second
         self._expected = any(self._is_expected(kept.group.key) for kept in running)
         self._refused = False
@@ -79,7 +92,7 @@ class Commitments:
         rented nodes reduce the allowed rate by up to the other half (``pacing``: h / 2 of it, paid over h). A job that
         adds nothing to the cost of nodes starts in any case. So does any job on nodes that are paid for anyway.
         """
-        if self._solution.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
+        if self._money.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True
         expected = self._is_expected(self._solution.key(job))
         if not expected and self._costs_nothing(job, option):
@@ -89,7 +102,7 @@ class Commitments:
         if not expected and self._cost(job, option) <= self._left:
             return True
         first = self._rate == 0 or (expected and not self._expected)
-        allowed = self._solution.allowed
+        allowed = self._money.allowed
         price = option.price.dollars_per_second * (1.0 if self._plan.placer.must_rent(job, option) else 0.5)
         return allowed > 0 and (first or self._rate + price <= allowed)
 
@@ -97,9 +110,11 @@ class Commitments:
         """Count the cost of the nodes that the job gets now, or that are kept or rented for it."""
         self._rate += option.price.dollars_per_second
         self._expected |= self._is_expected(self._solution.key(job))
-        nodes = None if self._solution.feasible else self._nodes.get(option.pool)
-        if nodes is not None:
-            nodes.add(self._in_sight.waiting_job(job, option))
+        if self._money.feasible:
+            return
+        for nodes in [self._nodes] if self._everybodys is None else [self._nodes, self._everybodys()]:
+            if option.pool in nodes:
+                nodes[option.pool].add(self._in_sight.waiting_job(job, option))
 
     def refuse(self, job: Job, option: Option) -> Fact:
         """Refuse a job of the queue, so that later jobs do not get the money that it lacks.
@@ -110,9 +125,9 @@ class Commitments:
             return OthersWaitForMoney()
         self._refused = True
         if not self._is_expected(self._solution.key(job)):
-            return CostsTooMuch(Money.of(self._cost(job, option)), Money.of(max(self._left, 0.0)))
-        used, allowed = Price.per_second(self._rate), Price.per_second(max(self._solution.allowed, 0.0))
-        return SpendsTooMuch(option.price, used, allowed)
+            return CostsTooMuch(Money.of(self._cost(job, option)), Money.of(max(self._left, 0.0)), self._name)
+        used, allowed = Price.per_second(self._rate), Price.per_second(max(self._money.allowed, 0.0))
+        return SpendsTooMuch(option.price, used, allowed, self._name)
 
     def _is_expected(self, group: GroupKey) -> bool:
         """Whether the arrival rate of the group's class is known and not assumed."""
@@ -120,27 +135,52 @@ class Commitments:
         return assignment is not None and assignment.group.basis is not ArrivalsBasis.ASSUMED
 
     @cached_property
-    def _nodes(self) -> Mapping[PoolId, RunDown]:
-        """The nodes with the running jobs and the jobs admitted so far, without nodes that are paid for anyway."""
-        return self._in_sight.running([(kept.group, kept.runners) for kept in self._plan.jobs.running])
+    def _nodes(self) -> _Nodes:
+        return self._in_sight.running([(kept.group, kept.runners) for kept in self._running])
+
+    @property
+    def _shared(self) -> _Nodes:
+        """The nodes on which the job finds what others leave."""
+        return self._nodes if self._everybodys is None else self._everybodys()
 
     @property
     def _left(self) -> float:
         """Dollars that may still be committed."""
-        return self._solution.committable - sum([nodes.dollars for nodes in self._nodes.values()])
+        return self._money.committable - sum([nodes.dollars for nodes in self._nodes.values()])
 
     def _costs_nothing(self, job: Job, option: Option) -> bool:
         """Whether the job adds nothing to the cost of nodes, because it finds free GPUs on nodes that exist long
         enough."""
-        nodes = self._nodes.get(option.pool)
+        nodes = self._shared.get(option.pool)
         if nodes is not None and option.takes // self._plan.placer.nodes(option) > nodes.most_free:
             return False
         return not self._cost(job, option)
 
     def _cost(self, job: Job, option: Option) -> float:
         """Dollars that the job adds to the cost of nodes with this option."""
-        nodes = self._nodes.get(option.pool)
+        nodes = self._shared.get(option.pool)
         return 0.0 if nodes is None else nodes.adds(self._in_sight.waiting_job(job, option))
+
+
+class Commitments:
+    """The money of one plan: that of each share of the budget by itself, so that none waits for what another has."""
+
+    def __init__(self, plan: BudgetPlan) -> None:
+        self._plan = plan
+        self._shares: dict[str, ShareCommitments] = {}
+
+    def of(self, job: Job) -> ShareCommitments:
+        """The money of the share that the job is of."""
+        key = self._plan.solution.key(job)
+        if (name := key[3]) not in self._shares:
+            money, others = self._plan.solution.share(key), len(self._plan.solution.shares) > 1
+            nodes = (lambda: self._nodes) if others else None
+            self._shares[name] = ShareCommitments(self._plan, name, money, nodes)
+        return self._shares[name]
+
+    @cached_property
+    def _nodes(self) -> _Nodes:
+        return self._plan.in_sight().running([(kept.group, kept.runners) for kept in self._plan.jobs.running])
 
 
 # The order in which waiting jobs are offered GPUs.
@@ -148,8 +188,9 @@ class Commitments:
 # If the budget is feasible, jobs wait only for booting nodes or a full pool. Ready GPUs then go to the jobs with the
 # largest weight ÷ price, which ends the most weighted waiting per dollar per second (a greedy knapsack over the ready
 # GPUs). If even the cheapest options exceed the budget, jobs queue for money. Then the order by weight ÷ remaining
-# dollars minimises the mean weighted completion time (Smith's rule in dollars; ordering by work is 30 % slower). Ties
-# go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
+# dollars minimises the mean weighted completion time (Smith's rule in dollars; ordering by work is 30 % slower). Shares
+# of a budget do not queue for each other's money: the jobs of those that have enough for all their jobs come first.
+# Ties go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
 
 
 QueueItem = TypeVar("QueueItem", bound=Hashable)
@@ -248,9 +289,11 @@ def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId,
 def in_order(jobs: Sequence[Job], ranked: Mapping[JobId, Sequence[Projection]], solution: BudgetSolution) -> list[Job]:
     """The queue: jobs with an option, in the order in which they are offered GPUs."""
 
-    def key(job: Job) -> QueueKey:
+    def key(job: Job) -> tuple[bool, QueueKey]:
         best, weight = ranked[job.id][0], solution.queue_weight(job)
-        return by_value(job, weight, best.option) if solution.feasible else by_dollars(job, weight, best.dollars)
+        if solution.share(solution.key(job)).feasible:
+            return False, by_value(job, weight, best.option)
+        return True, by_dollars(job, weight, best.dollars)
 
     return sorted((job for job in jobs if job.id in ranked), key=key)
 
@@ -452,7 +495,8 @@ class Admission:
             if why is not None and job.id in ranked and why.code not in _LIMITS and self._moves_later(job):
                 self._restart_at_once(job, ranked[job.id], why)
         queue = in_order([job for job in self._waiting if job.id not in self._placed], ranked, self._solution)
-        contend = [job for job in queue if not self._outlook.awaits_launch(job, ranked[job.id])]
+        paid = [job for job in queue if self._solution.share(self._solution.key(job)).feasible]
+        contend = [job for job in paid if not self._outlook.awaits_launch(job, ranked[job.id])]
         best = {job.id: self._outlook.with_launch_delays(job, ranked[job.id]) for job in contend}
         allotment = self._plan.allotment = allot_room(self._plan, contend, best)
         if allotment is not None:
@@ -495,7 +539,7 @@ class Admission:
             if projections is None:
                 self._plan.decided.judge(job, None, no_option(self._plan, job))
                 continue
-            if job.max_cost is None:
+            if job.cost_limit is None:
                 continue
             sized, snapshot = self._solution.sized(job), self._plan.snapshot
             why = too_dear(job, projections, snapshot, sized=sized)
@@ -550,34 +594,35 @@ class Admission:
 
     def _restart_at_once(self, job: Job, ranked: Sequence[Projection], why: Reason) -> None:
         """Restart the job on free nodes; the job may move later. If money is short, the job stays in the queue."""
-        if not self._money.affords(job, ranked[0].option):
+        money = self._money.of(job)
+        if not money.affords(job, ranked[0].option):
             return
         for option in (projection.option for projection in ranked):
             claim = self._plan.claim(job, option, only_ready=True)
             if claim.placements is not None:
                 facts = Both(why.facts, RestartedAtOnce(option))
                 moved = Reason(why.code, 0.0, ZERO, facts, last_option(job))
-                self._money.use(job, option)
+                money.use(job, option)
                 self._place(job, option, claim.placements, moved)
                 return
 
     def _admit(self, job: Job, projections: Sequence[Projection], assignment: GroupAssignment) -> None:
         """Offer the job its options in order, until it has one or the budget cannot pay."""
-        wanted = projections[0].option
+        wanted, money = projections[0].option, self._money.of(job)
         worth = self._solution.worth(job, assignment)
         cost_at_once: Mapping[OptionKey, float] = {}
         cost_of_waiting = inf  # while the best option's pool cools, only options that are better than waiting are tried
         blocks: dict[OptionKey, ReasonCode] = {}
         options = self._outlook.best_fit_first(job, self._outlook.in_order(job, projections, assignment))
         preferred = self._preferred.get(job.id)
-        if preferred is not None and self._money.affords(job, preferred.option):
+        if preferred is not None and money.affords(job, preferred.option):
             wanted = preferred.option
             options = [wanted, *(option for option in options if key_of(option) != key_of(wanted))]
         for option in options:
             if cost_at_once and cost_at_once[key_of(option)] >= cost_of_waiting:
                 continue
-            if not self._money.affords(job, option):
-                why = solution.waiting(ReasonCode.WAITING_FOR_BUDGET, option, self._money.refuse(job, option))
+            if not money.affords(job, option):
+                why = solution.waiting(ReasonCode.WAITING_FOR_BUDGET, option, money.refuse(job, option))
                 self._plan.decided.judge(job, option, why)
                 return
             block = self._try(job, option, assignment, wanted)
@@ -615,7 +660,7 @@ class Admission:
         claim = self._plan.claim(job, option)
         if claim.blocked is not None:
             return claim.blocked
-        self._money.use(job, option)
+        self._money.of(job).use(job, option)
         if claim.placements is not None:
             self._begin(job, option, claim.placements, assignment, wanted)
             return None
@@ -647,7 +692,7 @@ class Admission:
         so."""
         interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
         moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
-        if not interrupted or not moves or job.max_cost is not None:
+        if not interrupted or not moves or job.cost_limit is not None:
             return False
         size = self._plan.snapshot.pools[option.pool].gpus_per_node or 1
         free, start = self._plan.placer.free_nodes(option.pool), self._plan.placer.start_up(option)
@@ -673,7 +718,7 @@ class Admission:
         self, job: Job, option: Option, placements: Sequence[Placement], assignment: GroupAssignment, wanted: Option
     ) -> None:
         """Allocate GPUs to the job, with the reason for its option. ``wanted``: see ``_try``."""
-        feasible = self._solution.feasible
+        feasible = self._solution.share(self._solution.key(job)).feasible
         why = solution.choice(
             option, assignment.values, assignment.group.weight, assignment.position(job), feasible=feasible
         )

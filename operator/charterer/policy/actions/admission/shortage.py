@@ -47,10 +47,9 @@ def allot_room(
 ) -> RoomAllotment | None:
     """The allotment to the jobs; None if there is room for the best option of each job in the queue.
 
-    ``queue``: the waiting jobs in order. ``ranked``: their options, best first. A budget that is too small has no room
-    to allot, because its jobs wait for money in order.
+    ``queue``: the jobs that wait for no money, in their order; ``ranked``: their options, best first.
     """
-    if not queue or not plan.solution.feasible:
+    if not queue:
         return None
     rooms = _rooms(plan, [ranked[job.id] for job in queue])
     nodes = {pool: NodeRoom(room.size, tuple(room.free.values())) for pool, room in rooms.items()}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from charterer.api.models.base import Condition
 from charterer.api.models.trainingjob import ToldBottleneck
 from charterer.api.models.trainingjob_status import JobState
-from charterer.domain.ids import PoolId
+from charterer.domain.ids import PoolId, Rate
 from charterer.domain.job import Job
 from charterer.domain.option import Option
 from charterer.domain.plan import BudgetVerdict, Limit, Verdict
@@ -75,6 +75,13 @@ class Explanation:
     held_up: Sequence[ToldBottleneck] = ()
     node: JobNode | None = None
     more_nodes: Sequence[MoreNodes] = ()
+
+    @property
+    def rate(self) -> Rate | None:
+        """What its budget, or the share of it that the job is of, pays for a second of a job of weight 1."""
+        if self.budget is None or self.solution is None or not self.budget.shares:
+            return None if self.budget is None else self.budget.rate
+        return self.solution.share(self.solution.key(self.job)).rate
 
 
 def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] = ()) -> Explanation:

@@ -73,7 +73,7 @@ from charterer.tools.documents.document import (
 
 def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
     """Return the whole answer with all options. ``options`` is null if the plan does not include the job."""
-    job, budget, options = explanation.job, explanation.budget, explanation.options
+    job, options = explanation.job, explanation.options
     now = job_now(explanation)
     return {
         "at": format_instant(explanation.report.snapshot.now),
@@ -81,7 +81,8 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         **_conditions(now),
         "sessions": sessions_sentence(job) or None,
         **copied(job, "budget weight"),
-        "paysPerHourSaved": None if budget is None else rate_json(budget.rate),
+        "paysPerHourSaved": rate_json(explanation.rate),
+        "share": job.share or None,
         **copied(options, "workSecondsLeft=position.left workKnown=known_work"),
         "options": None if options is None else [_option(option, explanation) for option in options.rows],
         "node": None if explanation.node is None else copied(explanation.node, "rental gpus empty hourly=price"),

@@ -398,29 +398,37 @@ def _pays(explanation: Explanation) -> str:
     job, budget = explanation.job, explanation.budget
     if budget is None:
         return ""
-    if budget.rate is None:
+    rate = explanation.rate
+    if rate is None:
         return f"Budget {job.budget} has no money: its spec.amount is 0."
     weight = (
-        ""
-        if job.weight == 1.0
-        else f"; its weight is {job.weight:g}, so for it {output.rate(budget.rate)} x {job.weight:g}"
+        "" if job.weight == 1.0 else f"; its weight is {job.weight:g}, so for it {output.rate(rate)} x {job.weight:g}"
     )
-    text = f"Budget {job.budget} pays up to {output.rate(budget.rate)} per job-hour saved{weight}."
+    text = f"Budget {job.budget} pays up to {output.rate(rate)} per job-hour saved{weight}."
     if paid := _for_target(explanation):
         text += f" For this job, because of its targetCompletionTime, it pays {paid}."
     elif most := _at_most(explanation):
         asked = f"{FACTOR:g} times what an hour of it costs as asked for"
         text += f" For this job it pays at most {most}, {asked}."
+    if share := next((share for share in budget.shares if share.name == job.share), None):
+        who = f"the job is of share {share.name}" if share.name else "the job is of none of its shares"
+        text += f" Of its money {share.part:.0%} is sure for such jobs, {share.allowed} now: {who}."
+        return (
+            text
+            if share.feasible
+            else f"{text} That is too little for the cheapest options of all of them: they queue."
+        )
     return text if budget.feasible else f"{text} It is too small for the cheapest options of all its jobs: jobs queue."
 
 
 def _at_most(explanation: Explanation) -> str:
     """Return the most that the budget pays to end this job an hour earlier, empty if its own rate is not above that."""
-    budget, solution = explanation.budget, explanation.solution
+    solution = explanation.solution
     assignment = None if solution is None else solution.assignment(explanation.job)
-    if budget is None or budget.rate is None or assignment is None or assignment.group.most >= budget.rate:
+    rate = explanation.rate
+    if rate is None or assignment is None or assignment.group.most >= rate:
         return ""
-    return output.rate(Rate(assignment.group.worth(budget.rate)))
+    return output.rate(Rate(assignment.group.worth(rate)))
 
 
 def _for_target(explanation: Explanation) -> str:
@@ -601,11 +609,10 @@ def _changes(explanation: Explanation, options: Alternatives) -> list[Block]:
 
 def change_sentence(change: WinningChange, explanation: Explanation, options: Alternatives) -> str:
     """Return the rate, the price or the work left at which another option would be better."""
-    report, job, budget = explanation.report, explanation.job, explanation.budget
+    report, job = explanation.report, explanation.job
     assert job.budget is not None
-    assert budget is not None
     frontier = report.frontiers[job.budget]
-    rate, paid = budget.rate or Rate(0.0), _for_target(explanation) or _at_most(explanation)
+    rate, paid = explanation.rate or Rate(0.0), _for_target(explanation) or _at_most(explanation)
     need = f"the budget pays {output.rate(change.rate)} per job-hour saved instead of {output.rate(rate)}"
     if paid:
         of_job = output.rate(Rate(change.rate * job.weight))

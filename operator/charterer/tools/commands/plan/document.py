@@ -9,7 +9,7 @@ from charterer.domain.budget import Budget, Cause, Mode
 from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.plan import ForecastVerdict, Limit, PoolVerdict, SpendVerdict
+from charterer.domain.plan import ForecastVerdict, Limit, PoolVerdict, ShareVerdict, SpendVerdict
 from charterer.domain.reasons.phrases import as_variant, format_money, name
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
@@ -442,6 +442,11 @@ def _budgets(report: PlanReport) -> list[Block]:
         for loan in verdict.loans
         if loan.borrower == name
     ]
+    shares = [
+        Paragraph(f"{name}: {'; '.join([_share(share) for share in verdict.shares])}.")
+        for name, verdict in report.plan.budgets.items()
+        if verdict.shares
+    ]
     firsts = [
         Paragraph(f"{solution.budget.id}: {words}.")
         for solution in report.solutions
@@ -449,7 +454,15 @@ def _budgets(report: PlanReport) -> list[Block]:
     ]
     currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
     table = DocumentTable(columns, tuple(rows))
-    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *firsts, *loans, *currencies]
+    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *firsts, *shares, *loans, *currencies]
+
+
+def _share(share: ShareVerdict) -> str:
+    """``share ann (25%): 3 jobs, up to $4.00/h, $2.00 per job-hour saved``."""
+    name = f"share {share.name}" if share.name else "all others"
+    waits = "" if share.feasible else ", too little for the cheapest options of all of them: they queue"
+    paid = f"up to {share.allowed}, {output.rate(share.rate)} per job-hour saved"
+    return f"{name} ({share.part:.0%}): {count(share.jobs, 'job')}, {paid}{waits}"
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from charterer.controller.status.jobs import job_state, why_word
-from charterer.domain.budget import Budget
+from charterer.domain.budget import OTHERS, Budget
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Stage
@@ -81,6 +81,18 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
         "parent": budget.parent,
         "withDescendants": None if verdict.with_descendants is None else copied(verdict.with_descendants, _FAMILY),
         "loans": [copied(loan, "lender borrower amount") for loan in verdict.loans],
+        "shares": [
+            {
+                "name": share.name or OTHERS,
+                "part": share.part,
+                "jobs": share.jobs,
+                "allowedPerHour": share.allowed.decimal(),
+                "plannedPerHour": share.planned.decimal(),
+                "paysPerHourSaved": rate_json(share.rate),
+                "feasible": share.feasible,
+            }
+            for share in verdict.shares
+        ],
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
         **copied(verdict, "committed inSight toCome commitmentsToCome=commitments"),
