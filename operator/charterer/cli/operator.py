@@ -91,6 +91,12 @@ def log_formatter(form: str) -> logging.Formatter:
     is_flag=True,
     help="Record who created a job: its annotation charterer.dev/created-by, which an admission policy must write.",
 )
+@click.option(
+    "--not-adopted",
+    multiple=True,
+    type=click.Choice(("Job", "JobSet", "TrainJob", "RayJob")),
+    help="A kind of objects of teams that is not adopted, whatever their labels say; may be repeated.",
+)
 @click.option("--dry-run", is_flag=True, help="Change nothing, in the cluster or a cloud: log what would be done.")
 @click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
@@ -105,6 +111,7 @@ def operator(
     cost_record: str,
     cost_record_labels: tuple[str, ...],
     cost_record_users: bool,
+    not_adopted: tuple[str, ...],
     **settings: Any,
 ) -> None:
     """Run the operator until it is stopped.
@@ -124,6 +131,9 @@ def operator(
     pace = SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds)
     try:
         # the other options have the names of the fields of Settings
-        asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits, cost_recording=recording)))
+        own = app.Settings(
+            **settings, surveys=pace, limits=limits, cost_recording=recording, not_adopted=frozenset(not_adopted)
+        )
+        asyncio.run(app.run(own))
     except NoAccess as error:
         raise click.ClickException(str(error)) from error
