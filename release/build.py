@@ -55,9 +55,8 @@ class Release:
 
 def version_of(root: Path) -> str:
     """The version that both packages and both charts have; CannotBuild where they differ."""
-    said = {
-        found for file in _VERSIONED for each in _VERSION.findall((root / file).read_text()) for found in each if found
-    }
+    found = [each for file in _VERSIONED for each in _VERSION.finditer((root / file).read_text())]
+    said = {str(each[each.lastindex or 0]) for each in found}
     if len(said) != 1:
         raise CannotBuild(f"{', '.join(_VERSIONED)} have the versions {', '.join(sorted(said))}: give them the same")
     return said.pop()

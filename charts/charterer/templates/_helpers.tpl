@@ -32,6 +32,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
+{{/* The Secret with the certificate of the progress endpoint: cert-manager's, or the operator's own. */}}
+{{- define "charterer.progressSecret" -}}
+charterer-progress-{{ ternary "certificate" "tls" .Values.certManager.enabled }}
+{{- end }}
+
 {{/* Not empty where metrics are served: a ServiceMonitor needs them. */}}
 {{- define "charterer.servesMetrics" -}}
 {{- if or .Values.metrics.enabled .Values.serviceMonitor.enabled }}yes{{ end }}

@@ -19,8 +19,9 @@ class Settings:
     """The settings. Ports may be 0; the real ports are logged. ``kubeconfig`` None: the service account.
 
     ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and send none, beside the leader. A
-    dry run does not record costs. ``not_adopted``: kinds of teams' objects that are not adopted. ``report_seconds``:
-    time between two reports of a pod, 1 to 300.
+    dry run does not record costs. ``progress_certificate``: the folder of a certificate that others make; None: the
+    operator makes its own. ``not_adopted``: kinds of teams' objects that are not adopted. ``report_seconds``: time
+    between two reports of a pod, 1 to 300.
     """
 
     pod_name: str
@@ -32,6 +33,7 @@ class Settings:
     metrics_port: int | None = None
     progress_port: int = 8443
     progress_url: str = ""
+    progress_certificate: Path | None = None
     report_seconds: int = AGAIN_SECONDS
     resync_seconds: float = 300.0
     job_metrics: bool = False

@@ -63,6 +63,12 @@ def log_formatter(form: str) -> logging.Formatter:
 @click.option("--metrics-port", type=int, help="For /metrics, to everybody who reaches it. Default: not served.")
 @click.option("--progress-port", default=8443, show_default=True, help="For the pods' progress reports (TLS); 0: any.")
 @click.option("--progress-url", default="", help="Where pods reach it. Default: the Service charterer-progress.")
+@click.option(
+    "--progress-certificate",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder with tls.crt, tls.key and ca.crt for it, such as a mounted Secret. Default: it makes its own.",
+)
 @click.option("--survey-seconds", default=15.0, show_default=True, help="Seconds between two surveys of a quiet pool.")
 @click.option("--moving-survey-seconds", default=1.0, show_default=True, help="The same while nodes start or end.")
 @click.option("--resync-seconds", default=300.0, show_default=True, help="Seconds between full lists of the cluster.")

@@ -25,7 +25,7 @@ from charterer.cluster.watch import Watch
 OPERATOR = kopf.operator
 MAPS: WatchedKind[str] = WatchedKind("ConfigMap", CONFIG_MAPS, lambda raw: "")
 LEASES = {"groupVersion": "coordination.k8s.io/v1", "version": "v1"}
-SERVED = {
+SERVED: dict[str, dict[str, Any]] = {
     "/api": {"versions": ["v1"]},
     "/apis": {"groups": [{"name": "coordination.k8s.io", "versions": [LEASES], "preferredVersion": LEASES}]},
     "/api/v1": {
@@ -42,7 +42,6 @@ async def answer(request: web.Request) -> web.StreamResponse:
         resources = [
             {**each, "singularName": "", "namespaced": True, "verbs": ["list", "watch"]}
             for each in SERVED[request.path].get("resources", ())
-            if isinstance(each, dict)
         ]
         return web.json_response({**SERVED[request.path], **({"resources": resources} if resources else {})})
     if request.query.get("watch") == "true" and request.path.endswith("/leases"):
