@@ -11,13 +11,14 @@ PYTHON ?= python3
 WORKERS ?= 4
 PYTEST_ARGS ?=
 DEMO_ARGS ?=
+RELEASE_ARGS ?=
 IMAGE ?= charterer:dev
 
 BIN := .venv/bin
 READY := .venv/.ready
 MADE := $(BIN)/python -m tests.testbed.make
 PYTEST := $(BIN)/pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder --ignore=tests/bench \
-	--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py
+	--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py --ignore=tests/release
 SITE := out/site-tools
 DEMO := $(BIN)/python -m $(if $(REAL),demo.real,demo $(DEMO_ARGS) $(if $(CLOUD),--cloud $(CLOUD)) $(if $(KEEP),--keep) \
 	$(if $(SIMULATE),--simulate))
@@ -34,8 +35,8 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .PHONY: help .venv testbed nodes training training-torch focus generated prometheus karpenter job-controllers kueue kuberay lint lint-types lint-rest check \
-	check-unit check-outside check-others docs test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch e2e bench demo \
-	kind-demo image sbom test-image requirements clean
+	check-unit check-outside check-others docs test test-long test-all test-versions test-kubernetes-1.36 test-helm-4 test-torch test-release e2e \
+	bench demo kind-demo image sbom release test-image requirements clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9.-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -118,7 +119,7 @@ check-outside: $(READY)
 
 check-others: $(READY)
 	$(BIN)/pytest --quiet --lane check --junitxml=out/tests-others.xml --ignore=tests/unit --ignore=tests/bench \
-		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py $(PYTEST_ARGS) || test $$? -eq 5
+		--ignore=tests/torch_training --ignore=tests/e2e/test_torch.py --ignore=tests/release $(PYTEST_ARGS) || test $$? -eq 5
 
 # Tests that need no program run before anything is built; what only some tests need is made while the others run.
 MEANWHILE := $(MADE) testbed --meanwhile "nodes training image" --meanwhile "prometheus karpenter job-controllers kueue kuberay focus" --
@@ -126,7 +127,7 @@ MEANWHILE := $(MADE) testbed --meanwhile "nodes training image" --meanwhile "pro
 test: check ## Everything that a merge needs (PYTEST_ARGS="-k spot", WORKERS=2)
 	$(MEANWHILE) $(PYTEST) --lane rest --junitxml=out/tests-rest.xml $(PYTEST_ARGS) || test $$? -eq 5
 
-test-long: lint test-all test-versions ## All tests with all repetitions, and with the other versions of Kubernetes and Helm (nightly)
+test-long: lint test-all test-versions test-release ## All tests with all repetitions, other versions of Kubernetes and Helm, and a release (nightly)
 
 test-all: $(READY)
 	$(MEANWHILE) $(PYTEST) --lane long --junitxml=out/tests-long.xml $(PYTEST_ARGS)
@@ -140,6 +141,10 @@ test-helm-4: test-helm-%: $(READY)
 	CHARTERER_HELM=$* $(MADE) testbed
 	CHARTERER_HELM=$* $(PYTEST) --lane rest tests/testbed/test_controlplane.py tests/chart tests/cluster/test_crds.py \
 		tests/cluster/test_getting_started.py $(PYTEST_ARGS)
+
+test-release: release ## Install what `make release` built on a control plane, from these files and a package index alone
+	@$(MADE) testbed
+	$(BIN)/pytest tests/release $(PYTEST_ARGS)
 
 e2e: $(READY) ## The tests that train in containers on real nodes (as root; minutes)
 	@$(MADE) --if-possible testbed nodes training image
@@ -165,10 +170,10 @@ $(SITE)/.ready: requirements/site.txt
 	@$(SITE)/bin/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/site.txt
 	@touch $@
 
-image: ## Build the container image with docker, podman or buildah, whichever works here (IMAGE=name:tag)
-	@if docker info > /dev/null 2>&1; then set -x; docker build --tag $(IMAGE) .; \
-	elif command -v podman > /dev/null; then set -x; podman build --tag $(IMAGE) .; \
-	elif command -v buildah > /dev/null; then set -x; buildah bud --tag $(IMAGE) .; \
+image: ## Build the container image with docker, podman or buildah, whichever works here (IMAGE=name:tag, SAVE=file)
+	@if docker info > /dev/null 2>&1; then set -x; docker build --tag $(IMAGE) .; $(if $(SAVE),docker save --output $(SAVE) $(IMAGE);) \
+	elif command -v podman > /dev/null; then set -x; podman build --tag $(IMAGE) .; $(if $(SAVE),podman save --output $(SAVE) $(IMAGE);) \
+	elif command -v buildah > /dev/null; then set -x; buildah bud --tag $(IMAGE) .; $(if $(SAVE),buildah push $(IMAGE) docker-archive:$(SAVE);) \
 	else echo "no docker that answers, no podman and no buildah: install one of them" >&2; exit 1; fi
 
 sbom: ## Write out/sbom.json: the image's Python packages and their licences (CycloneDX)
@@ -179,6 +184,9 @@ sbom: ## Write out/sbom.json: the image's Python packages and their licences (Cy
 	@out/sbom/tool/bin/cyclonedx-py environment --pyproject pyproject.toml --output-reproducible --output-file out/sbom.json \
 		out/sbom/image/bin/python
 	@rm -rf out/sbom
+
+release: $(READY) ## Build all that a release publishes into out/release: packages, charts, CRDs, SBOM, site, image (RELEASE_ARGS)
+	$(BIN)/python -m release.build $(RELEASE_ARGS)
 
 test-image: $(READY) ## Build it for tests with buildah alone, on a base of Debian packages: no registry (root on Debian)
 	@$(MADE) image

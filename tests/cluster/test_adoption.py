@@ -62,6 +62,20 @@ async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(
     assert job(bed, "whisper")["metadata"]["labels"].keys() >= {"team"}
 
 
+async def test_an_operator_that_is_to_adopt_no_jobs_lets_held_ones_go_and_says_so(bed: Bed) -> None:
+    await bed.budget()
+    await once_held(bed)
+    held = await create(bed, plain_job("whisper"))
+    assert held["spec"]["suspend"] is True
+    bed.operator(not_adopted=frozenset({"Job"}))
+    await bed.pool()
+    await bed.until(lambda: job(bed, "whisper")["spec"]["suspend"] is False)
+    assert "charterer.dev/held" not in job(bed, "whisper")["metadata"].get("annotations", {})
+    await bed.until(lambda: told(bed, "whisper"))
+    assert told(bed, "whisper") == ["this operator adopts no Jobs (chart value adoption.kinds)"]
+    assert not bed.rentals()
+
+
 @pytest.mark.repeats  # test_adoption_faults.py, with kills; that nodes are closed first: unit lifecycle test_closing.py
 @pytest.mark.groups(group("a100", billingMinimumSeconds=3600))
 async def test_a_job_is_given_back_as_its_author_wrote_it_when_the_label_is_taken_away(bed: Bed) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
 
@@ -264,6 +264,37 @@ async def test_a_watch_without_permission_tries_on_and_is_there_once_it_is_grant
         )
         await changes.until(lambda: ObjectKey(namespace, "a") in store.view(store.kinds[0]).objects)
         await asyncio.to_thread(watch.stop)
+
+
+async def test_an_optional_kind_that_may_not_be_listed_is_not_asked_for_until_it_may(
+    control_plane: ControlPlane, client: Client
+) -> None:
+    await install_widgets(client)
+    namespace = await make_namespace(client)
+    sizes = replace(SIZES, optional=True)
+    store, own = Store([MAPS, sizes]), f"--serviceaccount={namespace}:few"
+    changes = Changes(store)
+
+    def grant(name: str, verbs: str, resource: str) -> None:
+        control_plane.kubectl(
+            "create", "clusterrole", f"{namespace}-{name}", f"--verb={verbs}", f"--resource={resource}"
+        )
+        role = f"--clusterrole={namespace}-{name}"
+        control_plane.kubectl("create", "clusterrolebinding", f"{namespace}-{name}", role, own)
+
+    control_plane.kubectl("create", "serviceaccount", "few", "--namespace", namespace)
+    grant("maps", "list,watch", "configmaps,leases.coordination.k8s.io,namespaces")
+    async with StormProxy(control_plane) as proxy:
+        access = credentials.load(proxy.kubeconfig(namespace, "few"))
+        with watching(access, store, Heartbeat(), namespace, later=0.1) as watch:
+            await client.post(CONFIG_MAPS.all(namespace), config_map(namespace, "m"))
+            await changes.until(lambda: store.get(MAPS, "m", namespace) == ())
+            assert proxy.asked[WIDGETS.all()] == 0
+            await client.post(WIDGETS.all(namespace), widget(namespace, "w", size=7))
+            grant("widgets", "list,watch", str(WIDGETS))
+            await changes.until(lambda: store.get(sizes, "w", namespace) == 7)
+            assert proxy.asked[WIDGETS.all()] > 0
+            await asyncio.to_thread(watch.stop)
 
 
 _REFUSALS = {400: "BadRequest", 404: "NotFound", 405: "MethodNotAllowed", 409: "Conflict", 422: "Invalid"}

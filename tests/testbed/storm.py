@@ -80,6 +80,8 @@ class StormProxy:
         self._url = ""
         self.fates: Counter[Fate] = Counter()
         """Counts of fates since the start of the last storm, or since the proxy's start before the first storm."""
+        self.asked: Counter[str] = Counter()
+        """Requests a path."""
 
     async def __aenter__(self) -> Self:
         self._session = aiohttp.ClientSession(
@@ -138,6 +140,7 @@ class StormProxy:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         fate = Fate.PASSED if self._storm is None else self._storm.fate(request.method, request.path)
         self.fates[fate] += 1
+        self.asked[request.path] += 1
         if self._next_watch is not None and request.query.get("watch") == "true":
             plural, refusal = self._next_watch
             if request.path.endswith(f"/{plural}"):

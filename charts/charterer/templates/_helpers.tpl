@@ -32,6 +32,11 @@ helm.sh/chart: {{ printf "%s-%s" .root.Chart.Name .root.Chart.Version }}
   namespace: {{ .Release.Namespace }}
 {{- end }}
 
+{{/* The Secret with the certificate of the progress endpoint: cert-manager's, or the operator's own. */}}
+{{- define "charterer.progressSecret" -}}
+charterer-progress-{{ ternary "certificate" "tls" .Values.certManager.enabled }}
+{{- end }}
+
 {{/* Not empty where metrics are served: a ServiceMonitor needs them. */}}
 {{- define "charterer.servesMetrics" -}}
 {{- if or .Values.metrics.enabled .Values.serviceMonitor.enabled }}yes{{ end }}
@@ -92,22 +97,29 @@ v1beta1
 {{- if ne $asked "false" }}{{ $version }}{{ end }}
 {{- end }}
 
-{{/* Rules that match the kinds of objects that are adopted by their label, with these operations. */}}
-{{- define "charterer.adoptedKinds" -}}
-- apiGroups: [batch]
-  apiVersions: [v1]
-  operations: [{{ . }}]
-  resources: [jobs]
-- apiGroups: [jobset.x-k8s.io]
-  apiVersions: [v1alpha2]
-  operations: [{{ . }}]
-  resources: [jobsets]
-- apiGroups: [trainer.kubeflow.org]
-  apiVersions: [v1alpha1]
-  operations: [{{ . }}]
-  resources: [trainjobs]
-- apiGroups: [ray.io]
-  apiVersions: [v1]
-  operations: [{{ . }}]
-  resources: [rayjobs]
+{{/* Rules that match objects of these kinds, of those that may be adopted, with these operations. */}}
+{{- define "charterer.kindRules" -}}
+{{- range list
+  (dict "kind" "Job" "group" "batch" "version" "v1" "resource" "jobs")
+  (dict "kind" "JobSet" "group" "jobset.x-k8s.io" "version" "v1alpha2" "resource" "jobsets")
+  (dict "kind" "TrainJob" "group" "trainer.kubeflow.org" "version" "v1alpha1" "resource" "trainjobs")
+  (dict "kind" "RayJob" "group" "ray.io" "version" "v1" "resource" "rayjobs")
+}}
+{{- if has .kind $.kinds }}
+- apiGroups: [{{ .group }}]
+  apiVersions: [{{ .version }}]
+  operations: [{{ $.operations }}]
+  resources: [{{ .resource }}]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* All kinds that may be adopted. */}}
+{{- define "charterer.adoptable" -}}
+Job JobSet TrainJob RayJob
+{{- end }}
+
+{{/* Not empty where the operator changes RayJobs: those that are adopted, or those that wait in a queue of Kueue. */}}
+{{- define "charterer.rayJobs" -}}
+{{- if or (has "RayJob" .Values.adoption.kinds) (and .Values.kueue.enabled (has "rayjobs.ray.io" .Values.kueue.owners)) }}yes{{ end }}
 {{- end }}

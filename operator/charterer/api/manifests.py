@@ -18,6 +18,7 @@ from charterer.api.models.gpurental import GangSpec
 from charterer.api.names import (
     ANNOTATION_MAX_HOURLY,
     ANNOTATION_MAX_NODES,
+    ANNOTATION_NOT_ADOPTED,
     API_VERSION,
     FINALIZER_LEDGER,
     LABEL_BUDGET,
@@ -31,18 +32,24 @@ from charterer.domain.snapshot import OperatorLimits
 from charterer.domain.steps import RecordOrphan
 from charterer.domain.time import Instant, format_instant
 
-# The operator's own limits, as annotations on its Lease, for commands that plan without the operator.
+# What the operator may do, as annotations on its Lease, for commands that plan without the operator.
 #
-# The limits are options of its process, so other processes cannot know them.
+# They are options of its process, so other processes cannot know them.
 
 
-def to_annotations(limits: OperatorLimits) -> Mapping[str, str]:
-    """The annotations for the limits; none for a limit that is not set."""
+def to_annotations(limits: OperatorLimits, not_adopted: frozenset[str]) -> Mapping[str, str]:
+    """The annotations for the limits and for the kinds that are not adopted; none for what is not limited."""
     written = {
         ANNOTATION_MAX_NODES: None if limits.nodes is None else str(limits.nodes),
         ANNOTATION_MAX_HOURLY: None if limits.hourly is None else limits.hourly.decimal(),
+        ANNOTATION_NOT_ADOPTED: ",".join(sorted(not_adopted)) or None,
     }
     return {name: text for name, text in written.items() if text is not None}
+
+
+def not_adopted_in(annotations: Mapping[str, str]) -> frozenset[str]:
+    """The kinds that are not adopted, in these annotations."""
+    return frozenset(filter(None, annotations.get(ANNOTATION_NOT_ADOPTED, "").split(",")))
 
 
 def from_annotations(annotations: Mapping[str, str]) -> OperatorLimits:

@@ -129,7 +129,8 @@ An admission policy of the chart writes the annotation.
 
 ANNOTATION_MAX_NODES: Final = f"{GROUP}/max-nodes"
 ANNOTATION_MAX_HOURLY: Final = f"{GROUP}/max-dollars-per-hour"
-"""On the Lease, by the leading operator: its own limits."""
+ANNOTATION_NOT_ADOPTED: Final = f"{GROUP}/not-adopted"
+"""On the Lease, by the leading operator: its own limits, and the kinds of object that it does not adopt."""
 
 FINALIZER_LEDGER: Final = f"{GROUP}/ledger"
 FINALIZER_BILL: Final = f"{GROUP}/bill"

@@ -1,4 +1,4 @@
-"""The progress endpoint's certificate, in a Secret that all replicas share, and its renewal."""
+"""The progress endpoint's certificate, in a Secret that all replicas share or in files, and its renewal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from charterer.app.settings import Settings
 from charterer.cluster.client import Client
 from charterer.cluster.errors import AlreadyExists, ApiError, Conflict, NotFound
 from charterer.cluster.paths import SECRETS
-from charterer.server.tls import StoredSecret, TlsMaterial, UnusableSecret, ensure_tls
+from charterer.server.tls import StoredSecret, TlsMaterial, UnusableSecret, ensure_tls, mounted_tls
 
 _log = logging.getLogger(__name__)
 
@@ -28,10 +28,12 @@ _RETRY_SECONDS = 600.0
 
 
 async def progress_certificate(client: Client, settings: Settings) -> TlsMaterial:
-    """The certificate in the Secret, created or renewed if necessary.
+    """The certificate in the Secret, created or renewed if necessary, or in the files of a mounted Secret.
 
     Raises ApiError, UnusableSecret and RuntimeError.
     """
+    if settings.progress_certificate is not None:
+        return await asyncio.to_thread(mounted_tls, settings.progress_certificate, _names(settings)[0])
     secret = _CertificateSecret(client, settings.namespace)
     return await ensure_tls(secret.load, secret.save, _names(settings), datetime.now(UTC))
 
@@ -61,6 +63,7 @@ async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLConte
     ``ca_pem``: the CA certificate that this process gives to pods. If another CA signed the Secret's certificate, as
     after a deletion of the Secret, the former certificate stays in service, because no pod would accept the new one.
     """
+    where = settings.progress_certificate or f"Secret {_SECRET}"
     pause = _RENEWAL_CHECK_SECONDS
     while True:
         await asyncio.sleep(pause)
@@ -75,9 +78,9 @@ async def keep_renewed(client: Client, settings: Settings, context: ssl.SSLConte
             pause = _RENEWAL_CHECK_SECONDS
         else:
             _log.error(
-                "Secret %s holds a certificate of another authority than running pods know, so the former one is "
+                "%s holds a certificate of another authority than running pods know, so the former one is "
                 "served; restart the operator: pods that start then know it, and those that run do not report any more",
-                _SECRET,
+                where,
             )
 
 

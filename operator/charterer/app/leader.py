@@ -279,11 +279,12 @@ class Leader:
             self._now,
             settings.namespace,
             settings.limits,
+            settings.not_adopted,
         )
 
         self._directory = SnapshotJobDirectory(source.last_or_none, material.run_secret)
         self._held = HeldAnswers(self._directory.generation)
-        self._unpaid = UnpaidPods(client, store, self._recorder, self._now)
+        self._unpaid = UnpaidPods(client, store, self._recorder, self._now, settings.not_adopted)
         self._preflights = Preflights(self._accounts, partial(pools_in, store), self._awake.set, source.last_or_none)
 
         # Learning

@@ -225,7 +225,7 @@ class _Replica:
             settings.pod_name,
             on_gained=self._take_over,
             on_lost=lambda reason: _die(f"lost the lead ({reason})"),
-            annotations=to_annotations(settings.limits),
+            annotations=to_annotations(settings.limits, settings.not_adopted),
             heartbeat=self._heartbeat,
             silence=self._pulse.silence,
             times=settings.lease,

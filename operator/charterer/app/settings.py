@@ -19,7 +19,9 @@ class Settings:
     """The settings. Ports may be 0; the real ports are logged. ``kubeconfig`` None: the service account.
 
     ``metrics_port`` None: metrics are not served. ``dry_run``: log all mutations and send none, beside the leader. A
-    dry run does not record costs. ``report_seconds``: time between two reports of a pod, 1 to 300.
+    dry run does not record costs. ``progress_certificate``: the folder of a certificate that others make; None: the
+    operator makes its own. ``not_adopted``: kinds of teams' objects that are not adopted. ``report_seconds``: time
+    between two reports of a pod, 1 to 300.
     """
 
     pod_name: str
@@ -31,11 +33,13 @@ class Settings:
     metrics_port: int | None = None
     progress_port: int = 8443
     progress_url: str = ""
+    progress_certificate: Path | None = None
     report_seconds: int = AGAIN_SECONDS
     resync_seconds: float = 300.0
     job_metrics: bool = False
     dry_run: bool = False
     limits: OperatorLimits = NO_LIMITS
+    not_adopted: frozenset[str] = frozenset()
     surveys: SurveyPace = field(default_factory=SurveyPace)
     timing: LoopTiming = field(default_factory=LoopTiming)
     lease: LeaseTimes = field(default_factory=LeaseTimes)

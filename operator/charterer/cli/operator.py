@@ -63,6 +63,12 @@ def log_formatter(form: str) -> logging.Formatter:
 @click.option("--metrics-port", type=int, help="For /metrics, to everybody who reaches it. Default: not served.")
 @click.option("--progress-port", default=8443, show_default=True, help="For the pods' progress reports (TLS); 0: any.")
 @click.option("--progress-url", default="", help="Where pods reach it. Default: the Service charterer-progress.")
+@click.option(
+    "--progress-certificate",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder with tls.crt, tls.key and ca.crt for it, such as a mounted Secret. Default: it makes its own.",
+)
 @click.option("--survey-seconds", default=15.0, show_default=True, help="Seconds between two surveys of a quiet pool.")
 @click.option("--moving-survey-seconds", default=1.0, show_default=True, help="The same while nodes start or end.")
 @click.option("--resync-seconds", default=300.0, show_default=True, help="Seconds between full lists of the cluster.")
@@ -91,6 +97,12 @@ def log_formatter(form: str) -> logging.Formatter:
     is_flag=True,
     help="Record who created a job: its annotation charterer.dev/created-by, which an admission policy must write.",
 )
+@click.option(
+    "--not-adopted",
+    multiple=True,
+    type=click.Choice(("Job", "JobSet", "TrainJob", "RayJob")),
+    help="A kind of objects of teams that is not adopted, whatever their labels say; may be repeated.",
+)
 @click.option("--dry-run", is_flag=True, help="Change nothing, in the cluster or a cloud: log what would be done.")
 @click.option("--job-metrics", is_flag=True, help="Metrics of each job: as many series as there are jobs.")
 @click.option("--log-level", type=click.Choice(_LEVELS, case_sensitive=False), default="INFO", show_default=True)
@@ -105,6 +117,7 @@ def operator(
     cost_record: str,
     cost_record_labels: tuple[str, ...],
     cost_record_users: bool,
+    not_adopted: tuple[str, ...],
     **settings: Any,
 ) -> None:
     """Run the operator until it is stopped.
@@ -125,6 +138,9 @@ def operator(
     pace = SurveyPace(quiet_seconds=survey_seconds, moving_seconds=moving_survey_seconds)
     try:
         # the other options have the names of the fields of Settings
-        asyncio.run(app.run(app.Settings(**settings, surveys=pace, limits=limits, cost_recording=recording)))
+        own = app.Settings(
+            **settings, surveys=pace, limits=limits, cost_recording=recording, not_adopted=frozenset(not_adopted)
+        )
+        asyncio.run(app.run(own))
     except (NoAccess, TracesUnavailable) as error:
         raise click.ClickException(str(error)) from error

@@ -22,13 +22,14 @@ import kopf
 
 from charterer.cluster.credentials import Access
 from charterer.cluster.lease import Heartbeat
-from charterer.cluster.paths import LEASES, Resource
+from charterer.cluster.paths import LEASES, SELF_SUBJECT_ACCESS_REVIEWS, Resource
 from charterer.cluster.store import Store, WatchedKind
 
 # Waiting until the API server serves the kinds to watch.
 #
 # kopf discovers kinds once, at its start, and never watches a kind that was not served then. Without the wait, an
-# operator that starts together with its CRDs would not see their objects.
+# operator that starts together with its CRDs would not see their objects. If a kind may not be listed, kopf would ask
+# for it again and again.
 
 
 log = logging.getLogger(__name__)
@@ -46,18 +47,21 @@ async def all_served(
 ) -> frozenset[Resource]:
     """Wait until all ``needed`` resources are served. Returns them and the ``optional`` ones that are served.
 
+    An optional resource that this process may not list is left out.
+
     Returns an empty set once ``stopped`` returns True. Logs the missing resources whenever they change.
     """
     reported: object = None
     while not stopped():
         try:
             lacking = await _missing(session, server, [*needed, *optional])
+            missing = [resource for resource in lacking if resource in needed]
+            if not missing:
+                present = frozenset(optional) - frozenset(lacking)
+                return frozenset([*needed, *[each for each in present if await _may_list(session, server, each)]])
         except (aiohttp.ClientError, TimeoutError) as error:
             log.debug("the API server does not say what it serves: %s", error)
         else:
-            missing = [resource for resource in lacking if resource in needed]
-            if not missing:
-                return frozenset(needed) | (frozenset(optional) - frozenset(lacking))
             if missing != reported:
                 log.warning("not served yet: %s: helm install charterer-crds", ", ".join(map(str, missing)))
             reported = missing
@@ -72,6 +76,20 @@ async def _missing(session: aiohttp.ClientSession, server: str, resources: Seque
         listed = (await _get(session, server + path)).get("resources") or ()
         served[path] = {resource["name"] for resource in listed}
     return [resource for resource in resources if resource.plural not in served.get(resource.version_path, ())]
+
+
+async def _may_list(session: aiohttp.ClientSession, server: str, resource: Resource) -> bool:
+    """Whether the API server lets this process list objects of a kind, in all namespaces."""
+    asked = {"verb": "list", "group": resource.group, "resource": resource.plural}
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SelfSubjectAccessReview",
+        "spec": {"resourceAttributes": asked},
+    }
+    url = f"{server}{SELF_SUBJECT_ACCESS_REVIEWS.all()}"
+    async with session.post(url, json=review, timeout=_TIMEOUT) as response:
+        response.raise_for_status()
+        return bool((await response.json())["status"].get("allowed"))
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> Any:
@@ -101,7 +119,7 @@ class Watch:
     """Watches the store's kinds in the whole cluster, and one Lease as the heartbeat, until stopped.
 
     kopf discovers kinds only at its start. The watch checks every ``later`` seconds whether an optional kind is served
-    by now, and restarts kopf if one is.
+    and may be listed by now, and restarts kopf if one is.
 
     If the watch ends by itself, ``alive`` becomes False and ``on_end`` is called: the process should restart.
     ``on_relist`` is called if a kind was listed again, because deletions may have been missed. The thread of the watch

@@ -46,13 +46,24 @@ _SERVED: Final = frozenset({"TriggeredScaleUp", "Nominated"})
 
 
 class UnpaidPods:
-    """Sends one Event to each owner, until ``run`` is cancelled. ``now``: the trusted clock."""
+    """Sends one Event to each owner, until ``run`` is cancelled. ``now``: the trusted clock.
 
-    def __init__(self, client: Client, store: Store, recorder: Recorder, now: Callable[[], Instant]) -> None:
+    ``not_adopted``: kinds for which the Event does not recommend the label.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        recorder: Recorder,
+        now: Callable[[], Instant],
+        not_adopted: frozenset[str] = frozenset(),
+    ) -> None:
         self._client = client
         self._store = store
         self._recorder = recorder
         self._now = now
+        self._adopted = {each.name for each in ADOPTED} - not_adopted
         self._told: OrderedDict[str, None] = OrderedDict()
         """Uids of owners."""
 
@@ -104,8 +115,8 @@ class UnpaidPods:
 
     def _tell(self, pod: HomelessPod, budget: Budget) -> None:
         api_version, kind, name, uid = pod.manager
-        adopted = kind in [each.name for each in ADOPTED]
-        remedy = f'label this {kind} {LABEL_ADOPT}: "true"' if adopted else "put its template into a TrainingJob"
+        labelled = f'label this {kind} {LABEL_ADOPT}: "true"'
+        remedy = labelled if kind in self._adopted else "put its template into a TrainingJob"
         note = (
             f"pod {pod.name} asks for {count(pod.gpus, 'GPU')}, and there is no node for it. GPUBudget {budget.id} "
             f"rents nodes for what asks it to: {remedy} (docs/bring-what-you-have.md)"

@@ -151,7 +151,8 @@ class Snapshot:
     comparison; arrival rates follow from the real one. ``declared_pools``: the readable pools as their objects declare
     them. ``unplanned``: budgets that the plan leaves out; their money still counts under the limits of their parents.
     ``slow_nodes``: nodes that slowed a run and have not been found healthy since. ``cost_recording``: the state of the
-    record of costs. ``candidates``: labelled objects without a TrainingJob.
+    record of costs. ``candidates``: labelled objects without a TrainingJob. ``not_adopted``: the kinds of object that
+    the operator's owner excludes from adoption.
     """
 
     now: Instant
@@ -176,6 +177,7 @@ class Snapshot:
     slow_nodes: frozenset[RentalId] = frozenset()
     cost_recording: CostRecording = NO_RECORDING
     candidates: tuple[AdoptionCandidate, ...] = ()
+    not_adopted: frozenset[str] = frozenset()
 
     def unread_rental(self, pool: PoolId) -> Problem | None:
         """The problem of an unreadable GPURental whose name is one of the pool's; None without any.

@@ -24,7 +24,7 @@ from charterer.domain.steps import (
     StopRun,
     Wait,
 )
-from charterer.domain.target import Asked, Target
+from charterer.domain.target import Asked, Target, TargetRef
 from charterer.domain.time import after
 from charterer.lifecycle.verdict import judge, to_stop
 from charterer.lifecycle.view import LifecycleView, draining, left_alone, takes_pods
@@ -99,7 +99,8 @@ def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget
         return LetGo(target, candidate.pods)
     if not not_adopted_because(candidate, snapshot):
         return AdoptTarget(target)
-    if not _nobody_pays(candidate.budget, snapshot) or not target.held or target.deleting or target.ended is not None:
+    freed = not_allowed_to_adopt(target.ref, snapshot) or _nobody_pays(candidate.budget, snapshot)
+    if not freed or not target.held or target.deleting or target.ended is not None:
         return None
     return wait_for_drain(view) or LetGo(target)
 
@@ -109,6 +110,8 @@ def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str
     target = candidate.target
     if target.deleting or target.ended is not None:
         return "it has ended"
+    if refused := not_allowed_to_adopt(target.ref, snapshot):
+        return refused
     if target.problem:
         return target.problem
     if target.begun and not target.suspended and not target.held:
@@ -116,6 +119,13 @@ def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str
     if candidate.budget is None:
         return f"no GPUBudget selects namespace {target.namespace}"
     return _nobody_pays(candidate.budget, snapshot)
+
+
+def not_allowed_to_adopt(ref: TargetRef, snapshot: Snapshot) -> str:
+    """The reason why the operator does not adopt objects of this kind, or "" if it does. Queued objects are Kueue's."""
+    if ref.queued or ref.kind not in snapshot.not_adopted:
+        return ""
+    return f"this operator adopts no {ref.kind}s (chart value adoption.kinds)"
 
 
 def _nobody_pays(budget: BudgetId | None, snapshot: Snapshot) -> str:
@@ -205,6 +215,8 @@ def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -
 
 def _given_back_because(job: Job, view: LifecycleView) -> str:
     """The reason why the object is restored, or "" if the job keeps it."""
+    if job.target is not None and (refused := not_allowed_to_adopt(job.target, view.snapshot)):
+        return refused
     if job.adopted is None:
         return f"{job.target} is gone, or has not the label any more"
     if job.adopted.deleting:

@@ -3,6 +3,8 @@
 Pods get the CA's certificate at their start and may run for weeks. A renewed server certificate is therefore signed by
 the same CA, whose key is kept beside it. The CA itself is renewed under its own name and key, so that pods with the
 former CA certificate accept new server certificates.
+
+A certificate that others make and renew, such as cert-manager, is read from the files of a mounted Secret.
 """
 
 from __future__ import annotations
@@ -47,7 +49,8 @@ class TlsMaterial:
     """The CA's certificate for the pods, and the server's own chain and key, all as PEM.
 
     ``run_secret`` is the secret from which the keys of runs are derived, by which the pods of a run recognise each
-    other. ``run_secret`` is derived from the CA's key, which stays the same when certificates are renewed.
+    other. ``run_secret`` is derived from a key that stays the same when certificates are renewed: the CA's key, or the
+    server's own key if the certificate is read from files.
     """
 
     ca_pem: str
@@ -76,16 +79,26 @@ class TlsMaterial:
 
     def vouched_by(self, ca_pem: str) -> bool:
         """Whether pods that were started with this CA certificate accept the server certificate."""
-        authority = x509.load_pem_x509_certificate(ca_pem.encode())
-        try:
-            x509.load_pem_x509_certificate(self.chain_pem.encode()).verify_directly_issued_by(authority)
-        except (ValueError, InvalidSignature):
-            return False
-        return True
+        authorities = x509.load_pem_x509_certificates(ca_pem.encode())
+        chain = x509.load_pem_x509_certificates(self.chain_pem.encode())
+        for number, certificate in enumerate(chain):
+            if any(_issued(certificate, authority) for authority in authorities):
+                return True
+            if not any(_issued(certificate, above) for above in chain[number + 1 : number + 2]):
+                return False
+        return False
 
 
 class UnusableSecret(ValueError):
-    """The Secret does not have the expected content. If the Secret is deleted, the operator writes a new one."""
+    """The Secret, or a file of a mounted Secret, does not have the expected content. The message has the remedy."""
+
+
+def _issued(certificate: x509.Certificate, by: x509.Certificate) -> bool:
+    try:
+        certificate.verify_directly_issued_by(by)
+    except (ValueError, TypeError, InvalidSignature):
+        return False
+    return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,8 +197,11 @@ def _renew_at(authority: _Pair, server: _Pair) -> datetime:
     )
 
 
-def _serves(server: _Pair, names: Sequence[str]) -> bool:
-    san = server.certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+def _serves(certificate: x509.Certificate, names: Sequence[str]) -> bool:
+    try:
+        san = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return False
     return {_general(name) for name in names} <= set(san)
 
 
@@ -204,7 +220,7 @@ def _current(data: Mapping[str, bytes], names: Sequence[str], now: datetime) -> 
     authority, server = _read_pair(data, "ca"), _read_pair(data, "tls")
     if authority.certificate.not_valid_after_utc <= now + _SERVER_LIFE:
         authority = _new_authority(now, authority.key)
-    elif now < _renew_at(authority, server) and _serves(server, names):
+    elif now < _renew_at(authority, server) and _serves(server.certificate, names):
         return authority, server, False
     return authority, _new_server(authority, names, now), True
 
@@ -235,6 +251,66 @@ async def ensure_tls(load: LoadSecret, save: SaveSecret, names: Sequence[str], n
                 chain_pem=data["tls.crt"].decode(),
                 key_pem=data["tls.key"].decode(),
                 renew_at=_renew_at(authority, server),
-                run_secret=hmac.new(data["ca.key"], b"charterer: keys of runs", "sha256").digest(),
+                run_secret=_run_secret(data["ca.key"]),
             )
     raise RuntimeError(f"the progress endpoint's certificate could not be stored in {_ATTEMPTS} attempts")
+
+
+# Files that others make and renew, such as those of a Secret of cert-manager.
+
+
+def mounted_tls(folder: Path, name: str) -> TlsMaterial:
+    """The certificate in ``tls.crt``, ``tls.key`` and ``ca.crt`` of a folder, for the host ``name``.
+
+    UnusableSecret where a file is missing, is none, does not belong to the others, or is for another host.
+    """
+    found = {file: _mounted(folder, file) for file in ("tls.crt", "tls.key", "ca.crt")}
+    chain = _certificates(folder, "tls.crt", found["tls.crt"])
+    _certificates(folder, "ca.crt", found["ca.crt"])
+    try:
+        key = serialization.load_pem_private_key(found["tls.key"], password=None)
+    except (ValueError, TypeError) as error:
+        raise UnusableSecret(f"{folder}/tls.key is no private key in PEM ({type(error).__name__})") from error
+    if key.public_key() != chain[0].public_key():
+        raise UnusableSecret(f"{folder}/tls.key does not belong to tls.crt beside it: take both from one Secret")
+    if not _serves(chain[0], (name,)):
+        raise UnusableSecret(
+            f"{folder}/tls.crt is not for {name}, where pods report: add that to spec.dnsNames of its Certificate"
+        )
+    material = TlsMaterial(
+        ca_pem=found["ca.crt"].decode(),
+        chain_pem=found["tls.crt"].decode(),
+        key_pem=found["tls.key"].decode(),
+        renew_at=chain[0].not_valid_after_utc,
+        run_secret=_run_secret(found["tls.key"]),
+    )
+    if not material.vouched_by(material.ca_pem):
+        raise UnusableSecret(
+            f"{folder}/tls.crt is not signed by ca.crt beside it, which pods are given: use an issuer that puts its "
+            "whole chain into tls.crt and its authority into ca.crt"
+        )
+    return material
+
+
+def _mounted(folder: Path, file: str) -> bytes:
+    try:
+        content = (folder / file).read_bytes()
+    except OSError as error:
+        raise UnusableSecret(f"{folder}/{file} cannot be read: {error.strerror}; mount a Secret that has it") from error
+    if not content.strip() and file == "ca.crt":
+        raise UnusableSecret(
+            f"{folder}/ca.crt is empty, and pods need the authority: use an issuer that tells its own, not one of ACME"
+        )
+    return content
+
+
+def _certificates(folder: Path, file: str, content: bytes) -> Sequence[x509.Certificate]:
+    try:
+        return x509.load_pem_x509_certificates(content)
+    except ValueError as error:
+        raise UnusableSecret(f"{folder}/{file} has no certificate in PEM") from error
+
+
+def _run_secret(key: bytes) -> bytes:
+    """What keys of runs are made of; it follows from a private key."""
+    return hmac.new(key, b"charterer: keys of runs", "sha256").digest()

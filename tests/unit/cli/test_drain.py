@@ -39,6 +39,23 @@ def of_set(name: str, uid: str = "u1") -> RawObject:
     return {**made, "metadata": {**made["metadata"], "ownerReferences": [owner]}}
 
 
+def budget(refused: str) -> RawObject:
+    """A budget whose costs go on record, unless that is refused."""
+    shown = {
+        "type": "CostsRecorded",
+        "status": "True",
+        "reason": "RecordWritten",
+        "message": "",
+        "lastTransitionTime": NOW,
+    }
+    if refused:
+        shown |= {"status": "False", "reason": "RecordRefuses", "message": refused}
+    return {"metadata": {"name": "research"}, "status": {"conditions": [shown]}}
+
+
+NOW = format_instant(wall_clock())
+
+
 class Cluster:
     """An API server whose rentals end, one at each look, once no pool is left."""
 
@@ -54,6 +71,10 @@ class Cluster:
         self.sets: dict[str, RawObject] = {}
         self.deleted: list[str] = []
         self.queues: tuple[RawObject, ...] = ()
+        self.refused = ""
+        """Why the record of costs takes nothing: no rental goes then."""
+        self.refused_looks = 1_000_000
+        """How often a budget says so, from now on."""
 
     async def list(self, path: str, *, fields: str = "", labels: str = "") -> Listing:
         what = path.rpartition("/")[2]
@@ -67,8 +88,12 @@ class Cluster:
             return Listing(tuple(self.sets.values()), 1)
         if what in ("clusterqueues", "admissionchecks"):
             return Listing(self.queues if what == "clusterqueues" else (), 1)
+        if what == "gpubudgets":
+            self.refused_looks -= 1
+            self.refused = self.refused if self.refused_looks >= 0 else ""
+            return Listing((budget(self.refused),), 1)
         now = tuple(self.rentals)
-        if not self.pools:
+        if not self.pools and not self.refused:
             del self.rentals[:1]
             if not self.rentals:
                 self.pools |= {item["metadata"]["name"]: item for item in self.recreates}
@@ -108,6 +133,41 @@ def test_machines_that_have_ended_are_not_said_to_be_rented(monkeypatch: pytest.
     assert done.exit_code == 1
     assert "2 machines have ended and are not counted in the ledger yet (a100-0, a100-1)" in done.output
     assert "without the operator their cost is not counted" in done.output
+
+
+def without_a_folder(monkeypatch: pytest.MonkeyPatch) -> Cluster:
+    """A cluster whose machine has ended, and whose operator finds no folder for what it cost."""
+    monkeypatch.setattr(drain, "_REFUSED_SECONDS", 0.0)
+    cluster = Cluster(pool("a100"), rentals=1)
+    cluster.rentals[0]["status"] = {"phase": "Ended"}
+    cluster.refused = "the record of costs in /costs cannot be read: No such file or directory; make the folder"
+    return cluster
+
+
+def test_what_cannot_be_put_on_record_is_not_waited_for_and_its_cause_is_told(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster = without_a_folder(monkeypatch)
+    done = ran(cluster, monkeypatch, "--yes", "--wait", "3600", "--save", str(tmp_path / "pools.yaml"))
+    assert (done.exit_code, cluster.pools) == (1, {})
+    assert f"1 machine has ended and is not on record (a100-0): {cluster.refused}" in done.output
+    assert "correct that and run `charterer drain` again" in done.output
+
+
+def test_the_check_tells_why_what_an_ended_machine_cost_is_not_on_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = without_a_folder(monkeypatch)
+    done = ran(cluster, monkeypatch, "--check")
+    assert done.exit_code == 1
+    assert cluster.refused in done.output
+    assert "charterer drain" not in done.output
+
+
+def test_a_record_that_refuses_for_a_moment_is_waited_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    cluster = without_a_folder(monkeypatch)
+    monkeypatch.setattr(drain, "_REFUSED_SECONDS", 3600.0)
+    cluster.refused_looks = 2
+    done = ran(cluster, monkeypatch, "--yes", "--save", str(tmp_path / "pools.yaml"))
+    assert done.exit_code == 0, done.output
 
 
 def test_a_drain_deletes_the_pools_waits_for_the_machines_and_keeps_the_manifests(

@@ -86,12 +86,13 @@ def told(
     nodes: Iterable[Node] = (),
     budget: Budget | None = None,
     looks: int = 1,
+    not_adopted: frozenset[str] = frozenset(),
 ) -> list[tuple[EventSubject, str, str]]:
     recorder = Told()
     store = cast(Store, Kept(make.budget() if budget is None else budget, nodes))
 
     async def main() -> None:
-        unpaid = UnpaidPods(cast(Client, Api(pods, events or {})), store, recorder, lambda: NOW)
+        unpaid = UnpaidPods(cast(Client, Api(pods, events or {})), store, recorder, lambda: NOW, not_adopted)
         for _ in range(looks):
             await unpaid.look()
 
@@ -104,6 +105,13 @@ def test_the_owner_of_a_pod_that_has_had_no_node_for_a_minute_is_told_once_what_
     assert subject == EventSubject("batch/v1", "Job", "ai", "plain", "job-uid")
     assert reason == "NotATrainingJob"
     assert "asks for 8 GPUs, and there is no node for it. GPUBudget team rents nodes for what asks it to" in note
+
+
+def test_nobody_is_told_to_label_a_kind_that_the_operator_does_not_adopt() -> None:
+    ((_, _, adopted),) = told(homeless())
+    ((_, _, left_out),) = told(homeless(), not_adopted=frozenset({"Job"}))
+    assert 'label this Job charterer.dev/adopt: "true"' in adopted
+    assert "put its template into a TrainingJob" in left_out
 
 
 def test_a_pod_that_nobody_manages_is_told_itself() -> None:

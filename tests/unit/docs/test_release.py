@@ -1,17 +1,20 @@
-"""The workflow that releases: it refuses an image without a pinned base, and charts say whose they are."""
+"""What releases: the workflow refuses an image without a pinned base, and packaged charts say whose they are."""
 
 from __future__ import annotations
 
-import os
+import io
 import shutil
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
 import yaml
 
+import charterer
 from charterer.api.models.kinds import KINDS
 from charterer.api.names import VERSION
+from release import build
 
 ROOT = Path(__file__).resolve().parents[3]
 IMAGES = ("Dockerfile", "examples/getting-started/Dockerfile")
@@ -55,30 +58,52 @@ def test_pinned_bases_and_an_empty_one_are_accepted(checkout: Path) -> None:
     assert not refused(checkout)
 
 
-def test_packaged_charts_have_the_repositorys_address_and_their_icon_is_there(checkout: Path) -> None:
-    workflow = yaml.safe_load((ROOT / ".github/workflows/release.yml").read_text())
-    steps = {step.get("name"): step for step in workflow["jobs"]["charts"]["steps"]}
-    name = "Package both charts, with the image of this release as the default, and push them"
-    shutil.copytree(ROOT / "charts", checkout / "charts")
-    (checkout / "bin").mkdir()
-    (checkout / "bin/helm").write_text("#!/bin/sh\n")
-    (checkout / "bin/helm").chmod(0o755)
-    given = {
-        "IMAGE": "r.example/c",
-        "DIGEST": "sha256:0123",
-        "CHARTS": "oci://r.example",
-        "TOKEN": "t",
-        "GITHUB_ACTOR": "a",
-    }
-    given |= {"REPOSITORY": "https://git.example/o/c", "GITHUB_REF_NAME": "v1.2.3"}
-    path = f"{checkout / 'bin'}:{os.environ['PATH']}"
-    script = ["bash", "-e", "-o", "pipefail", "-c", steps[name]["run"]]
-    subprocess.run(script, cwd=checkout, env={**given, "PATH": path}, check=True, capture_output=True)
-    for chart in ("charterer", "charterer-crds"):
-        packaged = yaml.safe_load((checkout / "charts" / chart / "Chart.yaml").read_text())
+def test_packaged_charts_name_the_published_image_the_repository_and_an_icon_that_is_there(tmp_path: Path) -> None:
+    charts = tmp_path / "charts"
+    shutil.copytree(ROOT / "charts", charts)
+    build.address(charts, build.Release("1.2.3", 0, "r.example/c", "sha256:0123", "https://git.example/o/c"))
+    image = yaml.safe_load((charts / "charterer/values.yaml").read_text())["image"]
+    assert (image["repository"], image["digest"]) == ("r.example/c", "sha256:0123")
+    for chart in build.CHARTS:
+        packaged = yaml.safe_load((charts / chart / "Chart.yaml").read_text())
         assert (packaged["home"], packaged["sources"]) == ("https://git.example/o/c", ["https://git.example/o/c"])
         address, file = packaged["icon"].split("/raw/v1.2.3/")
         assert (address, (ROOT / file).is_file()) == ("https://git.example/o/c", True)
+
+
+def test_without_an_address_the_charts_are_packaged_as_they_are(tmp_path: Path) -> None:
+    charts = tmp_path / "charts"
+    shutil.copytree(ROOT / "charts", charts)
+    build.address(charts, build.Release("1.2.3", 0))
+    for file in ("charterer/values.yaml", "charterer/Chart.yaml", "charterer-crds/Chart.yaml"):
+        assert (charts / file).read_text() == (ROOT / "charts" / file).read_text()
+
+
+def test_both_packages_and_both_charts_have_one_version_or_nothing_is_built(tmp_path: Path) -> None:
+    for file in build._VERSIONED:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    assert build.version_of(tmp_path) == charterer.__version__
+    chart = tmp_path / "charts/charterer/Chart.yaml"
+    chart.write_text(chart.read_text().replace("appVersion: ", "appVersion: 9."))
+    with pytest.raises(build.CannotBuild, match="give them the same"):
+        build.version_of(tmp_path)
+
+
+def test_an_archive_depends_on_its_files_and_the_time_of_the_commit_alone() -> None:
+    first = build.packed({"a": b"1", "b": b"2"}, 1_700_000_000)
+    assert build.packed({"b": b"2", "a": b"1"}, 1_700_000_000) == first
+    with tarfile.open(fileobj=io.BytesIO(first)) as tar:
+        assert [(each.name, each.mtime, each.uid, each.uname) for each in tar] == [
+            (name, 1_700_000_000, 0, "") for name in ("a", "b")
+        ]
+
+
+def test_the_digests_are_those_of_all_files_but_their_own(tmp_path: Path) -> None:
+    (tmp_path / "charts").mkdir()
+    (tmp_path / "charts/c.tgz").write_bytes(b"")
+    (tmp_path / build.SUMS).write_text("of before")
+    assert build.sums(tmp_path) == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855  charts/c.tgz\n"
 
 
 def test_the_chart_of_the_definitions_tells_its_kinds() -> None:

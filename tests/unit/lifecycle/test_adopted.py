@@ -138,6 +138,27 @@ def test_what_is_held_and_nobody_pays_for_is_let_go_also_where_it_cannot_be_adop
         assert decided(other, *things, paid=paid, **world)[0] is None
 
 
+NOT_ADOPTED = "this operator adopts no Jobs (chart value adoption.kinds)"
+
+
+def test_an_object_of_a_kind_that_the_operator_is_not_to_adopt_is_left_alone_and_let_go_where_it_is_held() -> None:
+    without: Any = {"not_adopted": frozenset({"Job"})}
+    assert decided(SUSPENDED, **without) == (LetGo(SUSPENDED), NOT_ADOPTED)
+    assert decided(target(suspended=False, held=False), **without) == (None, NOT_ADOPTED)
+    assert decided(SUSPENDED, not_adopted=frozenset({"RayJob"})) == (AdoptTarget(SUSPENDED), "")
+    queued = target(ref=QUEUED, held=False)
+    assert decided(queued, **without) == (AdoptTarget(queued), "")
+
+
+def test_what_was_adopted_before_is_given_back_once_its_kind_is_not_to_be_adopted() -> None:
+    without: Any = {"not_adopted": frozenset({"Job"})}
+    assert step(adopted(target()), **without) == GiveBack(job().id, NOT_ADOPTED)
+    assert step(placed(carrying()), **without) == StopRun(job().id, 1)
+    assert step(adopted(None), **without) == GiveBack(
+        job().id, NOT_ADOPTED
+    )  # what may not be read is not taken for gone
+
+
 def test_while_a_budget_cannot_be_read_nothing_is_let_go() -> None:
     unread = Problem("GPUBudget", "", "team", "spec", "InvalidSpec", "")
     assert decided(SUSPENDED, paid=False, problems=(unread,))[0] is None

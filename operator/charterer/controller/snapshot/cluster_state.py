@@ -37,8 +37,8 @@ class ClusterState:
     ``warnings``: by the uid of its object, the last Warning Event about a run that starts late. ``stop``: how the
     operator is stopped. ``limits``: the operator's own. ``published_gpus``: the nodes' GPUs as DRA drivers publish
     them. ``cost_recording``: the state of the record of costs. ``targets``: the objects that may be adopted, one
-    mapping a kind. ``checks``: the AdmissionChecks of Kueue's queues. ``waiting``: RayJobs of these queues whose
-    entrypoints do not run yet.
+    mapping a kind. ``not_adopted``: those kinds that the operator's owner excludes from adoption. ``checks``: the
+    AdmissionChecks of Kueue's queues. ``waiting``: RayJobs of these queues whose entrypoints do not run yet.
     """
 
     jobs: Mapping[ObjectKey, DecodedJob]
@@ -68,6 +68,7 @@ class ClusterState:
     targets: tuple[Mapping[ObjectKey, Target], ...] = ()
     checks: Mapping[ObjectKey, DecodedCheck] = field(default_factory=dict)
     waiting: Mapping[ObjectKey, WaitingRayJob] = field(default_factory=dict)
+    not_adopted: frozenset[str] = frozenset()
 
 
 def cluster_state(
@@ -83,6 +84,7 @@ def cluster_state(
     namespace: str = "",
     limits: OperatorLimits = NO_LIMITS,
     cost_recording: CostRecording = NO_RECORDING,
+    not_adopted: frozenset[str] = frozenset(),
 ) -> ClusterState:
     """The store's objects now, with the other inputs as given. ``namespace``: the operator's own."""
     view = store.view
@@ -113,6 +115,7 @@ def cluster_state(
         targets=tuple([view(target.kind).objects for target in ADOPTED]),
         checks=view(kinds.ADMISSION_CHECKS).objects,
         waiting=view(QUEUED_RAY_JOBS).objects,
+        not_adopted=not_adopted,
     )
     return stopped_in(state, namespace)
 

@@ -397,6 +397,7 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
         unread_nodes=memo(_unread_nodes, state.runs, pods, state.problems),
         stop=state.stop,
         limits=state.limits,
+        not_adopted=state.not_adopted,
         pool_sets=memo(pool_sets_by_id, state.pool_sets),
         declared_pools=memo(pools_by_id, state.pools),
         slow_nodes=state.findings.slow_nodes,

@@ -182,6 +182,7 @@ class SnapshotSource:
         now: Callable[[], Instant],
         namespace: str,
         limits: OperatorLimits,
+        not_adopted: frozenset[str],
     ) -> None:
         self._store = store
         self._surveys = surveys
@@ -194,6 +195,7 @@ class SnapshotSource:
         self._now = now
         self._namespace = namespace
         self._limits = limits
+        self._not_adopted = not_adopted
         self._last: Snapshot | None = None
         self._memo = Memo()
         self._refusals: Mapping[JobId, str | None] = {}
@@ -222,6 +224,7 @@ class SnapshotSource:
             namespace=self._namespace,
             limits=self._limits,
             cost_recording=self._recording(),
+            not_adopted=self._not_adopted,
         )
         self._last = observe(state, self._now(), self._memo)
         return self._last

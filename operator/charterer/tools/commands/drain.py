@@ -14,11 +14,12 @@ from pathlib import Path
 import click
 import yaml
 
-from charterer.api.metadata import controller_of
-from charterer.api.names import ANNOTATION_STOP, KUEUE_CHECK
+from charterer.api.metadata import conditions, controller_of
+from charterer.api.models.base import ConditionStatus
+from charterer.api.names import ANNOTATION_STOP, KUEUE_CHECK, ConditionType
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
-from charterer.cluster.paths import GPU_POOL_SETS, GPU_POOLS, GPU_RENTALS, NAMESPACES
+from charterer.cluster.paths import GPU_BUDGETS, GPU_POOL_SETS, GPU_POOLS, GPU_RENTALS, NAMESPACES
 from charterer.domain.rental import RentalPhase
 from charterer.domain.snapshot import Stop
 from charterer.sentences import count, is_or_are, names
@@ -106,6 +107,15 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """The annotation in which kubectl stores the last applied manifest."""
 _LOOK_SECONDS = 2.0
 """Seconds between two polls of the remaining rentals and pools."""
+_REFUSED_SECONDS = 60.0
+"""Seconds for which the record of costs may refuse while nothing else is left to wait for.
+
+A bucket may be away for a moment, but a folder that is not there does not appear by itself.
+"""
+_RECORD_REMEDY = (
+    "correct that and run `charterer drain` again, or take costRecord.place out of the chart's values, and what is not "
+    "on record is in the budget's ledger only"
+)
 
 
 @click.command()
@@ -132,7 +142,8 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
       charterer drain --check      # is anything rented?
       charterer drain              # asks, then drains; you need to be allowed to delete GPUPools (charterer-admin)
 
-    It refuses to begin while no operator leads, because nobody would end the machines.
+    It refuses to begin while no operator leads, because nobody would end the machines. It ends early if all machines
+    have ended and the record of costs refuses what they cost.
 
     Exit code: 0 if nothing is rented any more, 1 otherwise.
     """
@@ -168,9 +179,9 @@ async def check_nothing_rented(client: Client) -> None:
     if adopted and not rentals:
         raise click.ClickException(f"{_still_held(adopted)}: without the operator nobody starts them")
     if rentals:
-        raise click.ClickException(
-            f"{_named(rentals)}: without the operator {_left_alone(rentals)}. Run `charterer drain` first"
-        )
+        refused = await _refused_by_record(client, rentals)
+        remedy = "Correct that" if refused else "Run `charterer drain` first"
+        raise click.ClickException(f"{_named(rentals, refused)}: without the operator {_left_alone(rentals)}. {remedy}")
     click.echo("nothing is rented")
 
 
@@ -207,6 +218,7 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
     deadline = loop.time() + seconds
     deleted = {pool["metadata"]["uid"] for pool in pools}
     said = ""
+    refused_since: float | None = None
     while True:
         rentals = (await client.list(GPU_RENTALS.all())).items
         left = await _left(client)
@@ -214,11 +226,18 @@ async def delete_and_wait(client: Client, pools: Sequence[RawObject], seconds: f
         held = await adopted_objects(client)
         if not rentals and not going and not held:
             break
-        now = _still_held(held) if held else _named(rentals) if rentals else f"being deleted: {_names(going)}"
+        refused = await _refused_by_record(client, rentals)
+        now = _still_held(held) if held else _named(rentals, refused) if rentals else f"being deleted: {_names(going)}"
         if (await leader_if_known(client, wall_clock)).trouble:
             now += "; no operator leads, so nobody ends them: start it"
         if loop.time() >= deadline:
             raise click.ClickException(f"after {seconds:g} s {now}: see kubectl describe gpurentals,gpupools")
+        if refused and not held:
+            refused_since = loop.time() if refused_since is None else refused_since
+            if loop.time() >= refused_since + _REFUSED_SECONDS:
+                raise click.ClickException(f"{now}. No machine costs anything any more: {_RECORD_REMEDY}")
+        else:
+            refused_since = None
         if now != said:
             click.echo(now, err=True)
             said = now
@@ -294,11 +313,31 @@ def _left_alone(rentals: Sequence[RawObject]) -> str:
     return "they are not ended and keep billing" if _rented(rentals) else "their cost is not counted"
 
 
-def _named(rentals: Sequence[RawObject]) -> str:
-    """Return ``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or that ended ones are not counted yet."""
+async def _refused_by_record(client: Client, rentals: Sequence[RawObject]) -> str:
+    """Return why what these rentals cost is not put on record, in the words of a GPUBudget's condition.
+
+    The text is empty while a machine is rented, if nothing refuses, and if budgets may not be read.
+    """
+    if not rentals or _rented(rentals):
+        return ""
+    with contextlib.suppress(Forbidden):
+        for budget in (await client.list(GPU_BUDGETS.all())).items:
+            for found in conditions(budget.get("status") or {}):
+                if found.type == ConditionType.COSTS_RECORDED and found.status is ConditionStatus.FALSE:
+                    return found.message
+    return ""
+
+
+def _named(rentals: Sequence[RawObject], refused: str = "") -> str:
+    """Return ``2 machines are rented (a100-1 Ready, a100-2 Draining)``, or that ended ones are not counted yet.
+
+    ``refused``: why the record of costs takes nothing; empty if it does.
+    """
     rented = _rented(rentals)
     if not rented:
         ended = "machine has ended and is" if len(rentals) == 1 else "machines have ended and are"
         these = names((item["metadata"]["name"] for item in rentals), _NAMED)
+        if refused:
+            return f"{len(rentals)} {ended} not on record ({these}): {refused}"
         return f"{len(rentals)} {ended} not counted in the ledger yet ({these})"
     return f"{count(len(rented), 'machine')} {is_or_are(len(rented))} rented ({names(rented, _NAMED)})"

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from click import ClickException
 
+from charterer.api.manifests import to_annotations
 from charterer.cluster.client import Listing
 from charterer.cluster.errors import Forbidden
 from charterer.domain.money import Price
@@ -91,6 +92,15 @@ async def test_the_operators_own_limits_are_read_and_count_in_what_is_planned() 
     assert as_operated(STATE, leader).limits == leader.limits
     assert (await Leases([limited()]).leader()).limits == NO_LIMITS
     assert as_operated(STATE, None) is STATE
+
+
+async def test_the_kinds_that_the_operator_does_not_adopt_are_read_from_what_it_writes() -> None:
+    written = to_annotations(NO_LIMITS, frozenset({"RayJob", "Job"}))
+    leases = Leases([{**lease(5), "metadata": {**lease(5)["metadata"], "annotations": dict(written)}}])
+    leader = await leases.leader()
+    assert leader.not_adopted == {"Job", "RayJob"}
+    assert as_operated(STATE, leader).not_adopted == leader.not_adopted
+    assert to_annotations(NO_LIMITS, frozenset()) == {}
 
 
 async def test_limits_that_no_operator_wrote_are_named_with_what_to_do() -> None:

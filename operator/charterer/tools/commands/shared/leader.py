@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 import click
 
-from charterer.api.manifests import from_annotations
+from charterer.api.manifests import from_annotations, not_adopted_in
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import ApiError
 from charterer.cluster.lease import LeaseTimes
@@ -34,13 +34,14 @@ class LeaderSeen:
     """The operator that leads or led last. ``trouble`` says why no operator acts, and is empty while one leads.
 
     ``holder`` is the leader's pod. ``holder`` and ``namespace`` are empty if there is no Lease. ``limits`` are the
-    leader's.
+    leader's. ``not_adopted`` are the kinds of object that the leader does not adopt.
     """
 
     holder: str = ""
     namespace: str = ""
     trouble: str = ""
     limits: OperatorLimits = NO_LIMITS
+    not_adopted: frozenset[str] = frozenset()
 
 
 async def find_leader(
@@ -57,7 +58,9 @@ async def find_leader(
     spec = lease.get("spec") or {}
     namespace = lease["metadata"]["namespace"]
     where = f"the operator's Lease in namespace {namespace}"
-    leader = LeaderSeen((spec.get("holderIdentity") or "").partition("_")[0], namespace, limits=_limits(lease, where))
+    holder = (spec.get("holderIdentity") or "").partition("_")[0]
+    annotations = lease["metadata"].get("annotations") or {}
+    leader = LeaderSeen(holder, namespace, limits=_limits(annotations, where), not_adopted=not_adopted_in(annotations))
     if not leader.holder:
         return replace(leader, trouble=f"{where} was given up: nobody acts on this")
     age = _age(spec, now())
@@ -85,11 +88,13 @@ async def leader_if_known(client: Client, now: Callable[[], Instant]) -> LeaderS
 
 
 def as_operated(state: ClusterState, leader: LeaderSeen | None) -> ClusterState:
-    """Add to the state the limits of the leading operator and a person's stop.
+    """Add to the state what the leading operator and a person forbid.
 
     ``leader`` None leaves the state unchanged.
     """
-    return state if leader is None else replace(stopped_in(state, leader.namespace), limits=leader.limits)
+    if leader is None:
+        return state
+    return replace(stopped_in(state, leader.namespace), limits=leader.limits, not_adopted=leader.not_adopted)
 
 
 async def operator_namespace(client: Client) -> str:
@@ -123,9 +128,9 @@ def _latest(leases: Sequence[RawObject]) -> RawObject | None:
     return max(leases, key=lambda lease: (lease.get("spec") or {}).get("renewTime") or "", default=None)
 
 
-def _limits(lease: RawObject, where: str) -> OperatorLimits:
+def _limits(annotations: Mapping[str, str], where: str) -> OperatorLimits:
     try:
-        return from_annotations(lease["metadata"].get("annotations") or {})
+        return from_annotations(annotations)
     except ValueError as error:
         raise click.ClickException(
             f"{where}: {error}: remove it, the operator that leads writes its own within seconds"
