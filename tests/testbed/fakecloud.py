@@ -21,7 +21,7 @@ import yaml
 
 from tests.testbed.forks import fork_charterer
 
-_PATIENCE_SECONDS = 20.0
+_PATIENCE_SECONDS = 120.0
 _POLL_SECONDS = 0.02
 
 

@@ -22,7 +22,6 @@ from tests.testbed.supervise import Supervisor
 
 ELASTIC_GATE = "ElasticJobSet"
 """JobSet's alpha feature gate that allows changes of a JobSet's width."""
-_PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 _CONFIGURATIONS = {"jobset": "config.jobset.x-k8s.io/v1alpha1", "trainer": "config.trainer.kubeflow.org/v1alpha1"}
 _CERTIFICATES = {"jobset": "internalCertManagement", "trainer": "certManagement"}
@@ -146,7 +145,7 @@ class JobControllerProcesses:
         )
 
     def _wait_until_ready(self, name: str) -> None:
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + released.PATIENCE_SECONDS
         while not (released.serves(self._ports[name][1]) and self._webhooks_answer(name)):
             if name in self._supervisor.exited() or time.monotonic() > deadline:
                 tail = self._log(name).read_text(errors="replace")[-4000:]

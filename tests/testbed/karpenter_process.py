@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, Self
 
-from tests.testbed import ports
+from tests.testbed import ports, released
 from tests.testbed.karpenter import KarpenterFiles
 from tests.testbed.supervise import Supervisor
 
@@ -22,7 +22,6 @@ ZONES = ("zone-a", "zone-b")
 NODE_CLASS: Mapping[str, str] = {"group": "karpenter.kwok.sh", "kind": "KWOKNodeClass", "name": "default"}
 _ZONE, _CAPACITY = "topology.kubernetes.io/zone", "karpenter.sh/capacity-type"
 _NAME = "karpenter"
-_PATIENCE_SECONDS = 40.0
 _POLL_SECONDS = 0.05
 _BATCH_IDLE_SECONDS, _BATCH_MOST_SECONDS = 1.0, 10.0
 """Karpenter's default batch times, which do not follow its adjustable clock."""
@@ -204,7 +203,7 @@ class KarpenterProcess:
         arguments = [f"--{name}={value}" for name, value in flags.items()]
         argv = [str(self._files.program), "--disable-leader-election", *arguments]
         self._supervisor.start(_NAME, argv, log=log, cwd=self._directory, env=environment)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + released.PATIENCE_SECONDS
         while not self._serves():
             if _NAME in self._supervisor.exited() or time.monotonic() > deadline:
                 raise KarpenterError(f"Karpenter does not serve its metrics: {self.tail()}")

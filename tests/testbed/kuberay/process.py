@@ -15,7 +15,6 @@ from tests.testbed.kuberay.program import KubeRayFiles
 from tests.testbed.supervise import Supervisor
 
 _NAME, _ACCOUNT = "kuberay", ("default", "kuberay-operator")
-_PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.1
 
 
@@ -62,7 +61,7 @@ class KubeRayProcess:
         }
         argv = [str(self._files.program), *[f"--{name}={value}" for name, value in flags.items()]]
         self._supervisor.start(_NAME, argv, log=log, cwd=self._directory, env=environment)
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + released.PATIENCE_SECONDS
         while not released.serves(self._health):
             if _NAME in self._supervisor.exited() or time.monotonic() > deadline:
                 tail = log.read_text(errors="replace")[-4000:]

@@ -27,7 +27,6 @@ _FRAMEWORKS: Final = (
     "pod",
 )
 """Frameworks of Kueue's default configuration whose kinds the testbed may have."""
-_PATIENCE_SECONDS = 60.0
 _POLL_SECONDS = 0.05
 
 
@@ -70,7 +69,7 @@ class KueueProcess:
             cwd=self._directory,
             env=environment | {"TMPDIR": str(self._directory)},
         )
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + released.PATIENCE_SECONDS
         while not (released.serves(self._health) and all(released.knows(self._port, path) for path in self._paths)):
             if _NAME in self._supervisor.exited() or time.monotonic() > deadline:
                 tail = self._log.read_text(errors="replace")[-4000:]
