@@ -138,8 +138,14 @@ def as_written(raw: RawObject) -> RawObject:
     return {
         "spec": {**spec, "template": template},
         "labels": {key: value for key, value in (metadata.get("labels") or {}).items() if key not in (*added, ADOPT)},
-        "annotations": metadata.get("annotations"),
+        "annotations": own_annotations(raw),
     }
+
+
+def own_annotations(raw: RawObject) -> RawObject:
+    """The annotations without who created the object, which a policy writes if the object has Charterer's label."""
+    annotations = raw["metadata"].get("annotations") or {}
+    return {key: value for key, value in annotations.items() if key != ANNOTATION_CREATED_BY}
 
 
 async def annotate(bed: Bed, name: str, **values: str) -> None:

@@ -21,7 +21,7 @@ from charterer.tools.commands.drain import annotate
 from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import outcome
-from tests.cluster.adopted_jobs import once_held, once_users_are, plain_job
+from tests.cluster.adopted_jobs import once_held, once_users_are, own_annotations, plain_job
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.lanes import repeats
 from tests.testbed.bed import SYSTEM, Bed, dismantle, group, install_charts, parts_of_bed
@@ -295,7 +295,7 @@ async def test_all_are_given_back_as_they_were_written_when_everything_is_draine
         given, before = _raw(bed, KINDS[word], name), written[name]
         # KubeRay writes empty structs into what it has started.
         assert digest_of_content(given["spec"]) == digest_of_content(before["spec"]), name
-        assert given["metadata"].get("annotations") == before["metadata"].get("annotations"), name
+        assert own_annotations(given) == own_annotations(before), name
         await bed.kube.delete(KINDS[word].resource.one(name, bed.namespace))
     assert ["suspend" in written[f"{word.lower()}-runs"]["spec"] for word in KINDS] == [False, True, False]
     await annotate(bed.kube, "", None)

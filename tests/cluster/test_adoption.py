@@ -22,6 +22,7 @@ from tests.cluster.adopted_jobs import (
     give_up,
     job,
     once_held,
+    own_annotations,
     plain_job,
     pods,
     run_of,
@@ -47,7 +48,7 @@ async def test_a_labelled_job_is_held_placed_and_started_and_its_end_is_its_own(
     await once_held(bed)
     held = await create(bed, plain_job("whisper", pods=2, gpus=4))
     assert held["spec"]["suspend"] is True
-    assert held["metadata"]["annotations"] == {"charterer.dev/held": "true"}
+    assert own_annotations(held) == {"charterer.dev/held": "true"}
     bed.operator()
     await bed.pool()
     await bed.running("whisper")
@@ -272,7 +273,7 @@ async def test_where_a_budget_only_observes_nothing_is_held_and_when_it_begins_t
     await bed.budget(mode="Observe")
     free = await create(bed, plain_job("free"))
     assert free["spec"]["suspend"] is False
-    assert "annotations" not in free["metadata"]
+    assert not own_annotations(free)
     bed.operator()
     await bed.pool(labels={"disk": "fast"})
     await edit_budget(bed, mode="Enforce")
