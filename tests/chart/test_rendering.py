@@ -29,6 +29,7 @@ def test_helm_finds_nothing_to_complain_about() -> None:
 
 POLICIES = (
     "create-pods",
+    "created-by",
     "jobs",
     "jobsets",
     "jobsets-status",
@@ -62,8 +63,10 @@ def test_by_default_there_is_the_operator_and_nothing_else(default: list[Object]
         "ConfigMap/charterer-uninstall",
         "ConfigMap/charterer-uninstall",
         "Deployment/charterer",
+        "MutatingAdmissionPolicy/charterer-created-by",
         "MutatingAdmissionPolicy/charterer-hold",
         "MutatingAdmissionPolicy/charterer-keep",
+        "MutatingAdmissionPolicyBinding/charterer-created-by",
         "MutatingAdmissionPolicyBinding/charterer-hold",
         "MutatingAdmissionPolicyBinding/charterer-keep",
         "NetworkPolicy/charterer",
@@ -91,6 +94,7 @@ def test_the_operator_is_started_as_its_command_line_wants_it(default: list[Obje
         "--log-format=text",
         "--survey-seconds=15",
         "--resync-seconds=300",
+        "--cost-record-users",
     ]
     assert [e["name"] for e in container["env"]] == ["POD_NAME", "POD_NAMESPACE"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "http"}
