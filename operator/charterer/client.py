@@ -46,7 +46,7 @@ DEFAULT: Final = ClusterOptions()
 
 
 class ClientError(click.ClickException):
-    """What is wrong, and what to do; the commands end with exit code 1 and this message."""
+    """An error with its remedy. The commands print this message and end with exit code 1."""
 
     def __str__(self) -> str:
         return self.message
@@ -137,7 +137,7 @@ def wait(
 
 
 def explain(job: SubmittedJob | str, cluster: ClusterOptions = DEFAULT, *, namespace: str | None = None) -> Answer:
-    """What ``charterer explain -o json`` prints: seconds are numbers, dollars are decimal texts.
+    """The answer of ``charterer explain -o json``. Seconds are numbers, and dollars are decimal texts.
 
     ``job``: a submitted one, or NAME, tj/NAME, job/NAME in ``namespace`` (default: the context's). Who may not read the
     whole cluster gets what the operator wrote into the job's status. Raises ClientError.
@@ -160,7 +160,7 @@ def costs(
     share_waste: bool = False,
     recorded_only: bool = False,
 ) -> Answer:
-    """What ``charterer costs -o json`` prints: dollars are decimal texts, to the micro-dollar.
+    """The answer of ``charterer costs -o json``. Dollars are decimal texts, to the micro-dollar.
 
     ``month``: such as "2026-11", by default this one. ``record``: the place of the record of costs; without one there
     are namespaces, purposes and causes of the last 62 days. Raises ClientError.

@@ -215,7 +215,7 @@ def _class(name: str) -> ClassId:
 
 
 def _key(name: str) -> GroupKey:
-    return _class(name), MenuKey(_class(name), 1, 1, _WIDTHS[-1]), 1.0, NO_SHARE
+    return GroupKey(_class(name), MenuKey(_class(name), 1, 1, _WIDTHS[-1]), 1.0, NO_SHARE)
 
 
 def excess(kind: str, a_day: float, multiple: float, seed: int, *, declared: bool = False) -> float | None:

@@ -98,7 +98,8 @@ class PlannedJob(AgentPart):
 
 
 class AgentPlan(AgentAnswer):
-    """What would be done now. ``whatIf``: the changes, what they add and drop, and ``asItIs`` without them."""
+    """The present plan. ``whatIf``: the changes that were asked for, the actions that they add and drop, and
+    ``asItIs``, the plan without them."""
 
     actions: list[PlannedAction] = []
     budgets: list[PlannedBudget] = []
@@ -118,7 +119,7 @@ class JobOption(GPUs):
 
 
 class AgentRuledOut(GPUs):
-    """What the job cannot have, and ``why``."""
+    """An option that the job cannot have, and the reason ``why``."""
 
     why: str | None = None
 
@@ -259,7 +260,7 @@ def server(cluster: ReadOnly, record: str) -> MCPServer:
         ] = "",
         namespace: Namespace = None,
     ) -> AgentPlan:
-        """What Charterer would do now and why, what its budgets pay for time, and what-ifs."""
+        """The actions of the present plan with their reasons, the price of time of each budget, and what-ifs."""
         return answered(AgentPlan, lambda: _plan(cluster, prices or {}, amounts or {}, manifests, namespace))
 
     @tool
@@ -295,7 +296,7 @@ def server(cluster: ReadOnly, record: str) -> MCPServer:
         ] = None,
         namespace: Namespace = None,
     ) -> AgentQuote:
-        """What a job would cost and when it would end, before it is submitted, at three choices."""
+        """The cost and the end of a job that is not submitted yet, for three choices."""
         return answered(AgentQuote, lambda: _quote(cluster, manifests, by, namespace))
 
     return made

@@ -369,7 +369,7 @@ class CostLimit:
 
     @property
     def raised_by(self) -> str:
-        """What its owner does to let it cost more: a job's own limit takes the place of its budget's."""
+        """The remedy for its owner. A job's own limit takes the place of its budget's."""
         return "raise spec.maxCost" if self.budget is None else f"set the job's own spec.maxCost above {self.amount}"
 
 

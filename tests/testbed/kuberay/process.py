@@ -24,7 +24,7 @@ class KubeRayProcess:
     def __init__(self, plane: ControlPlane, files: KubeRayFiles, directory: Path) -> None:
         self._plane, self._files, self._directory = plane, files, directory
         self._supervisor = Supervisor()
-        self._health, self._metrics = (ports.reserve() for _ in range(2))
+        self._health, self._metrics = ports.reserve(), ports.reserve()
         self.dashboard = Dashboard()
 
     @classmethod

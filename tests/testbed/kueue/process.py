@@ -39,7 +39,7 @@ class KueueProcess:
     def __init__(self, plane: ControlPlane, files: KueueFiles, directory: Path, config: Mapping[str, Any]) -> None:
         self._plane, self._files, self._directory, self._config = plane, files, directory, config
         self._supervisor = Supervisor()
-        self._port, self._health = (ports.reserve() for _ in range(2))
+        self._port, self._health = ports.reserve(), ports.reserve()
         self._paths: list[str] = []
 
     @classmethod

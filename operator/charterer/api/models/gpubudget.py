@@ -192,7 +192,7 @@ class GrantSpec(Mirror[Grant]):
 
 
 class JobDefaults(ApiModel):
-    """What holds for jobs that say nothing themselves."""
+    """Defaults for jobs that do not set these fields themselves."""
 
     model_config = ruled(MAX_COST_ABOVE_ZERO)
 
@@ -375,8 +375,8 @@ class GPUBudgetSpec(PartOf[Budget]):
     """Percent of amount that may be spent on measuring how fast jobs run on other numbers of GPUs. With 0, jobs are
     measured only where they run anyway."""
     job_defaults: JobDefaults | None = None
-    """What holds for the jobs of the namespaces that this budget pays for, as far as they say nothing themselves. Not
-    for those of budgets below it."""
+    """Defaults for the jobs that this budget pays for. A job's own field takes the place of its default. Jobs of
+    budgets below this one do not get them."""
     shares: Annotated[tuple[ShareSpec, ...], Field(max_length=SHARES, json_schema_extra=keyed_by("name"))] = ()
     """Parts of the money of which some of the jobs are sure while they have work: by user, namespace or label. A job is
     of the first share that has it. What a share does not need goes to the others; all other jobs have what is left."""

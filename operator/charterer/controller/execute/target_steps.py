@@ -294,18 +294,10 @@ async def end_pods_of(context: ExecutionContext, ref: TargetRef, namespace: str,
     Raises Held if only the Workload of a queued object is being deleted. Kueue stops such an object. A Job counts pods
     that somebody else deletes as failed, and may then fail for good.
     """
-    if ref.queued and await _stays(context, ref, namespace):
+    owner = await _get(context, ref, path_of(ref, namespace)) if ref.queued else None
+    if owner is not None and "deletionTimestamp" not in owner["metadata"]:
         raise Held(f"Kueue has yet to stop {ref}, whose Workload is being deleted")
     return await end_pods(context, namespace, pods)
-
-
-async def _stays(context: ExecutionContext, ref: TargetRef, namespace: str) -> bool:
-    """Whether a queued object exists and is not being deleted."""
-    try:
-        metadata = (await context.client.get(path_of(ref, namespace)))["metadata"]
-    except NotFound:
-        return False
-    return metadata["uid"] == ref.uid and "deletionTimestamp" not in metadata
 
 
 async def end_pods(context: ExecutionContext, namespace: str, pods: Iterable[Pod]) -> ActionOutcome:
@@ -368,13 +360,19 @@ async def _look(
     """
     kind = _kind_of(ref)
     path = path_of(ref, namespace) if ref.queued else kind.kind.resource.one(ref.name, namespace)
+    raw = await _get(context, ref, path)
+    if raw is None or not ref.queued:
+        return kind, raw
+    return kind, await _queued(context, raw, namespace, job, workload)
+
+
+async def _get(context: ExecutionContext, ref: TargetRef, path: str) -> RawObject | None:
+    """The object at this path, or None if it is gone, or if another object has its name."""
     try:
         raw = await context.client.get(path)
     except NotFound:
-        return kind, None
-    if raw["metadata"]["uid"] != ref.uid:
-        return kind, None
-    return kind, await _queued(context, raw, namespace, job, workload) if ref.queued else raw
+        return None
+    return raw if raw["metadata"]["uid"] == ref.uid else None
 
 
 async def _queued(

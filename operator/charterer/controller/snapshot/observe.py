@@ -495,7 +495,7 @@ def _services(services: Mapping[ObjectKey, JobId], decoded: Mapping[JobId, Decod
 
 
 def _by_namespace(payers: Mapping[str, Budget], users: bool) -> Mapping[str, _Payer]:
-    """What jobs of each namespace need of the budget that pays for it.
+    """The fields of each namespace's budget that its jobs need.
 
     ``users``: whether it is known who created a job. If not, a share of a user has no jobs: anybody could write a name.
     """

@@ -290,7 +290,7 @@ class _Kept:
 
 
 class JobOptions:
-    """Compares the options of jobs in the last plan, at most so many a second, and stores them for a while."""
+    """Compares the options of a limited number of jobs a second by the last plan, and keeps each answer for a while."""
 
     def __init__(self) -> None:
         self._solutions: dict[BudgetId, BudgetSolution] = {}

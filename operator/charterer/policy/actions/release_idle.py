@@ -177,7 +177,7 @@ def streams(
             if taken.path[0].pool == pool and taken.path[0].takes > fragment
         ]
     nodes = rented.total()
-    present = {key[0] for key in solution.assignments}
+    present = {key.class_id for key in solution.assignments}
     absent = sum(solution.arrivals.of(name) for name in solution.arrivals.parts if name not in present)
     if absent and nodes and not fragment:
         found.append(ExpectedArrivals(absent * rented[pool] / nodes, 1, solution.rate))

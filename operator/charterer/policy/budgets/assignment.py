@@ -300,10 +300,10 @@ class GroupAssignment:
 
     def job_stream(self, key: GroupKey, calibration: CostCalibration) -> JobStream:
         """The group's jobs to come."""
-        factor, group = calibration.of(key[0]), self.group
+        factor, group = calibration.of(key.class_id), self.group
         return JobStream(
             arrivals=group.arrivals,
-            dollars=self.cheapest.dollars * calibration.factor(key[0]),
+            dollars=self.cheapest.dollars * calibration.factor(key.class_id),
             seconds=self.cheapest.seconds * factor.value,
             squared_cv=factor.squared_cv,
             counted=group.counted,

@@ -454,17 +454,16 @@ class _ClassLoad:
         horizon: float,
     ) -> GroupDemand | None:
         """The demand of a group of the class, still without jobs to come; None if it has no option."""
-        _, menu_key, weight, _ = key
-        menu = menus.menu(menu_key)
+        menu = menus.menu(key.menu)
         if not menu.options:
             return None
         active = 0 if group is None else group.active
         in_sight = 0.0 if group is None else (group.left + (group.active - group.known) * self.work) / self.work
         return GroupDemand(
             class_id=class_id,
-            weight=weight,
+            weight=key.weight,
             menu=menu,
-            frontier=cache(partial(menus.hull, menu_key, self.work, weight, ceiling)),
+            frontier=cache(partial(menus.hull, key.menu, self.work, key.weight, ceiling)),
             work=self.work,
             active=active,
             arrivals=0.0,
@@ -512,11 +511,11 @@ class BudgetLoad:
     @property
     def shares(self) -> frozenset[str]:
         """The shares of the budget's money that have jobs, or jobs to come."""
-        return frozenset([key[3] for key in self.groups])
+        return frozenset([key.share for key in self.groups])
 
     def of_share(self, name: str) -> BudgetLoad:
         """The same with the groups of one share only."""
-        return replace(self, groups={key: group for key, group in self.groups.items() if key[3] == name})
+        return replace(self, groups={key: group for key, group in self.groups.items() if key.share == name})
 
 
 def budget_load(
@@ -536,13 +535,13 @@ def budget_load(
     balance remembers the jobs that are gone. Classes of which no job exists count by what their profile declares or the
     balance remembers; otherwise the first jobs of a period would be given all of its money.
     """
-    groups = {key: group for key, group in groups.items() if menus.menu(key[1]).options}
+    groups = {key: group for key, group in groups.items() if menus.menu(key.menu).options}
     balance = budget.balance
     ceiling = budget.rate_ceiling if budget.fixed_rate is None else budget.fixed_rate
     history: Mapping[ClassId, ClassHistory] = {} if balance is None else balance.class_history
     in_class: dict[ClassId, list[JobGroup]] = {}
     for key, group in groups.items():
-        in_class.setdefault(key[0], []).append(group)
+        in_class.setdefault(key.class_id, []).append(group)
     for profile in profiles.values():
         if profile.budget == budget.id and profile.id not in in_class and profile.mean_work is not None:
             in_class[profile.id] = []
@@ -557,7 +556,7 @@ def budget_load(
     demands = {
         key: demand
         for key, group, name in of_class
-        if (demand := loads[key[0]].demand(key, group, name, menus, ceiling, horizon)) is not None
+        if (demand := loads[key.class_id].demand(key, group, name, menus, ceiling, horizon)) is not None
     }
     fractions = {key: part for members in in_class.values() for key, part in _parts(members).items()}
     fractions |= {key: 1.0 for key, group, _ in of_class if group is None}
@@ -566,9 +565,13 @@ def budget_load(
     amount = budget.amount.dollars if budget.fixed_rate is None else 0.0
     usual = _usual_dollars(demands, loads, fractions, now) if amount > 0.0 else 0.0
     came = expected_arrivals(amount, budget.calendar.usual_seconds, budget.created, seen, usual, now, remember)
-    found = {key: loads[key[0]].with_arrivals(demand, key[0], came, fractions[key]) for key, demand in demands.items()}
+    found = {
+        key: loads[key.class_id].with_arrivals(demand, key.class_id, came, fractions[key])
+        for key, demand in demands.items()
+    }
     return BudgetLoad(
-        {key: group for key, group in found.items() if group.active or (group.arrivals and key[0] in profiles)}, came
+        {key: group for key, group in found.items() if group.active or (group.arrivals and key.class_id in profiles)},
+        came,
     )
 
 
@@ -581,7 +584,7 @@ def _parts(groups: Sequence[JobGroup]) -> dict[GroupKey, float]:
 
 def _any_key(profile: Profile) -> GroupKey:
     """The group of a class without any job: it may run on anything that the class's curves cover."""
-    return profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0, NO_SHARE
+    return GroupKey(profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0, NO_SHARE)
 
 
 def _usual_dollars(
@@ -591,7 +594,7 @@ def _usual_dollars(
     now: Instant,
 ) -> float:
     """m: the least that a job usually costs, in dollars: a mean over the jobs that were seen; 0 if none was."""
-    counts = {key: loads[key[0]].seen.count(now) * fractions[key] for key in demands}
+    counts = {key: loads[key.class_id].seen.count(now) * fractions[key] for key in demands}
     whole = sum(counts.values())
     dollars = {key: max(demand.work * demand.menu.usual, demand.hull.money[0]) for key, demand in demands.items()}
     return sum(counts[key] * dollars[key] for key in demands) / whole if whole else 0.0

@@ -140,7 +140,7 @@ def _startable(
     found = dict(groups)
     for key, group in groups.items():
         capped = [job for job in group.waiting if job.cost_limit is not None]
-        menu = menus.menu(key[1]) if capped else None
+        menu = menus.menu(key.menu) if capped else None
         if menu is not None and menu.options:
             values = memo(OptionValues, menu, 0.0)
             reasons = {

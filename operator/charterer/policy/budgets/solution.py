@@ -79,7 +79,7 @@ def forecast_budget(
 
     A class without jobs in sight is expected to cost what the balance remembers; what it may spend is not bounded.
     """
-    in_sight = {key[0] for key in streams}
+    in_sight = {key.class_id for key in streams}
     history = {} if balance is None else balance.class_history
     absent = [
         remembered(known, calibration.of(class_id).squared_cv, calibration.overhead, came.of(class_id), came.jobs)
@@ -102,7 +102,7 @@ def forecast_assigned(
     """The forecast of the budget on the paths that its groups are given."""
     streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
     most = sum(
-        assignment.group.spend_at(-1, calibration.factor(key[0]), calibration.overhead)
+        assignment.group.spend_at(-1, calibration.factor(key.class_id), calibration.overhead)
         for key, assignment in assignments.items()
     )
     return forecast_budget(pacing, streams, most, calibration, budget.balance, came)
@@ -148,7 +148,7 @@ def solve_for_plausible_loads(
 
     e: batches that were seen; N: jobs to come; u: the fraction of them that is not declared.
     """
-    groups = [(group, calibration.factor(key[0])) for key, group in load.groups.items()]
+    groups = [(group, calibration.factor(key.class_id)) for key, group in load.groups.items()]
     demands = [group.demand(kappa, calibration.overhead) for group, kappa in groups]
     expected = solve(demands, allowed)
     coming = horizon * sum(group.arrivals for group, _ in groups)
@@ -174,7 +174,7 @@ def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float
     least = 0.0
     for key, group in load.groups.items():
         sure = 0.0 if group.basis is ArrivalsBasis.ASSUMED else 1.0
-        least += group.spend_at(0, calibration.factor(key[0]), calibration.overhead, coming=sure)
+        least += group.spend_at(0, calibration.factor(key.class_id), calibration.overhead, coming=sure)
     return least <= allowed
 
 
@@ -289,11 +289,15 @@ class InSight:
 
 
 @dataclass(frozen=True, slots=True)
-class ShareSolution:
-    """The money that the jobs of one share of a budget have now, and what it pays for.
+class FundedJobs:
+    """The money that some jobs have at one instant, and what it pays for.
 
-    ``allowed``, ``planned``, ``rate``, ``feasible``, ``surplus`` and ``committable``: as of a BudgetSolution.
-    ``jobs``: the number of jobs that want to run.
+    ``allowed``: dollars a second that may be planned with.
+    ``planned``: dollars a second that the plan spends.
+    ``rate``: θ*.
+    ``feasible``: whether no job has to wait for money.
+    ``surplus``: whether more money would make nothing faster.
+    ``committable``: dollars that may be committed to jobs, running ones included.
     """
 
     allowed: float
@@ -302,19 +306,19 @@ class ShareSolution:
     feasible: bool
     surplus: bool
     committable: float
+
+
+@dataclass(frozen=True, slots=True)
+class ShareSolution(FundedJobs):
+    """One share of a budget, solved. ``jobs``: the number of jobs that want to run."""
+
     jobs: int
 
 
 @dataclass(frozen=True, slots=True)
-class BudgetSolution:
+class BudgetSolution(FundedJobs):
     """One budget, solved at one instant.
 
-    ``allowed``: dollars a second that may be planned with.
-    ``planned``: dollars a second that the plan spends.
-    ``rate``: θ*.
-    ``feasible``: whether no job has to wait for money.
-    ``surplus``: whether more money would make nothing faster.
-    ``committable``: dollars that may be committed to jobs, running ones included.
     ``pacing``: the state of the money from which ``allowed`` follows.
     ``calibration``: the factors from predicted to real costs.
     ``arrivals``: the arrivals of all classes.
@@ -332,12 +336,6 @@ class BudgetSolution:
     now: Instant
     spent: Money
     period_end: Instant
-    allowed: float
-    planned: float
-    rate: Rate
-    feasible: bool
-    surplus: bool
-    committable: float
     assignments: Mapping[GroupKey, GroupAssignment]
     pacing: PacingState
     calibration: CostCalibration
@@ -349,7 +347,7 @@ class BudgetSolution:
 
     def share(self, key: GroupKey) -> ShareSolution:
         """The money of the share that the jobs of a group are of. One without a load has none of it."""
-        return self.shares.get(key[3], _NOTHING)
+        return self.shares.get(key.share, _NOTHING)
 
     def in_the_long_run(self) -> BudgetSolution:
         """The solution for the jobs to come alone, over an endless horizon, on the paths that groups have now."""
@@ -516,7 +514,7 @@ class BudgetSolution:
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
         return Money.of(
             sum(
-                assignment.to_come(seconds) * self.calibration.factor(key[0])
+                assignment.to_come(seconds) * self.calibration.factor(key.class_id)
                 for key, assignment in self.assignments.items()
             )
         )
@@ -724,7 +722,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     def solved(name: str, part: float) -> _SolvedShare:
         """The jobs of a share with that part of the money."""
         of_share = load.of_share(name)
-        members = [group for key, group in groups.items() if key[3] == name]
+        members = [group for key, group in groups.items() if key.share == name]
         needs, out_of_reach = deadline_needs(members, of_share.groups, free * part, inputs, nodes, budget)
         if budget.fixed_rate is not None:
             given = {key: assign_at_rate(group, budget.fixed_rate, memo) for key, group in of_share.groups.items()}

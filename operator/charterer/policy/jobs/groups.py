@@ -408,7 +408,7 @@ def stop_some(group: JobGroup, stopped: Container[JobId], classes: frozenset[Cla
         return group
 
     def told(facts: JobFacts) -> JobFacts:
-        trying = frozenset([facts.job.id]) if facts.key[1].tries else frozenset()
+        trying = frozenset([facts.job.id]) if facts.key.menu.tries else frozenset()
         return job_facts(told_to_stop(facts.job), classes, trying, offers=offers) if facts.job.id in stopped else facts
 
     return job_group(tuple([told(facts) for facts in group.members]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 from charterer.domain.ids import NO_PROFILE, ClassId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.interactive import Interactive
@@ -252,8 +252,13 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
 # Which jobs choose alike: those of one class with the same menu and weight, and the same share of the budget's money.
 
 
-GroupKey = tuple[ClassId, MenuKey, float, str]
-"""Class, what decides the menu, weight, and share."""
+class GroupKey(NamedTuple):
+    """The values that the jobs of a group have in common. ``menu``: the key of their menu."""
+
+    class_id: ClassId
+    menu: MenuKey
+    weight: float
+    share: str
 
 
 def menu_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers: NodeOffers = NO_OFFERS) -> MenuKey:
@@ -285,7 +290,7 @@ def group_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers
     """The key of a job's group. Similar jobs without a profile are in one group, whatever their uids."""
     key = menu_key(job, classes, tries, offers)
     class_id = job.class_id if key.class_id is not None else NO_PROFILE
-    return class_id, key, job.weight, job.share
+    return GroupKey(class_id, key, job.weight, job.share)
 
 
 # Runs that stopped advancing while their pods live, for example in a collective operation that one rank never enters.

@@ -90,8 +90,12 @@ def decode_workload(raw: Raw) -> Target | None:
     Workload first.
     """
     unlisted = not (raw.get("status") or {}).get("admissionChecks")
-    grows = REPLACES in (raw["metadata"].get("annotations") or {})
-    return read_workload(raw) if check_of(raw) is not None or (unlisted and grows) else None
+    return read_workload(raw) if check_of(raw) is not None or (unlisted and _replaces_another(raw)) else None
+
+
+def _replaces_another(raw: Raw) -> bool:
+    """Whether an elastic job grows by this Workload."""
+    return REPLACES in (raw["metadata"].get("annotations") or {})
 
 
 def read_workload(raw: Raw) -> Target:
@@ -331,7 +335,7 @@ class KueueWorkload:
 
     def stop(self, raw: Raw) -> Sequence[Write]:
         """See ``TargetKind.stop``. The Workload of a growing job is Pending while the former Workload runs its pods."""
-        stops = state_of(raw) == READY or REPLACES in (raw["metadata"].get("annotations") or {})
+        stops = state_of(raw) == READY or _replaces_another(raw)
         return _answered(raw, {"state": RETRY}) if stops and is_reserved(raw) else ()
 
     def resize(self, raw: Raw, pods: int, retries: int, leaving: Sequence[str] = ()) -> Sequence[Write]:

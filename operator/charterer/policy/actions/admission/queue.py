@@ -53,23 +53,22 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 
 _Nodes = Mapping[PoolId, RunDown]
-"""The nodes of each pool, with what uses them."""
+"""The nodes of each pool, with the jobs that use them."""
 
 
 class ShareCommitments:
-    """The money of one share of the budget in one plan, or of a budget without shares: asked and counted job by job, in
-    the order of the queue.
+    """The money of one share in one plan, checked and counted job by job in the order of the queue.
 
-    ``_rate``: dollars a second of the jobs let in so far and of all that run. ``_expected``: whether one of them is of
-    a class whose arrival rate is known. ``_refused``: whether a job of the queue was not let in. ``_nodes``: the nodes
-    with the jobs that run and those let in so far; without those that are paid for in any case. ``everybodys``: the
-    same with the jobs of all shares, which may be on one node; None where there are no others.
+    A budget without shares has one, NO_SHARE. ``_rate``: dollars per second of the share's running jobs and of those
+    admitted so far. ``_expected``: whether one of them is of a class with a known arrival rate. ``_refused``: whether a
+    job of the queue was refused. ``_nodes``: the nodes with these jobs, without nodes that are paid for anyway.
+    ``everybodys``: the same nodes with the jobs of all shares; None if the budget has no other share.
     """
 
     def __init__(
         self, plan: BudgetPlan, name: str, money: ShareSolution, everybodys: Callable[[], _Nodes] | None
     ) -> None:
-        running = [kept for kept in plan.jobs.running if kept.group.key[3] == name]
+        running = [kept for kept in plan.jobs.running if kept.group.key.share == name]
         self._plan = plan
         self._name = name
         self._money = money
@@ -140,7 +139,7 @@ class ShareCommitments:
 
     @property
     def _shared(self) -> _Nodes:
-        """The nodes on which the job finds what others leave."""
+        """The nodes on which the job may find GPUs that other jobs leave free."""
         return self._nodes if self._everybodys is None else self._everybodys()
 
     @property
@@ -163,16 +162,16 @@ class ShareCommitments:
 
 
 class Commitments:
-    """The money of one plan: that of each share of the budget by itself, so that none waits for what another has."""
+    """The money of one plan, by share, so that no share waits for the money of another one."""
 
     def __init__(self, plan: BudgetPlan) -> None:
         self._plan = plan
         self._shares: dict[str, ShareCommitments] = {}
 
     def of(self, job: Job) -> ShareCommitments:
-        """The money of the share that the job is of."""
+        """The money of the job's share."""
         key = self._plan.solution.key(job)
-        if (name := key[3]) not in self._shares:
+        if (name := key.share) not in self._shares:
             money, others = self._plan.solution.share(key), len(self._plan.solution.shares) > 1
             nodes = (lambda: self._nodes) if others else None
             self._shares[name] = ShareCommitments(self._plan, name, money, nodes)

@@ -334,7 +334,7 @@ def _classes(solution: BudgetSolution) -> list[ClassRow]:
                 budget=verdict.budget,
                 class_id=verdict.class_id,
                 weight=assignment.group.weight,
-                menu=key[1],
+                menu=key.menu,
                 arrivals_per_hour=verdict.arrivals_per_hour,
                 paths=verdict.paths,
                 seconds=assignment.mean_seconds,
