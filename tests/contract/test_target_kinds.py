@@ -24,6 +24,7 @@ from charterer.workloads import NotAdoptable, TargetKind, Write
 from charterer.workloads.adopted.job_set import ADOPTED_JOB_SET, ADOPTED_TRAIN_JOB
 from charterer.workloads.adopted.ray_job import ADOPTED_RAY_JOB
 from tests import factory as make
+from tests.cluster.adopted_jobs import own_annotations
 from tests.contract.adopted_objects import (
     NAMESPACE,
     TRAINING_RUNTIMES,
@@ -180,7 +181,7 @@ async def test_a_run_of_it_is_placed_started_stopped_and_placed_anew_and_it_is_g
     await target.write(target.adopted.restore)
     raw = await target.world.get()
     assert digest_of_content(raw["spec"]) == digest_of_content(author)  # KubeRay writes empty structs into it
-    assert not [key for key in raw["metadata"].get("annotations") or {} if key.startswith("charterer.dev")]
+    assert not [key for key in own_annotations(raw) if key.startswith("charterer.dev")]
 
 
 @pytest.mark.repeats  # tests/cluster/test_adopted_kinds.py
