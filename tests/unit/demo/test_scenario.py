@@ -78,6 +78,11 @@ def test_what_the_table_does_not_name_is_left_alone() -> None:
     assert document["spec"]["startSeconds"] == 120
 
 
+def test_ended_machines_are_listed_for_as_long_at_any_pace() -> None:
+    sped_up = Pace(60).sped_up({"groups": [{"listedSeconds": 600}]})
+    assert sped_up["groups"] == [{"listedSeconds": 600}]
+
+
 @given(now=moments)
 def test_the_rest_of_the_month_has_its_share_of_the_budget(now: datetime) -> None:
     hour = an_hour(40)
