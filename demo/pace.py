@@ -2,7 +2,7 @@
 
 Times are divided and prices multiplied by the pace, so a job costs the same dollars in less time. Only the fields
 listed here change the demo's speed. The operator itself has no such setting. ``listedSeconds`` is not among them: the
-operator asks the cloud as often as at any pace, and on a busy machine a sped-up list forgets machines before it is asked.
+operator asks the cloud as often as at any pace, and a busy machine asks too late for a list that is sped up.
 """
 
 from __future__ import annotations
