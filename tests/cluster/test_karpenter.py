@@ -21,9 +21,10 @@ pytestmark = [pytest.mark.long, pytest.mark.xdist_group("karpenter")]
     ("machine", "gpu_type", "resource", "hourly"),
     [
         ("p4d.24xlarge", GPU_TYPE, "nvidia.com/gpu", "32.77"),
-        ("mi300x-8x", "AMD_Instinct_MI300X_VF", "amd.com/gpu", "48"),
-        ("npu-8x", "Example-NPU", "example.com/npu", "21.5"),
+        ("mi300x-8x", "AMD_Instinct_MI300X_VF", "amd.com/gpu", "48.00"),
+        ("npu-8x", "Example-NPU", "example.com/npu", "21.50"),
     ],
+    ids=["nvidia", "amd", "unlisted"],
 )
 async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given_back(
     karpenter_bed: KarpenterBed, machine: str, gpu_type: str, resource: str, hourly: str
