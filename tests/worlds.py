@@ -173,7 +173,7 @@ class World(Declared):
         assert offering is not None
         size, whole = offering.gpus_per_node, offering.resource == GPU
         slices = {} if whole else {offering.resource: size}
-        node = factory.node(name, provider_id=rental.provider_id, gpus=size if whole else 0, slices=slices)
+        node = factory.node(name, provider_id=rental.provider_id, gpus=size if whole else 0, others=slices)
         self.rentals[rental.id] = replace(rental, phase=RentalPhase.READY, node=node.name, ready=self.now)
         self.nodes[node.name] = node
 

@@ -51,6 +51,23 @@ SLICE_CASES = (
         make("GPUPool", "rule-resource", maxNodes=7),
         before=make("GPUPool", "rule-resource", resource="amd.com/gpu"),
     ),
+    *[
+        Case(
+            kind,
+            f"resource: {told}",
+            make(kind, resource="npu.example.com/Model-7"),
+            make(kind, resource=wrong),
+        )
+        for kind in ("GPUPool", "TrainingJob")
+        for told, wrong in (
+            ("it must be the name of an extended resource, such as example.com/npu, as nodes show it", "cpu"),
+            (
+                "under nvidia.com/, amd.com/, aws.amazon.com/, gpu.intel.com/ only nvidia.com/gpu, amd.com/gpu, "
+                "gpu.intel.com/i915, gpu.intel.com/xe, aws.amazon.com/neuron are whole GPUs: name one of these",
+                "nvidia.com/mig-1g.10gb",
+            ),
+        )
+    ],
     Case(
         "TrainingJob",
         "gpus.shared needs gpus.min 1: a job that shares a GPU has that one only",
@@ -59,7 +76,6 @@ SLICE_CASES = (
     ),
 )
 SLICE_REFUSED = {
-    "a resource that is not counted as GPUs": make("GPUPool", resource="example.com/nic"),
     "one job a GPU": make("GPUPool", sharing={"jobsPerGpu": 1}),
     "an unknown mechanism": make("GPUPool", sharing={"jobsPerGpu": 2, "mechanism": "mps"}),
     "memory without a unit": make("TrainingJob", gpus={"min": 1, "max": 1, "shared": {"memory": "6"}}),

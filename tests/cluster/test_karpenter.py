@@ -17,27 +17,39 @@ from tests.testbed.operators import Killer
 pytestmark = [pytest.mark.long, pytest.mark.xdist_group("karpenter")]
 
 
+@pytest.mark.parametrize(
+    ("machine", "gpu_type", "resource", "hourly"),
+    [
+        ("p4d.24xlarge", GPU_TYPE, "nvidia.com/gpu", "32.77"),
+        ("mi300x-8x", "AMD_Instinct_MI300X_VF", "amd.com/gpu", "48.00"),
+        ("npu-8x", "Example-NPU", "example.com/npu", "21.50"),
+    ],
+    ids=["nvidia", "amd", "unlisted"],
+)
 async def test_a_job_runs_on_a_node_for_which_karpenter_is_asked_and_it_is_given_back(
-    karpenter_bed: KarpenterBed,
+    karpenter_bed: KarpenterBed, machine: str, gpu_type: str, resource: str, hourly: str
 ) -> None:
     """The claim says whose it is; what the machine costs and is, Karpenter and the Node say."""
     bed = karpenter_bed
     bed.operator()
-    await bed.claim_pool()
+    await bed.claim_pool(resource=resource, instanceType=machine, gpuType=gpu_type)
     await bed.budget()
-    await bed.job("train", gpus=8)
+    await bed.job("train", gpus=8, resource=resource)
     await bed.running("train")
     (claim,), (rental,) = bed.claims(), bed.rentals()
     labels = claim["metadata"]["labels"]
     assert (labels["charterer.dev/pool"], labels["charterer.dev/rental"]) == ("a100", rental["metadata"]["name"])
     assert claim["spec"]["expireAfter"] == "Never"
+    assert claim["spec"]["resources"] == {"requests": {resource: "8"}}
+    (pod,) = bed.pods("train")
+    assert pod["spec"]["containers"][0]["resources"]["limits"] == {resource: "8"}
     assert rental["status"]["providerId"] == claim["status"]["providerID"]
     assert parse_instant(rental["status"]["launchedAt"]) == parse_instant(claim["metadata"]["creationTimestamp"])
     pool = bed.mirror.one(GPU_POOLS, "a100")
     assert pool is not None
     quote, offering = pool["status"]["quote"], pool["status"]["offering"]
-    assert (quote["hourly"], quote["source"]) == ("32.77", "Karpenter's estimate")
-    assert (offering["gpuType"], offering["gpusPerNode"], offering["zone"]) == (GPU_TYPE, 8, "zone-a")
+    assert (quote["hourly"], quote["source"]) == (hourly, "Karpenter's estimate")
+    assert (offering["gpuType"], offering["gpusPerNode"], offering["zone"]) == (gpu_type, 8, "zone-a")
     await bed.finish("train")
     await bed.complete("train")
     await bed.until(lambda: not bed.claims() and not bed.mirror.all(NODES))

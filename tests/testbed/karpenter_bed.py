@@ -17,7 +17,7 @@ from charterer.cluster.paths import NODES, Resource
 from charterer.domain.money import Price
 from tests.testbed.bed import Bed, parts_of_bed
 from tests.testbed.controlplane import ControlPlane
-from tests.testbed.karpenter_process import NODE_CLASS, KarpenterProcess
+from tests.testbed.karpenter_process import GPU, NODE_CLASS, KarpenterProcess
 
 CLAIMS = Resource("karpenter.sh", "v1", "nodeclaims", namespaced=False)
 GPU_TYPE = "NVIDIA-A100-SXM4-40GB"
@@ -47,11 +47,12 @@ class KarpenterBed(Bed):
         zone: str = "zone-a",
         max_nodes: int = 4,
         cooldown_seconds: int = 300,
+        resource: str = GPU,
         **claims: object,
     ) -> None:
         """Create a pool of machines with eight A100s each at Karpenter's price.
 
-        ``claims`` are fields of ``spec.karpenter``.
+        ``resource``: the extended resource of their GPUs. ``claims`` are fields of ``spec.karpenter``.
         """
         cloud = {
             "nodeClassRef": NODE_CLASS,
@@ -60,11 +61,12 @@ class KarpenterBed(Bed):
             "gpuType": GPU_TYPE,
             "gpusPerNode": 8,
             "priceMetrics": self.karpenter.metrics_url,
-            "taints": [{"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}],
+            "taints": [{"key": resource, "value": "present", "effect": "NoSchedule"}],
             "billingMinimumSeconds": 0,
             **claims,
         }
         spec = {"karpenter": cloud, "maxNodes": max_nodes, "startSeconds": 3, "cooldownSeconds": cooldown_seconds}
+        spec["resource"] = resource
         await self.create("GPUPool", name, spec)
 
     def claims(self) -> list[RawObject]:

@@ -56,8 +56,11 @@ class CloudInstance:
     ended: float | None
 
 
-def instance_type(name: str, gpus: int, *offers: tuple[str, str, float]) -> Mapping[str, object]:
-    """Return an instance type of the cloud. An offer is a capacity type, a zone and dollars per hour."""
+def instance_type(name: str, gpus: int, *offers: tuple[str, str, float], resource: str = GPU) -> Mapping[str, object]:
+    """Return an instance type of the cloud. An offer is a capacity type, a zone and dollars per hour.
+
+    ``resource``: the extended resource of its GPUs.
+    """
     offerings = [
         {
             "Price": price,
@@ -74,7 +77,7 @@ def instance_type(name: str, gpus: int, *offers: tuple[str, str, float]) -> Mapp
         "name": name,
         "architecture": "amd64",
         "operatingSystems": ["linux"],
-        "resources": {**resources, **({GPU: str(gpus)} if gpus else {})},
+        "resources": {**resources, **({resource: str(gpus)} if gpus else {})},
         "offerings": offerings,
     }
 
@@ -88,8 +91,10 @@ INSTANCE_TYPES = (
     instance_type("p5.48xlarge", 8, *_everywhere(98.32, 30.0)),
     instance_type("g6.12xlarge", 4, *_everywhere(4.6, 1.5)),
     instance_type("m7i.24xlarge", 0, *_everywhere(4.84, 1.6)),
+    instance_type("mi300x-8x", 8, *_everywhere(48.0, 15.0), resource="amd.com/gpu"),
+    instance_type("npu-8x", 8, *_everywhere(21.5, 7.0), resource="example.com/npu"),
 )
-"""Instance types of the tests' cloud in every zone: machines with eight, four and no GPUs."""
+"""Instance types of the tests' cloud in every zone: machines with eight, four and no GPUs, and with those of others."""
 
 
 class KarpenterProcess:

@@ -97,6 +97,8 @@ The value is ``omitted`` if the author omitted ``suspend``.
 """
 ANNOTATION_ORIGINAL: Final = f"{GROUP}/original"
 """On an adopted object that was placed: JSON of the author's values in the fields that Charterer writes."""
+ANNOTATION_RESOURCE: Final = f"{GROUP}/resource"
+"""On the pod template of an adopted object, and on a TrainJob: the field resource of the object's TrainingJob."""
 ANNOTATION_GPUS: Final = f"{GROUP}/gpus"
 ANNOTATION_RESIZE: Final = f"{GROUP}/resize"
 ANNOTATION_SPOT: Final = f"{GROUP}/spot"
@@ -145,6 +147,7 @@ MANAGER_VIEW: Final = "charterer-status"
 GPU_RESOURCE: Final = option.GPU
 AMD_GPU: Final = option.AMD_GPU
 GPU_RESOURCES: Final = option.GPU_RESOURCES
+PARTS_OF_GPUS: Final = option.PARTS_OF_GPUS
 SHARED_GPU: Final = option.SHARED_GPU
 MIG_PREFIX: Final = option.MIG_PREFIX
 MIG_PROFILE: Final = r"^[1-9]g[.][0-9]{1,3}gb(-me|[.]gfx)?$"

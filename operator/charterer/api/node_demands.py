@@ -9,8 +9,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from charterer.api.gpu_resources import is_gpu
 from charterer.api.metadata import Raw, thousandths
-from charterer.api.names import GPU_RESOURCE, GPU_RESOURCES, GROUP, MIG_PREFIX, SHARED_GPU
+from charterer.api.names import GPU_RESOURCE, GROUP
 from charterer.domain.node_demands import (
     NODE_NAME,
     Amounts,
@@ -25,8 +26,6 @@ from charterer.domain.pod import RUN_LABEL_PREFIX
 
 LOST_NODE_SECONDS: Final = 30
 """Seconds until pods are evicted from a node that is not ready. GPUs wait meanwhile; Kubernetes' default is 300."""
-_GPUS: Final = (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)
-"""Prefixes of the resources that count as GPUs."""
 _OPERATORS: Final = frozenset({"In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"})
 _NOWHERE: Final[Term] = (Requirement(NODE_NAME, "In"),)
 """The requirement of a node affinity whose terms are all empty: no node meets it."""
@@ -82,7 +81,7 @@ def node_demands(template: Mapping[str, Any], resource: str = GPU_RESOURCE) -> N
         tolerations=tuple(
             [_toleration(each) for each in (*_list(spec.get("tolerations"))[:_MOST], *placing_tolerations(resource))]
         ),
-        asks=_asks(spec),
+        asks=tuple([(name, amount) for name, amount in _asks(spec) if name != resource]),
         unread=(*unread, *_unread(spec, affinity)),
         claims=tuple([str(name) for volume in volumes if (name := _mapping(volume.get(_CLAIM)).get("claimName"))]),
         classes=tuple([str(name) for volume in volumes if (name := _class_of(volume))]),
@@ -167,7 +166,7 @@ def _unread(spec: Mapping[str, Any], affinity: Mapping[str, Any]) -> Iterator[st
 
 
 def _asks(spec: Mapping[str, Any]) -> Amounts:
-    """The resources besides GPUs that a pod requests, as the scheduler adds them up (see ``decode.core.pod_gpus``)."""
+    """The resources besides GPUs that a pod requests, as the scheduler adds them up (see ``gpu_resources``)."""
     sidecars: dict[str, int] = {}
     starting: dict[str, int] = {}
     for container in _list(spec.get("initContainers")):
@@ -198,7 +197,7 @@ def _amounts(raw: object) -> dict[str, int]:
             amount = thousandths(quantity)
         except ValueError:
             continue
-        if amount and not str(name).startswith(_GPUS):
+        if amount and not is_gpu(str(name)):
             found[str(name)] = amount
     return found
 

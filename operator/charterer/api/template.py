@@ -12,11 +12,13 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeGuard
 
+from charterer.api.gpu_resources import annotated, gpu_names, resource_problem
 from charterer.api.metadata import gpus_of, whole_quantity
 from charterer.api.models.base import Json, Rule, rules, stored_bytes
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     ANNOTATION_CA,
+    ANNOTATION_RESOURCE,
     GPU_RESOURCE,
     GPU_RESOURCES,
     GROUP,
@@ -66,8 +68,9 @@ CHARTERERS_VARIABLES: Final = (
 """Variables with this prefix that Charterer sets, or that charterer_trainer reads."""
 _POD_WORDS: Final = frozenset(
     {LABEL_ADOPT, LABEL_PROFILE, LABEL_JOB_UID, LABEL_JOB, LABEL_RUN, ANNOTATION_ALLOCATION, ANNOTATION_CA}
+    | {ANNOTATION_RESOURCE}
 )
-"""Keys that a template may have: Charterer writes them, or a person who labels an object labels its pods as well."""
+"""Keys that a template may have: Charterer reads or writes them, or a person labels an object and its pods alike."""
 _OF_EACH_RANK: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES"}
 )
@@ -150,11 +153,27 @@ TEMPLATE_SCHEMA: Final[Json] = {
 }
 
 
-def template_problem(template: Mapping[str, Any]) -> str:
-    """Why no run can be made of the template, with field, value and remedy; empty if one can."""
+def template_problem(template: Mapping[str, Any], resource: str = "") -> str:
+    """Why no run can be made of the template, with field, value and remedy; empty if one can.
+
+    ``resource``: of the job's GPUs, if the job names it.
+    """
     spec: Mapping[str, Any] = template.get("spec") or {}
     found = (problem for check in _CHECKS for problem in check(spec))
-    return _too_large(template) or _unknown_words(template) or next(found, "")
+    gpus = _bad_gpus(spec, gpu_names(template, resource))
+    return (
+        _too_large(template)
+        or _unknown_words(template)
+        or _bad_annotation(template)
+        or next(gpus, "")
+        or next(found, "")
+    )
+
+
+def _bad_annotation(template: Mapping[str, Any]) -> str:
+    named = annotated(template)
+    problem = resource_problem(named) if named else ""
+    return f"spec.template.metadata.annotations[{ANNOTATION_RESOURCE}] is {named!r:.80}: {problem}" if problem else ""
 
 
 def _unknown_words(template: Mapping[str, Any]) -> str:
@@ -247,18 +266,24 @@ def _is(words: Sequence[str]) -> str:
     return "is" if len(words) == 1 else "are"
 
 
-def gpu_resource(template: Mapping[str, Any]) -> str:
-    """The extended resource of the GPUs in the limits of the first container; NVIDIA's if it names none."""
+def gpu_resource(template: Mapping[str, Any], resource: str = "") -> str:
+    """The extended resource of the GPUs in the limits of the first container.
+
+    If it has none there: ``resource``, which the job names, or else NVIDIA's.
+    """
     containers = (template.get("spec") or {}).get("containers") or [{}]
     asked = dict(_resources(containers[0]))
-    return next((name for name in GPU_RESOURCES if name in asked), GPU_RESOURCE)
+    return next((name for name in gpu_names(template, resource) if name in asked), resource or GPU_RESOURCE)
 
 
-def trainer_gpus(template: Mapping[str, Any]) -> int:
-    """GPUs in the limits of the first container; 0 if there are none or they cannot be read."""
+def trainer_gpus(template: Mapping[str, Any], resource: str = "") -> int:
+    """GPUs in the limits of the first container; 0 if there are none or they cannot be read.
+
+    ``resource``: that the job names; empty if it names none.
+    """
     containers = (template.get("spec") or {}).get("containers") or [{}]
     try:
-        count = gpus_of(containers[0], gpu_resource(template))
+        count = gpus_of(containers[0], gpu_resource(template, resource))
     except (AttributeError, ValueError):
         return 0
     return count if count <= MOST_GPUS else 0
@@ -286,20 +311,23 @@ def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
         yield _said("priorityClassName", spec["priorityClassName"], _NO_SYSTEM_PRIORITY)
 
 
-def _bad_gpus(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Faults of GPUs outside the first container, of several vendors, or not in whole numbers."""
+def _bad_gpus(spec: Mapping[str, Any], resources: Sequence[str]) -> Iterator[str]:
+    """Faults of GPUs outside the first container, of several vendors, or not in whole numbers.
+
+    ``resources``: those that count as GPUs.
+    """
     if not spec.get("containers"):
         yield f"{_PATH}.containers is empty: name the trainer's container"
     for list_name in ("containers", "initContainers"):
         for index, container in enumerate(spec.get(list_name) or ()):
             where = f"{list_name}[{index}].resources"
             for resource, quantity in _resources(container):
-                if resource in GPU_RESOURCES:
+                if resource in resources:
                     yield from _bad_count(list_name, index, resource, quantity)
                 elif resource.startswith(_VENDOR):
                     told = f"GPUs are counted in {GPU_RESOURCE} only; parts of them are asked for in spec.gpus"
                     yield _said(f"{where}[{resource}]", quantity, told)
-    named = {name for each in spec.get("containers") or () for name, _ in _resources(each) if name in GPU_RESOURCES}
+    named = {name for each in spec.get("containers") or () for name, _ in _resources(each) if name in resources}
     if len(named) > 1:
         yield f"{_PATH} asks for {names(sorted(named))}: the GPUs of a job are of one maker; leave the others out"
 
@@ -347,4 +375,4 @@ def _bad_image(spec: Mapping[str, Any]) -> Iterator[str]:
                 yield _said(f"{list_name}[{index}].image", image, "write it as registry/name:tag, in small letters")
 
 
-_CHECKS: Final = (_bad_gpus, _bad_placement, _bad_grace, _bad_image)
+_CHECKS: Final = (_bad_placement, _bad_grace, _bad_image)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from charterer.api import decode
 from charterer.api.decode import HomelessPod
 from charterer.api.manifests import EventSubject
-from charterer.api.names import LABEL_ADOPT, LABEL_JOB_UID
+from charterer.api.names import GPU_RESOURCES, LABEL_ADOPT, LABEL_JOB_UID
 from charterer.cluster import kinds
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError
@@ -25,6 +25,7 @@ from charterer.cluster.paths import EVENTS, PODS
 from charterer.cluster.store import Store
 from charterer.controller.snapshot.payers import payers_of
 from charterer.domain.budget import Budget, Mode
+from charterer.domain.snapshot import Node
 from charterer.domain.time import Instant, seconds_between
 from charterer.sentences import count
 from charterer.workloads import ADOPTED
@@ -84,12 +85,15 @@ class UnpaidPods:
         listing = await self._client.list(
             PODS.all(), labels=f"!{LABEL_JOB_UID}", fields="status.phase=Pending,spec.nodeName="
         )
-        room = max(self._others_nodes(), default=0)
+        devices = [pool.device for pool in self._store.view(kinds.GPU_POOLS).objects.values()]
+        resources = tuple(dict.fromkeys([*GPU_RESOURCES, *devices]))
+        others = self._others_nodes()
         homeless = {
             pod.manager[3]: pod
-            for pod in filter(None, map(decode.homeless_pod, listing.items))
-            if pod.namespace in paid
-            and pod.gpus > room
+            for raw in listing.items
+            if (pod := decode.homeless_pod(raw, resources)) is not None
+            and pod.namespace in paid
+            and not any(all(node.count(name) >= gpus for name, gpus in pod.gpus) for node in others)
             and pod.manager[3] not in self._told
             and seconds_between(pod.since, self._now()) > _PATIENCE_SECONDS
         }
@@ -103,10 +107,10 @@ class UnpaidPods:
         payers = payers_of(budgets, self._store.view(kinds.NAMESPACES).objects)
         return {name: budget for name, budget in payers.items() if budget.mode is Mode.ENFORCE and not budget.deleting}
 
-    def _others_nodes(self) -> Iterator[int]:
-        """The GPUs of each node that Charterer has not rented. A pod may be waiting for one of these nodes."""
+    def _others_nodes(self) -> Sequence[Node]:
+        """The nodes that Charterer has not rented. A pod may be waiting for one of these nodes."""
         rented = {rental.node for rental in self._store.view(kinds.GPU_RENTALS).objects.values()}
-        return (node.gpus for node in self._store.view(kinds.NODES).objects.values() if node.name not in rented)
+        return [node for node in self._store.view(kinds.NODES).objects.values() if node.name not in rented]
 
     async def _served(self, pod: HomelessPod) -> bool:
         """Whether an autoscaler has announced a node for the pod."""
@@ -117,8 +121,9 @@ class UnpaidPods:
         api_version, kind, name, uid = pod.manager
         labelled = f'label this {kind} {LABEL_ADOPT}: "true"'
         remedy = labelled if kind in self._adopted else "put its template into a TrainingJob"
+        gpus = count(sum(number for _, number in pod.gpus), "GPU")
         note = (
-            f"pod {pod.name} asks for {count(pod.gpus, 'GPU')}, and there is no node for it. GPUBudget {budget.id} "
+            f"pod {pod.name} asks for {gpus}, and there is no node for it. GPUBudget {budget.id} "
             f"rents nodes for what asks it to: {remedy} (docs/bring-what-you-have.md)"
         )
         subject = EventSubject(api_version, kind, pod.namespace, name, uid)

@@ -24,12 +24,17 @@ GPU_RESOURCES = (
     "huawei.com/Ascend910",
     "qualcomm.com/qaic",
 )
-"""The extended resources that count as whole GPUs, by the device plugins of their makers: NVIDIA; AMD; Intel with
-either of its drivers and Gaudi; AWS Trainium and Inferentia; Google TPUs; Huawei Ascend; Qualcomm AI 100."""
+"""The extended resources that count as whole GPUs wherever they are named, by the device plugins of their makers:
+NVIDIA; AMD; Intel with either of its drivers and Gaudi; AWS Trainium and Inferentia; Google TPUs; Huawei Ascend;
+Qualcomm AI 100. Any other extended resource counts as GPUs on the nodes of a pool with this resource, and in a template
+that names it.
+"""
 SHARED_GPU = "nvidia.com/gpu.shared"
 """The extended resource of GPUs that several jobs use at once, as NVIDIA's device plugin renames them."""
 MIG_PREFIX = "nvidia.com/mig-"
 """The prefix of the resource names of MIG slices. The MIG profile follows."""
+PARTS_OF_GPUS = (MIG_PREFIX, SHARED_GPU)
+"""Prefixes of the resources of parts of NVIDIA's GPUs."""
 
 MOST_PODS = 4_000
 """Maximum number of pods of a run, which bounds the size of its record: 32,000 GPUs on nodes of eight."""
@@ -111,7 +116,7 @@ class Option:
     @property
     def device(self) -> str:
         """The extended resource of its whole GPUs. GPUs that are cut or shared are NVIDIA's."""
-        return self.resource if self.resource in GPU_RESOURCES else GPU
+        return GPU if self.resource.startswith(PARTS_OF_GPUS) else self.resource
 
     @property
     def resources(self) -> Mapping[str, int]:

@@ -44,13 +44,14 @@ class Departure:
 class Node:
     """A Kubernetes Node. ``run_labels``: its ``run.charterer.dev/*`` labels. ``foreign_gpus``: GPUs of other pods.
 
-    ``gpus``: its whole NVIDIA GPUs. ``slices``: its MIG slices, places on shared GPUs, and GPUs of other makers, by
-    resource name. ``gpus`` and ``slices`` count what pods may use. ``not_ready_since``: since when its kubelet is
-    silent or reports trouble; None while it is ready. ``departure``: its end as others announced it on the Node.
-    ``taints``: taints that keep pods off the node. ``refused``: the pod of a run that its kubelet refused and that
-    still exists, with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also see
-    of other nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if it does not.
-    ``cordoned_for``: the uid of the rental for which Charterer made it unschedulable.
+    ``gpus``: its whole NVIDIA GPUs. ``others``: its other extended resources by name, such as MIG slices, places on
+    shared GPUs, GPUs of other makers, and devices that are no GPUs. ``gpus`` and ``others`` count what pods may use.
+    ``not_ready_since``: since when its kubelet is silent or reports trouble; None while it is ready. ``departure``: its
+    end as others announced it on the Node. ``taints``: taints that keep pods off the node. ``refused``: the pod of a
+    run that its kubelet refused and that still exists, with the kubelet's words; the node then gets no more pods.
+    ``traits``: what the scheduler may also see of other nodes of its pool. ``machine``: the UUID of the machine as its
+    kubelet reports it; empty if it does not. ``cordoned_for``: the uid of the rental for which Charterer made it
+    unschedulable.
     """
 
     name: NodeName
@@ -66,7 +67,7 @@ class Node:
     not_ready_since: Instant | None = None
     departure: Departure | None = None
     taints: tuple[NodeTaint, ...] = ()
-    slices: Mapping[str, int] = field(default_factory=dict)
+    others: Mapping[str, int] = field(default_factory=dict)
     refused: str = ""
     traits: NodeTraits = NO_TRAITS
     machine: str = ""
@@ -79,7 +80,7 @@ class Node:
 
     def count(self, resource: str) -> int:
         """The number of its GPUs or slices of this resource, free or not."""
-        return self.gpus if resource == GPU else self.slices.get(resource, 0)
+        return self.gpus if resource == GPU else self.others.get(resource, 0)
 
     @property
     def lost_at(self) -> Instant | None:

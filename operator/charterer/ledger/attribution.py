@@ -14,6 +14,7 @@ from charterer.domain.budget import Budget, Cause, JobTime
 from charterer.domain.cost_row import WHOLE, Payer, Use
 from charterer.domain.ids import PoolId, RentalId
 from charterer.domain.money import ZERO, Money, apportion, total
+from charterer.domain.option import GPU
 from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool, PriceSegment
 from charterer.domain.rental import ENDED_BY_ITSELF, Rental, RentalPhase, incomplete_gangs
@@ -211,7 +212,7 @@ def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
     pool = snapshot.pools.get(rental.pool)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
     offered = 0 if pool is None else pool.gpus_per_node
-    return offered or (0 if node is None else node.gpus or sum(node.slices.values()))
+    return offered or (0 if node is None else node.count(GPU if pool is None else pool.resource))
 
 
 def in_vain(rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[RentalId]:

@@ -222,6 +222,7 @@ def _file(path: str) -> str:
 def _trainer(job: Job, container: Json, allocation: Allocation, environment: RunEnvironment) -> Json:
     """The user's first container with its GPUs, variables and mount. Charterer's variables win; the others stay."""
     gpus = {allocation.option.resource: str(allocation.placements[0].gpus)}
+    named = {*GPU_RESOURCES, job.demands.resource}
     resources = container.get("resources") or {}
     own = [*_environment(job, allocation, environment), *_memory_limits(container, allocation)]
     mounts = [
@@ -231,7 +232,7 @@ def _trainer(job: Job, container: Json, allocation: Allocation, environment: Run
         "env": [*_without(container.get("env"), *(str(variable["name"]) for variable in own)), *own],
         "resources": resources
         | {
-            name: {key: value for key, value in (resources.get(name) or {}).items() if key not in GPU_RESOURCES} | gpus
+            name: {key: value for key, value in (resources.get(name) or {}).items() if key not in named} | gpus
             for name in ("limits", "requests")
         },
         "volumeMounts": [*mounts, {"name": _VOLUME, "mountPath": MOUNT_PATH, "readOnly": True}],

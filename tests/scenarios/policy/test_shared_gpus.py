@@ -128,7 +128,7 @@ def test_nodes_whose_device_plugin_does_not_share_have_no_room() -> None:
     world.rental("shared")
     world.job("train", gpus=1, profile="sft", shared_mib=SIX_GIB)
     (node,) = world.nodes.values()
-    world.nodes = {node.name: replace(node, gpus=1, slices={})}
+    world.nodes = {node.name: replace(node, gpus=1, others={})}
     assert placed(plan(world.snapshot())) == {}
     world.nodes = {node.name: node}
     assert placed(plan(world.snapshot())) == {"train": 1}

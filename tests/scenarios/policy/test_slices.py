@@ -200,7 +200,7 @@ def test_nodes_whose_gpus_are_not_cut_yet_have_no_room() -> None:
     world.rental("cut")
     crowd(world)
     (node,) = world.nodes.values()
-    world.nodes = {node.name: replace(node, gpus=1, slices={})}
+    world.nodes = {node.name: replace(node, gpus=1, others={})}
     assert placed(plan(world.snapshot())) == {}
     world.nodes = {node.name: node}
     assert placed(plan(world.snapshot())) == {f"c{number}": 1 for number in range(5)}

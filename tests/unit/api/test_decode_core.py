@@ -305,7 +305,7 @@ class TestNodes:
     def test_slices_are_counted_by_the_names_of_their_resources(self) -> None:
         status = {"allocatable": {"nvidia.com/gpu": "0", "nvidia.com/mig-1g.5gb": "56", "cpu": "96"}}
         node = decode.node(values.raw("Node", {}, name="node-1", status=status))
-        assert (node.gpus, node.slices) == (0, {"nvidia.com/mig-1g.5gb": 56})
+        assert (node.gpus, node.others) == (0, {"nvidia.com/mig-1g.5gb": 56})
         assert [node.count(f"nvidia.com/{name}") for name in ("gpu", "mig-1g.5gb", "mig-2g.10gb")] == [0, 56, 0]
 
     def test_so_are_places_on_shared_gpus(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from charterer.api import decode
-from charterer.api.decode.core import pod_gpus
+from charterer.api.gpu_resources import pod_gpus
 from charterer.api.node_demands import node_demands
 from charterer.api.template import gpu_resource, template_problem, trainer_gpus
 from charterer.domain.node_demands import OfferedNode, OtherResource, misfits

@@ -35,7 +35,7 @@ def test_devices_count_by_the_extended_resources_that_stand_for_them() -> None:
 
 
 def test_what_the_node_itself_shows_counts_before_it() -> None:
-    assert counted(published(WHOLE, PART, PART), gpus=4, slices={"nvidia.com/mig-1g.10gb": 7}) == (4, 7)
+    assert counted(published(WHOLE, PART, PART), gpus=4, others={"nvidia.com/mig-1g.10gb": 7}) == (4, 7)
 
 
 def test_a_pool_counts_once_all_of_its_newest_generation_is_there() -> None:

@@ -39,11 +39,17 @@ def test_what_the_scheduler_says_is_taken_to_be_said_of_the_runs_own_nodes(
     reasons: str, refused: bool, resources: Sequence[str]
 ) -> None:
     for words in (f"0/6 nodes are available: {reasons}{PREEMPTION}", f"0/6 nodes are available: {reasons}."):
-        assert refused_by_own_nodes(words) is refused
+        assert refused_by_own_nodes(words, []) is refused
         assert list(lacking(words)) == resources
 
 
 @pytest.mark.parametrize("words", ["", "no nodes available to schedule pods", "0/6 nodes are available"])
 def test_other_words_are_no_refusal(words: str) -> None:
-    assert not refused_by_own_nodes(words)
+    assert not refused_by_own_nodes(words, [])
     assert not lacking(words)
+
+
+def test_too_few_gpus_of_the_runs_own_resource_are_no_refusal() -> None:
+    words = f"0/6 nodes are available: 1 Insufficient example.com/npu, {STRANGERS}."
+    assert refused_by_own_nodes(words, [])
+    assert not refused_by_own_nodes(words, ["example.com/npu"])

@@ -57,7 +57,7 @@ class TestDevicePlugin:
         finding = found(cut, starting, node(), seconds=240)["device plugin"]
         assert not finding.well
         assert finding.message.startswith("no nvidia.com/mig-1g.5gb on Node n-i1: spec.partition says")
-        whole = node(gpus=0, slices={"nvidia.com/mig-1g.5gb": 4})
+        whole = node(gpus=0, others={"nvidia.com/mig-1g.5gb": 4})
         assert found(cut, starting, whole)["device plugin"].message == "each Node offers 4 1g.5gb slices"
 
     def test_a_node_whose_device_plugin_does_not_share_gpus_is_named(self) -> None:
@@ -66,7 +66,7 @@ class TestDevicePlugin:
         finding = found(shared, READY, node())["device plugin"]
         assert not finding.well
         assert finding.message.startswith("no nvidia.com/gpu.shared on Node n-i1: spec.sharing says")
-        there = node(gpus=0, slices={"nvidia.com/gpu.shared": 8})
+        there = node(gpus=0, others={"nvidia.com/gpu.shared": 8})
         assert found(shared, READY, there)["device plugin"].message == "each Node offers 8 GPU places"
 
     def test_a_new_node_has_two_minutes_for_it(self) -> None:

@@ -74,6 +74,7 @@ class Kept:
             kinds.NAMESPACES.name: {"ai": DecodedNamespace("ai", {})},
             "Node": {node.name: node for node in nodes},
             kinds.GPU_RENTALS.name: {"r": make.rental(machine=make.instance())},
+            kinds.GPU_POOLS.name: {"p": make.pool(device="example.com/npu")},
         }
 
     def view(self, kind: kinds.AnyKind) -> Any:
@@ -112,6 +113,16 @@ def test_nobody_is_told_to_label_a_kind_that_the_operator_does_not_adopt() -> No
     ((_, _, left_out),) = told(homeless(), not_adopted=frozenset({"Job"}))
     assert 'label this Job charterer.dev/adopt: "true"' in adopted
     assert "put its template into a TrainingJob" in left_out
+
+
+def test_what_a_pool_calls_gpus_is_told_of_and_other_devices_are_not() -> None:
+    pods = [homeless(f"{name}-0") for name in ("npu", "nic")]
+    for pod, name in zip(pods, ("npu", "nic"), strict=True):
+        pod["spec"]["containers"][0]["resources"]["limits"] = {f"example.com/{name}": 2}
+    ((_, _, note),) = told(*pods)
+    assert note.startswith("pod npu-0 asks for 2 GPUs")
+    others = make.node(name=NodeName("theirs"), gpus=0, others={"example.com/npu": 2})
+    assert told(*pods, nodes=[others]) == []
 
 
 def test_a_pod_that_nobody_manages_is_told_itself() -> None:

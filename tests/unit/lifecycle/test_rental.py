@@ -116,7 +116,7 @@ def test_a_node_whose_gpus_are_not_cut_yet_is_waited_for() -> None:
     waited = step(snapshot(cut, STARTING, SEEN, node(gpus=4)))
     assert isinstance(waited, Wait)
     assert "nvidia.com/mig-1g.5gb" in str(waited)
-    there = node(gpus=0, slices={"nvidia.com/mig-1g.5gb": 28})
+    there = node(gpus=0, others={"nvidia.com/mig-1g.5gb": 28})
     assert step(snapshot(cut, STARTING, SEEN, there)) == ready_on(there.name)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -219,6 +220,7 @@ def test_what_somebody_else_owns_or_cannot_be_carried_out_is_refused() -> None:
     without, second = raw_job(), raw_job()
     del without["spec"]["template"]["spec"]["containers"][0]["resources"]
     assert "no GPUs" in reason(without)
+    assert "annotation charterer.dev/resource" not in reason(without)
     containers = second["spec"]["template"]["spec"]["containers"]
     containers.append(containers[0] | {"name": "other"})
     assert "only the first container may have GPUs" in reason(second)
@@ -265,3 +267,36 @@ def test_another_name_is_shortened_with_a_hash(name: str) -> None:
     assert len(hashed) <= 45
     assert hashed[0].isalpha()
     assert hashed != shadow_names(TargetRef("batch/v1", "Job", name, "u2"))[1]
+
+
+def npu_job(annotations: Mapping[str, str] | None = None, said: str = "example.com/npu") -> Raw:
+    """A Job for GPUs of another name. ``said``: that its template gives them; empty for none."""
+    raw = raw_job(annotations)
+    template = raw["spec"]["template"]
+    template["spec"]["containers"][0]["resources"]["limits"] = {"example.com/npu": 2, "example.com/nic": 1}
+    if said:
+        template["metadata"]["annotations"] = {"charterer.dev/resource": said}
+    return raw
+
+
+def test_a_template_says_which_of_its_resources_is_its_gpus() -> None:
+    raw, job = npu_job(), make_job()
+    shadow = ADOPTED_JOB.shadow(raw)
+    assert shadow["gpus"] == {"min": 8, "preferred": 8, "max": 8}
+    read = decode.training_job(raw_training_job(shadow)).job
+    assert (read.invalid, read.demands.resource, read.pod_gpus) == ("", "example.com/npu", 2)
+    given = replace(allocation(4), option=replace(allocation(4).option, resource="example.com/npu"))
+    placed = applied(raw, ADOPTED_JOB.place(raw, job, given))
+    template = placed["spec"]["template"]
+    assert "example.com/npu" in [each["key"] for each in template["spec"]["tolerations"]]
+    assert template["metadata"]["annotations"]["charterer.dev/resource"] == "example.com/npu"
+    assert ADOPTED_JOB.read(placed).problem == ""
+
+
+def test_a_job_whose_gpus_have_a_name_that_nobody_said_is_told_where_to_say_it() -> None:
+    assert (
+        "if its GPUs are example.com/nic, example.com/npu, name that in the annotation charterer.dev/resource of the "
+        "pods' template"
+    ) in reason(npu_job(said=""))
+    beside = reason(npu_job({"charterer.dev/resource": "example.com/npu"}, said="example.com/nic"))
+    assert "charterer.dev/resource is 'example.com/npu' on the object: write it into the metadata" in beside

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from charterer.api.template import gpu_resource, trainer_gpus
 from charterer.domain.reports import Progress
 from charterer.domain.time import parse_instant
 from charterer.workloads import NotAdoptable, TargetKind
@@ -81,6 +82,45 @@ def test_what_cannot_be_adopted_says_why(kind: TargetKind, body: Raw, words: str
     with pytest.raises(NotAdoptable, match=words):
         kind.shadow(stored(body))
     assert words in kind.read(stored(body)).problem
+
+
+NPU = {"charterer.dev/resource": "example.com/npu"}
+NPUS = {"limits": {"example.com/npu": 2}}
+
+
+def for_npus(template: Raw, said: bool) -> Raw:
+    """The template with GPUs of a name that no list has."""
+    container = {**template["spec"]["containers"][0], "resources": NPUS}
+    metadata = {"metadata": {"annotations": NPU}} if said else {}
+    return {**template, **metadata, "spec": {**template["spec"], "containers": [container]}}
+
+
+def npu_job_set(said: bool) -> Raw:
+    group = replicated_job("x", 2)
+    group["template"]["spec"]["template"] = for_npus(group["template"]["spec"]["template"], said)
+    return stored(job_set("a", jobs=[group]))
+
+
+def npu_train_job(said: bool) -> Raw:
+    return stored(train(resourcesPerNode=NPUS), annotations=NPU if said else {})
+
+
+def npu_ray_job(said: bool) -> Raw:
+    (group,) = (body := ray())["spec"]["rayClusterSpec"]["workerGroupSpecs"]
+    group["template"] = for_npus(group["template"], said)
+    return stored(body)
+
+
+@pytest.mark.parametrize(
+    ("kind", "made"),
+    [(ADOPTED_JOB_SET, npu_job_set), (ADOPTED_TRAIN_JOB, npu_train_job), (ADOPTED_RAY_JOB, npu_ray_job)],
+)
+def test_gpus_of_any_name_are_those_that_the_author_says(kind: TargetKind, made: Callable[[bool], Raw]) -> None:
+    template = kind.shadow(made(True))["template"]
+    assert (gpu_resource(template), trainer_gpus(template)) == ("example.com/npu", 2)
+    assert kind.read(made(True)).problem == ""
+    with pytest.raises(NotAdoptable, match=r"if its GPUs are example\.com/npu, name that in the annotation"):
+        kind.shadow(made(False))
 
 
 @pytest.mark.parametrize("place", ["object", "group"])

@@ -217,6 +217,18 @@ class TestAWorkload:
 
 
 class TestItsShadow:
+    def test_has_gpus_of_any_name_that_its_template_says(self) -> None:
+        said, unsaid = pod_set(annotations={"charterer.dev/resource": "example.com/npu"}), pod_set()
+        for each in (said, unsaid):
+            each["template"]["spec"]["containers"][0]["resources"]["limits"] = {"example.com/npu": 4}
+        read = decode_workload(workload(said))
+        assert read is not None
+        assert (read.problem, read.pods) == ("", 2)
+        assert KUEUE_WORKLOAD.shadow(owned(workload(said)))["gpus"]["min"] == 8
+        nothing = decode_workload(workload(unsaid))
+        assert nothing is not None
+        assert "it asks for no GPUs; if its GPUs are example.com/npu, name that in" in nothing.problem
+
     def test_has_the_template_and_the_gpus_of_the_groups_that_ask_for_some(self) -> None:
         ray = workload(pod_set("head", 1, 0), pod_set("gpu", 3), pod_set("submitter", 1, 0), kind="RayJob")
         groups = [{"groupName": "GPU", "replicas": 3}]

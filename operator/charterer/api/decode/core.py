@@ -9,9 +9,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
-from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition, whole_quantity
+from charterer.api.gpu_resources import gpus_and_others, is_extended
+from charterer.api.metadata import ObjectMeta, Raw, true_condition, whole_quantity
 from charterer.api.models.base import tail
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
@@ -25,7 +26,7 @@ from charterer.api.names import (
     LABEL_JOB_UID,
     LABEL_RUN,
     MIG_PREFIX,
-    SHARED_GPU,
+    PARTS_OF_GPUS,
 )
 from charterer.api.node_demands import node_traits
 from charterer.domain.ids import JobId, NodeName
@@ -152,18 +153,19 @@ If the message has no other reason, these reasons are about the run's nodes.
 """
 _PASSES: Final = (
     "were unschedulable",
-    *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, MIG_PREFIX, SHARED_GPU)],
+    *[f"{_INSUFFICIENT}{resource}" for resource in (*GPU_RESOURCES, *PARTS_OF_GPUS)],
 )
 """Reasons about own nodes that are cordoned or have no GPUs yet: this passes, or another check detects it."""
 
 
-def refused_by_own_nodes(message: str) -> bool:
-    """Whether the run's own nodes, as they are, refuse its pods."""
+def refused_by_own_nodes(message: str, resources: Iterable[str]) -> bool:
+    """Whether the run's own nodes, as they are, refuse its pods. ``resources``: of the run's GPUs."""
+    passes = (*_PASSES, *[f"{_INSUFFICIENT}{resource}" for resource in resources])
     reasons = _reasons(message)
     own = [reason for reason in reasons if not any(words in reason for words in _STRANGERS)]
     if not own:
         return bool(reasons)
-    return any(not any(words in reason for words in _PASSES) for reason in own)
+    return any(not any(words in reason for words in passes) for reason in own)
 
 
 def lacking(message: str) -> Sequence[str]:
@@ -236,7 +238,7 @@ def with_published(nodes: Mapping[_Key, Node], published: Mapping[_Key, Publishe
 
 def _joined(node: Node, published: Mapping[str, int]) -> Node:
     slices = {name: number for name, number in published.items() if name != GPU_RESOURCE}
-    return replace(node, gpus=node.gpus or published.get(GPU_RESOURCE, 0), slices={**slices, **node.slices})
+    return replace(node, gpus=node.gpus or published.get(GPU_RESOURCE, 0), others={**slices, **node.others})
 
 
 def _by_node(published: Iterable[PublishedGpus]) -> Mapping[NodeName, Mapping[str, int]]:
@@ -275,15 +277,6 @@ def namespace(raw: Raw) -> DecodedNamespace:
     return DecodedNamespace(meta["name"], dict(meta.get("labels") or {}), stop)
 
 
-_PARTS = (MIG_PREFIX, SHARED_GPU)
-"""Prefixes of the resources of parts of GPUs."""
-
-
-def _is_beside(name: str) -> bool:
-    """Whether a resource counts as GPUs in addition to NVIDIA's whole ones."""
-    return name.startswith(_PARTS) or (name in GPU_RESOURCES and name != GPU_RESOURCE)
-
-
 def node(raw: Raw) -> Node:
     """Decode a Node; ``foreign_gpus`` is 0 until pods are joined."""
     meta = ObjectMeta.of("Node", raw)
@@ -305,7 +298,11 @@ def node(raw: Raw) -> Node:
         unschedulable=bool(spec.get("unschedulable")),
         deleting=meta.deleting,
         gpus=whole_quantity(allocatable.get(GPU_RESOURCE, 0)),
-        slices={name: whole_quantity(number) for name, number in allocatable.items() if _is_beside(name)},
+        others={
+            name: whole_quantity(number)
+            for name, number in allocatable.items()
+            if name != GPU_RESOURCE and is_extended(name)
+        },
         foreign_gpus=0,
         run_labels={key: value for key, value in meta.labels.items() if key.startswith(RUN_LABEL_PREFIX)},
         not_ready_since=_not_ready_since(status, meta.created),
@@ -347,13 +344,16 @@ def service(raw: Raw) -> JobId | None:
     return None if owner is None or meta.deleting or meta.name != owner[1] else owner[0]
 
 
+Devices: TypeAlias = tuple[tuple[str, int], ...]
+
+
 @dataclass(frozen=True, slots=True)
 class JobPod:
     """A pod with the labels of a run, its namespace, and the name and uid of the batch/v1 Job that controls it.
 
     The pod belongs to a run only if this Job is a run in the same namespace, because anybody may write these labels and
     owner. ``adopted_for``: the TrainingJob in its labels if its controller is an adopted object, or made by one, and no
-    run's Job; None otherwise. ``numbered``: whether it has its own completion index.
+    run's Job; None otherwise. ``numbered``: whether it has its own completion index. ``others``: see ``ForeignPod``.
     """
 
     namespace: str
@@ -362,14 +362,19 @@ class JobPod:
     pod: Pod
     adopted_for: JobId | None = None
     numbered: bool = True
+    others: Devices = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ForeignPod:
-    """A pod that is not Charterer's and holds GPUs of a node."""
+    """A pod that is not Charterer's and holds GPUs, or what may be GPUs, of a node.
+
+    ``others``: its extended resources that are GPUs only if the node's pool says so, by name.
+    """
 
     node: NodeName
     gpus: int
+    others: Devices = ()
 
 
 def pod(raw: Raw) -> JobPod | ForeignPod | None:
@@ -377,13 +382,14 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     phase = PodPhase(status.get("phase") or PodPhase.UNKNOWN)
-    gpus = pod_gpus(spec, slices=True)
+    gpus, others = gpus_and_others(spec)
     node_name = spec.get("nodeName")
     finished = phase in (PodPhase.SUCCEEDED, PodPhase.FAILED)
     controller, made, index = meta.controller, _run_number(meta), _index(meta)
     number = _adopted_number(meta) if made is None else made
     if LABEL_JOB_UID not in meta.labels or controller is None or number is None or index is None:
-        return ForeignPod(NodeName(node_name), gpus) if node_name and gpus and not finished else None
+        holds = node_name and (gpus or others) and not finished
+        return ForeignPod(NodeName(str(node_name)), gpus, others) if holds else None
     ends = _terminations(status)
     failed_ends = [end for end in ends if end.get("exitCode")]
     read = Pod(
@@ -407,11 +413,17 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         told_to_end=None
         if meta.deleted is None
         else after(meta.deleted, -(raw["metadata"].get("deletionGracePeriodSeconds") or 0)),
-        hopeless=not finished and _hopeless(status),
+        hopeless=not finished and _hopeless(status, [name for name, _ in others if name in _tolerated(spec)]),
         refused=phase is PodPhase.FAILED and bool(node_name) and _refused(status),
     )
     adopted_for = JobId(meta.labels[LABEL_JOB_UID]) if made is None else None
-    return JobPod(meta.namespace, controller.name, controller.uid, read, adopted_for, bool(_written_index(meta)))
+    numbered = bool(_written_index(meta))
+    return JobPod(meta.namespace, controller.name, controller.uid, read, adopted_for, numbered, others)
+
+
+def _tolerated(spec: Raw) -> frozenset[str]:
+    """The keys of the taints that a pod tolerates. Pods of a run tolerate the resource of their GPUs."""
+    return frozenset([str(each.get("key")) for each in spec.get("tolerations") or ()])
 
 
 def was_told_to_end(pod: JobPod | ForeignPod) -> bool:
@@ -452,8 +464,8 @@ def _waiting(status: Raw) -> Iterator[tuple[str, Raw]]:
             yield container.get("name", ""), (container.get("state") or {}).get("waiting") or {}
 
 
-def _hopeless(status: Raw) -> bool:
-    return refused_by_own_nodes(_unscheduled(status).get("message") or "") or any(
+def _hopeless(status: Raw, resources: Sequence[str]) -> bool:
+    return refused_by_own_nodes(_unscheduled(status).get("message") or "", resources) or any(
         waiting.get("reason") in _HOPELESS or _NO_SUCH_IMAGE in (waiting.get("message") or "")
         for _, waiting in _waiting(status)
     )
@@ -512,31 +524,6 @@ def _written_index(meta: ObjectMeta) -> str:
 def _index(meta: ObjectMeta) -> int | None:
     index = _written_index(meta) or "0"
     return int(index) if index.isascii() and index.isdecimal() and len(index) <= 9 else None
-
-
-def pod_gpus(spec: Raw, *, slices: bool = False) -> int:
-    """The GPUs of a pod as the scheduler counts them. With ``slices``, a MIG slice or a shared GPU counts as one.
-
-    Containers and sidecars (init containers with restartPolicy Always) hold their GPUs at the same time. Any other init
-    container runs before the containers, together with the sidecars that started before it. The overhead of the runtime
-    class is added. Source: PodRequests in k8s.io/component-helpers/resource.
-    """
-    sidecars, starting = 0, 0
-    for container in spec.get("initContainers") or ():
-        gpus = _gpus_of(container, slices)
-        if container.get("restartPolicy") == "Always":
-            sidecars += gpus
-            gpus = 0
-        starting = max(starting, sidecars + gpus)
-    together = sidecars + sum(_gpus_of(container, slices) for container in spec.get("containers") or ())
-    overhead = spec.get("overhead") or {}
-    return max(together, starting) + sum(whole_quantity(overhead.get(name, 0)) for name in GPU_RESOURCES)
-
-
-def _gpus_of(container: Raw, slices: bool) -> int:
-    whole = sum(gpus_of(container, name) for name in GPU_RESOURCES)
-    limits = (container.get("resources") or {}).get("limits") or {} if slices else {}
-    return whole + sum(gpus_of(container, name) for name in limits if name.startswith(_PARTS))
 
 
 _OVERDUE = "DeadlineExceeded"

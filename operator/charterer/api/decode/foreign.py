@@ -5,10 +5,12 @@ Such Jobs and pods are never planned.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from charterer.api.decode.core import optional_instant, pod_gpus
+from charterer.api.decode.core import optional_instant
+from charterer.api.gpu_resources import gpu_names, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.names import AMD_TYPE_LABEL, GPU_TYPE_LABEL, LABEL_JOB_UID, LABEL_PROFILE
 from charterer.api.node_demands import node_demands
@@ -93,26 +95,30 @@ class ForeignWorker:
 class HomelessPod:
     """A pod with GPUs that is not Charterer's. The default scheduler has found no node for it ``since`` then.
 
-    ``manager``: apiVersion, kind, name and uid of its controller, or of the pod itself if it has none.
+    ``gpus``: the number that it asks for, by their resource. ``manager``: apiVersion, kind, name and uid of its
+    controller, or of the pod itself if it has none.
     """
 
     namespace: str
     name: str
     uid: str
-    gpus: int
+    gpus: tuple[tuple[str, int], ...]
     since: Instant
     manager: tuple[str, str, str, str]
 
 
-def homeless_pod(raw: Raw) -> HomelessPod | None:
-    """Decode a pod without a node; None if it is bound, gated, being deleted or another scheduler's."""
+def homeless_pod(raw: Raw, resources: Sequence[str]) -> HomelessPod | None:
+    """Decode a pod without a node; None if it is bound, gated, being deleted or another scheduler's.
+
+    ``resources``: those that count as GPUs.
+    """
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
-    gpus = _gpus(spec)
+    held = [(name, number) for name in resources if (number := pod_gpus(spec, [name]))]
     told = [each for each in status.get("conditions") or () if each.get("type") == "PodScheduled"]
     homeless = [each for each in told if each.get("status") == "False" and each.get("reason") == "Unschedulable"]
     others = LABEL_JOB_UID not in meta.labels and spec.get("schedulerName", _DEFAULT_SCHEDULER) == _DEFAULT_SCHEDULER
-    if gpus < 1 or not homeless or not others or meta.deleting or spec.get("nodeName"):
+    if not held or not homeless or not others or meta.deleting or spec.get("nodeName"):
         return None
     owners = [owner for owner in raw["metadata"].get("ownerReferences") or () if owner.get("controller")]
     own = {"apiVersion": "v1", "kind": "Pod", "name": meta.name, "uid": meta.uid}
@@ -121,7 +127,7 @@ def homeless_pod(raw: Raw) -> HomelessPod | None:
         namespace=meta.namespace,
         name=meta.name,
         uid=meta.uid,
-        gpus=gpus,
+        gpus=tuple(held),
         since=optional_instant(homeless[0], "lastTransitionTime") or meta.created,
         manager=(manager["apiVersion"], manager["kind"], manager["name"], manager["uid"]),
     )
@@ -134,7 +140,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
     template = (spec.get("template") or {}).get("spec") or {}
     parallelism = spec.get("parallelism", 1)
     selector = template.get("nodeSelector") or {}
-    gpus = _gpus(template) * min(parallelism, spec.get("completions") or parallelism)
+    gpus = _gpus(spec.get("template") or {}) * min(parallelism, spec.get("completions") or parallelism)
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
     manager = "" if meta.controller is None else meta.controller.kind
@@ -155,7 +161,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
         if complete is None
         else optional_instant(status, "completionTime") or optional_instant(complete, "lastTransitionTime"),
         failed=None if failed is None else optional_instant(failed, "lastTransitionTime"),
-        demands=node_demands({"spec": template}, gpu_resource({"spec": template})),
+        demands=node_demands({"spec": template}, gpu_resource(spec.get("template") or {})),
     )
 
 
@@ -163,7 +169,7 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
     """Decode a pod that holds or held GPUs and is not Charterer's; None for any other."""
     meta = ObjectMeta.of("Pod", raw)
     status = raw.get("status") or {}
-    gpus = _gpus(raw.get("spec") or {})
+    gpus = _gpus(raw)
     if LABEL_JOB_UID in meta.labels or gpus < 1:
         return None
     owner = meta.controller
@@ -182,9 +188,9 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
     )
 
 
-def _gpus(spec: Raw) -> int:
-    """The GPUs of a pod; 0 if the quantity is no number."""
+def _gpus(template: Raw) -> int:
+    """The GPUs of a pod, or of each pod of a template; 0 if the quantity is no number."""
     try:
-        return pod_gpus(spec)
+        return pod_gpus(template.get("spec") or {}, gpu_names(template))
     except ValueError:
         return 0

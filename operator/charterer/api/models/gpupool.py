@@ -9,6 +9,7 @@ from typing import Annotated, Final, Self
 
 from pydantic import AfterValidator, Field
 
+from charterer.api.gpu_resources import RESOURCE_RULES
 from charterer.api.metadata import ObjectMeta, thousandths
 from charterer.api.models.base import (
     ATOMIC,
@@ -219,10 +220,12 @@ class GPUPoolSpec(CloudChoice, PartOf[Pool]):
     """How the cloud sells the nodes: OnDemand or Spot. The cloud can take spot nodes back; only jobs with spotPolicy
     Allowed run on them."""
     resource: Annotated[
-        GpuResource, Field(json_schema_extra=rules(Rule(IMMUTABLE, RESOURCE_ONCE))), Named("device")
+        GpuResource,
+        Field(json_schema_extra=rules(*RESOURCE_RULES, Rule(IMMUTABLE, RESOURCE_ONCE))),
+        Named("device"),
     ] = GPU_RESOURCE
-    """Name of the GPUs in a node's resources, as the vendor's device plugin sets it, such as amd.com/gpu. Only jobs
-    with the same resource run in the pool."""
+    """Name of the GPUs in a node's resources, as the vendor's device plugin sets it, such as amd.com/gpu. Any extended
+    resource of whole GPUs. Only jobs with the same resource run in the pool."""
     partition: PartitionSpec | None = None
     """How the GPUs of new nodes are cut into MIG slices: all of them alike, by the node pool's own settings. A job that
     names the profile in spec.gpus.slices runs on one slice. Absent: GPUs are whole."""

@@ -156,8 +156,8 @@ class DecodedJob:
     held_up: tuple[ToldBottleneck, ...] = ()
 
 
-_RESOURCES: Final = list(GPU_RESOURCES)
-"""The GPU resources as a list, which CEL writes in the same way."""
+_RESOURCES: Final = f"({list(GPU_RESOURCES)} + (has(self.resource) ? [self.resource] : []))"
+"""The resources that are GPUs in a job's template, in CEL."""
 
 
 class TrainingJobSpec(PartOf[Job]):
@@ -288,7 +288,7 @@ class TrainingJobSpec(PartOf[Job]):
 
     def to_domain(self, meta: ObjectMeta, record: TrainingJobRecord) -> DecodedJob:
         """The job. A fault of its template becomes ``Job.invalid``, so that its runs stay known."""
-        pod_gpus, problem = trainer_gpus(self.template), self._problem()
+        pod_gpus, problem = trainer_gpus(self.template, self.resource or ""), self._problem()
         least, refusal = max(pod_gpus, 1), problem
         if record.invalid is not None and record.invalid.generation == meta.generation:
             refusal = record.invalid.message
@@ -336,12 +336,12 @@ class TrainingJobSpec(PartOf[Job]):
 
     def _problem(self) -> str:
         """Why the job cannot run as it is written; empty if it can."""
-        problem = template_problem(self.template)
-        pod_gpus = trainer_gpus(self.template)
+        said = self.resource or ""
+        problem, pod_gpus = template_problem(self.template, said), trainer_gpus(self.template, said)
         where = f"{self._resource} in the limits of spec.template.spec.containers[0]"
         if problem:
             return problem
-        if pod_gpus and self._resource != (named := gpu_resource(self.template)):
+        if pod_gpus and self._resource != (named := gpu_resource(self.template, said)):
             return f"spec.resource is {self._resource}, and its first container asks for {named}: leave one of them out"
         if self.target_ref is not None and self.gpus is not None:
             return "" if pod_gpus else f"no GPUs: {where} must be at least 1"

@@ -7,6 +7,7 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
+from charterer.api.gpu_resources import LONGEST_RESOURCE, RESOURCE_RULES
 from charterer.api.models.base import (
     ATOMIC,
     IMMUTABLE,
@@ -18,7 +19,7 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.names import GPU_RESOURCE, GPU_RESOURCES, MIG_PROFILE, SHARED_GPU
+from charterer.api.names import GPU_RESOURCE, MIG_PROFILE, SHARED_GPU
 from charterer.api.template import MOST_GPUS
 from charterer.domain.ids import ClassId
 from charterer.domain.job import LEAST_KEPT, Variant, Widths
@@ -28,7 +29,7 @@ from charterer.domain.pool import MigStrategy, Partition, SharingMechanism
 
 
 RESOURCE_ONCE: Final = "the resource of a pool's GPUs cannot change: create another GPUPool for the other GPUs"
-GpuResource = Annotated[str, Field(max_length=253, json_schema_extra={"enum": list(GPU_RESOURCES)})]
+GpuResource = Annotated[str, Field(max_length=LONGEST_RESOURCE, json_schema_extra=rules(*RESOURCE_RULES))]
 """The extended resource of whole GPUs, as the vendor's device plugin names it."""
 CUT_ONCE: Final = "how GPUs are cut cannot change: create another GPUPool for the other slices"
 

@@ -38,6 +38,8 @@ from charterer.controller.snapshot.runs import (
     adoption_problems,
     candidates,
     controller_of_pod,
+    counted,
+    devices_of_nodes,
     in_its_queue,
     is_there,
     job_of,
@@ -347,7 +349,8 @@ def _observed(state: ClusterState, now: Instant, memo: Memo) -> Snapshot:
     ]
     adopted = memo(targets_by_job, decoded, *targets)
     own = memo(own_runs, state.runs, decoded, adopted, state.warnings, state.departed)
-    pods = memo.grouped(controller_of_pod, pod_order, state.pods)
+    devices = memo.stable(memo(devices_of_nodes, state.rentals, pools), "devices")
+    pods = memo.grouped(controller_of_pod, pod_order, memo.each(counted, state.pods, devices))
     runs = memo.grouped(job_of, run_order, memo.each(with_pods, (own, pods)))
     clocks = {job.id: now for job in _ahead(state, now)} or _NO_CLOCKS
     nodes = memo.stable(memo(rented_nodes, state.rentals, state.budgets, pools), "rented")

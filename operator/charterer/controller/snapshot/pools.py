@@ -115,7 +115,8 @@ def refused_nodes(jobs: Mapping[ObjectKey, DecodedJob]) -> Mapping[RentalId, Amo
         for decoded in jobs.values()
         if decoded.job.start_failures
         for record in decoded.job.records
-        if record.outcome is RunOutcome.NOT_STARTED and refused_by_own_nodes(record.message)
+        if record.outcome is RunOutcome.NOT_STARTED
+        and refused_by_own_nodes(record.message, [decoded.job.demands.resource])
     ]
     if not never_started:
         return {}

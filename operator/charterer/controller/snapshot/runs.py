@@ -10,9 +10,12 @@ from charterer.api.decode import MULTIKUEUE, DecodedCheck, DecodedJob, ForeignPo
 from charterer.cluster.store import ObjectKey
 from charterer.domain.budget import Budget
 from charterer.domain.errors import Problem
-from charterer.domain.ids import JobId, NodeName
+from charterer.domain.ids import JobId, NodeName, PoolId
 from charterer.domain.job import Job, Run
+from charterer.domain.option import GPU_RESOURCES
 from charterer.domain.pod import Pod
+from charterer.domain.pool import Pool
+from charterer.domain.rental import Rental
 from charterer.domain.snapshot import AdoptionCandidate
 from charterer.domain.target import Target, TargetRef
 from charterer.workloads.adopted.kueue_workload import beside_multikueue
@@ -313,6 +316,26 @@ def job_of(owned: OwnedRun) -> JobId:
 
 def run_order(owned: OwnedRun) -> tuple[JobId, int, str]:
     return owned[0], owned[1].number, owned[1].name
+
+
+def devices_of_nodes(rentals: Mapping[ObjectKey, Rental], pools: Mapping[PoolId, Pool]) -> Mapping[NodeName, str]:
+    """The resource of the GPUs of rented nodes, for each node on which others than the usual resources are GPUs."""
+    named = {pool.id: pool.device for pool in pools.values() if pool.device not in GPU_RESOURCES}
+    return {
+        rental.node: device
+        for rental in rentals.values()
+        if rental.node is not None and (device := named.get(rental.pool)) is not None
+    }
+
+
+def counted(pod: JobPod | ForeignPod, devices: Mapping[NodeName, str]) -> JobPod | ForeignPod:
+    """The pod with the GPUs that it holds of its node, whose pool says what is a GPU there."""
+    node = pod.pod.node if isinstance(pod, JobPod) else pod.node
+    device = None if node is None else devices.get(node)
+    if device is None:
+        return pod
+    gpus = dict(pod.others).get(device, 0)
+    return replace(pod, pod=replace(pod.pod, gpus=gpus)) if isinstance(pod, JobPod) else replace(pod, gpus=gpus)
 
 
 def controller_of_pod(pod: JobPod | ForeignPod) -> PodController | None:

@@ -108,7 +108,7 @@ def claim_for(pool: Pool, cloud: NodeClaims, gpus: int, order: Order) -> dict[st
         "expireAfter": "Never" if cloud.abandon_seconds is None else f"{cloud.abandon_seconds}s",
         "terminationGracePeriod": f"{_DRAIN_SECONDS}s",
     }
-    if pool.resource in GPU_RESOURCES:  # Karpenter waits for a resource that it was asked for
+    if pool.resource == pool.device:  # Karpenter waits for a resource that it was asked for
         spec["resources"] = {"requests": {pool.resource: str(gpus)}}
     if cloud.taints:
         spec["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in cloud.taints]
@@ -173,6 +173,7 @@ class Claim:
         conditions = {condition["type"]: condition for condition in status.get("conditions") or ()}
         launched = conditions.get("Launched") or {}
         ending = conditions.get("InstanceTerminating") or {}
+        asked = ((raw.get("spec") or {}).get("resources") or {}).get("requests") or {}
         failed = launched.get("status") != "True" and launched.get("reason", "") not in _NO_VERDICT
         return cls(
             meta=meta,
@@ -182,7 +183,7 @@ class Claim:
             failure=(str(launched["reason"]), str(launched.get("message", ""))) if failed else None,
             terminated=parse_instant(ending["lastTransitionTime"]) if ending.get("status") == "True" else None,
             expires=_expires(meta.created, str((raw.get("spec") or {}).get("expireAfter") or "")),
-            gpus=sum(_whole((status.get("capacity") or {}).get(name)) for name in GPU_RESOURCES),
+            gpus=sum(_whole((status.get("capacity") or {}).get(name)) for name in {*GPU_RESOURCES, *asked}),
         )
 
     @property

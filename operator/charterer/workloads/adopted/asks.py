@@ -9,6 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from pydantic import TypeAdapter, ValidationError
 
+from charterer.api.gpu_resources import annotated
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import Json, SpecAmount, Time
 from charterer.api.names import (
@@ -21,6 +22,7 @@ from charterer.api.names import (
     ANNOTATION_MAX_COST,
     ANNOTATION_ORIGINAL,
     ANNOTATION_RESIZE,
+    ANNOTATION_RESOURCE,
     ANNOTATION_SPOT,
     ANNOTATION_SUSPEND,
     ANNOTATION_WHEN_GIVEN_UP,
@@ -37,7 +39,7 @@ from charterer.domain.money import ZERO, Money
 from charterer.domain.target import Asked, Target, TargetRef, WhenGivenUp
 from charterer.domain.time import parse_instant
 from charterer.sentences import names, nearest
-from charterer.workloads.adopted.noted import stop_operations, suspend_changes
+from charterer.workloads.adopted.noted import stop_operations, suspend_changes, unsaid_gpus
 from charterer.workloads.adopted.target_kind import NotAdoptable, Write, patch_of
 
 # The common part of the kinds that opt in by the label charterer.dev/adopt and start and stop by ``suspend``.
@@ -96,6 +98,7 @@ _LABELS: Final = (LABEL_ADOPT, LABEL_PROFILE)
 _ANNOTATIONS: Final = (
     ANNOTATION_GPUS,
     ANNOTATION_RESIZE,
+    ANNOTATION_RESOURCE,
     ANNOTATION_SPOT,
     ANNOTATION_MAX_COST,
     ANNOTATION_COMPLETE_BY,
@@ -137,12 +140,13 @@ def shadow_spec(meta: ObjectMeta, template: Json, pods: int, can: Elasticity, sp
     if not each:
         raise NotAdoptable(
             f"no GPUs: the first container of spec.template has no {GPU_RESOURCE} or the like in its limits, and "
-            "Charterer pays for jobs with GPUs only; take the label off, or set it"
+            f"Charterer pays for jobs with GPUs only; take the label off, or set it{unsaid_gpus([template])}"
         )
     spec: Json = {"template": template}
     wrong: list[str] = []
     parts: tuple[Callable[[], Json], ...] = (
         lambda: _known_words(meta),
+        lambda: _resource(meta, template),
         lambda: {"gpus": _gpus(meta, each, pods * each, can)},
         lambda: {"resizePolicy": _resize(meta, can)},
         lambda: {"spotPolicy": SpotPolicy.NEVER if spot_refused else _word(meta, ANNOTATION_SPOT, SpotPolicy)},
@@ -260,6 +264,16 @@ def _known_words(meta: ObjectMeta) -> Json:
     ]
     if wrong:
         raise NotAdoptable("; ".join(wrong))
+    return {}
+
+
+def _resource(meta: ObjectMeta, template: Json) -> Json:
+    """Refuse the name of the GPUs' resource beside the template, which has it for Charterer and for Kueue alike."""
+    named = _value(meta, ANNOTATION_RESOURCE)
+    if named is not None and named != annotated(template):
+        raise NotAdoptable(
+            f"{ANNOTATION_RESOURCE} is {named!r:.80} on the object: write it into the metadata of its pods' template"
+        )
     return {}
 
 

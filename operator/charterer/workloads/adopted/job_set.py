@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from charterer.api.decode.core import optional_instant, sentence, since
 from charterer.api.metadata import ObjectMeta, Raw, gpus_of, true_condition
 from charterer.api.models.base import Json
-from charterer.api.names import GROUP
+from charterer.api.names import ANNOTATION_RESOURCE, GROUP
 from charterer.api.template import gpu_resource
 from charterer.cluster.kinds import uid_test
 from charterer.cluster.paths import Resource
@@ -38,6 +38,7 @@ from charterer.workloads.adopted.noted import (
     refuse_other_owners,
     resumed,
     template_changes,
+    unsaid_gpus,
 )
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 
@@ -187,6 +188,7 @@ def _group(spec: Mapping[str, Any]) -> _ReplicatedGroup:
     if not groups:
         raise NotAdoptable(
             "none of spec.replicatedJobs asks for GPUs, and Charterer pays for jobs with GPUs only: take the label off"
+            + unsaid_gpus(each["template"]["spec"]["template"] for each in spec.get("replicatedJobs") or ())
         )
     raise NotAdoptable(
         f"spec.replicatedJobs {names([group.name for group in groups])} ask for GPUs: only one group may; make one "
@@ -303,7 +305,14 @@ class AdoptedTrainJob(LabelledKind):
         refuse_other_owners(meta, spec, _TRAINER_CONTROLLER)
         trainer = spec.get("trainer") or {}
         resources, nodes = trainer.get("resourcesPerNode") or {}, trainer.get("numNodes")
-        resource = gpu_resource({"spec": {"containers": [{"resources": resources}]}})
+        said = {key: value for key, value in meta.annotations.items() if key == ANNOTATION_RESOURCE}
+        container = {
+            "name": _GROUP,
+            **({"image": trainer["image"]} if trainer.get("image") else {}),
+            "resources": resources,
+        }
+        template: Json = {**({"metadata": {"annotations": said}} if said else {}), "spec": {"containers": [container]}}
+        resource = gpu_resource(template)
         try:
             gpus = gpus_of({"resources": resources}, resource)
         except ValueError as error:
@@ -311,16 +320,11 @@ class AdoptedTrainJob(LabelledKind):
         if not gpus or not nodes:
             raise NotAdoptable(
                 f"spec.trainer.numNodes is {nodes} and spec.trainer.resourcesPerNode.limits[{resource}] {gpus}: "
-                "write both into the TrainJob; what its runtime says is not looked at"
+                f"write both into the TrainJob; what its runtime says is not looked at{unsaid_gpus([template])}"
             )
-        container = {
-            "name": _GROUP,
-            **({"image": trainer["image"]} if trainer.get("image") else {}),
-            "resources": resources,
-        }
         return shadow_spec(
             meta,
-            {"spec": {"containers": [container]}},
+            template,
             nodes,
             Elasticity(width=False, in_place=False, because=_TRAIN_JOB_FIXED),
             _SPOT_REFUSED,

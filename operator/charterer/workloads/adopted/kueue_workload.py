@@ -25,12 +25,14 @@ from functools import reduce
 from typing import Any, Final
 
 from charterer.api.decode import MULTIKUEUE
-from charterer.api.decode.core import pod_gpus, sentence, since
+from charterer.api.decode.core import sentence, since
+from charterer.api.gpu_resources import gpu_names, pod_gpus
 from charterer.api.metadata import ObjectMeta, Raw, true_condition
 from charterer.api.models.base import Json
 from charterer.api.names import (
     ANNOTATION_ALLOCATION,
     ANNOTATION_ORIGINAL,
+    ANNOTATION_RESOURCE,
     GROUP,
     KUEUE_CHECK,
     LABEL_ADOPT,
@@ -46,7 +48,7 @@ from charterer.domain.target import Target, TargetRef
 from charterer.domain.time import Instant, format_instant
 from charterer.workloads.adopted.asks import Elasticity, shadow_spec
 from charterer.workloads.adopted.job import spot_refused_by_job
-from charterer.workloads.adopted.noted import QUEUE_LABEL, original, placed_run
+from charterer.workloads.adopted.noted import QUEUE_LABEL, original, placed_run, unsaid_gpus
 from charterer.workloads.adopted.ray_job import INTERACTIVE, NOT_INTERACTIVE
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write, patch_of
 from charterer.workloads.workload import run_labels
@@ -80,7 +82,13 @@ def check_of(raw: Raw) -> tuple[int, Json] | None:
 
 def gpu_pod_sets(raw: Raw) -> list[Json]:
     """The podSets that request GPUs."""
-    return [item for item in raw["spec"].get("podSets") or () if pod_gpus(item["template"].get("spec") or {})]
+    return [item for item in raw["spec"].get("podSets") or () if _gpus_of_pod(item)]
+
+
+def _gpus_of_pod(pod_set: Json) -> int:
+    """The GPUs of each pod of a podSet."""
+    template = pod_set["template"]
+    return pod_gpus(template.get("spec") or {}, gpu_names(template))
 
 
 def decode_workload(raw: Raw) -> Target | None:
@@ -133,7 +141,7 @@ def read_workload(raw: Raw) -> Target:
         complete=since(finished) if reason == "Succeeded" else None,
         failed=since(failed),
         failed_message="" if failed is None else sentence(failed),
-        problem=_runs_elsewhere(status) or (problem_of(pod_sets) if owner is not None else _UNOWNED),
+        problem=_runs_elsewhere(status) or (problem_of(raw) if owner is not None else _UNOWNED),
         begun=true_condition(status, "Admitted") is not None and not run,
         workload=meta.name,
         has_quota=asked or (reserved and state != PENDING),
@@ -216,13 +224,20 @@ def _labels_of(pod_set: Json) -> Mapping[str, str]:
     return (pod_set["template"].get("metadata") or {}).get("labels") or {}
 
 
-def problem_of(pod_sets: Sequence[Json]) -> str:
-    """The reason why a job with these podSets cannot be placed; empty if it can."""
+def _is_own(key: str) -> bool:
+    """Whether the author of a template must not write this key, because Charterer writes its own there."""
+    return key.partition("/")[0] in OWN_GROUPS and key != ANNOTATION_RESOURCE
+
+
+def problem_of(raw: Raw) -> str:
+    """The reason why the Workload's job cannot be placed; empty if it can."""
+    pod_sets = gpu_pod_sets(raw)
     if not pod_sets:
-        return "it asks for no GPUs"
-    widths = {pod_gpus(item["template"]["spec"]) for item in pod_sets}
+        templates = (item["template"] for item in raw["spec"].get("podSets") or ())
+        return f"it asks for no GPUs{unsaid_gpus(templates)}"
+    widths = {_gpus_of_pod(item) for item in pod_sets}
     if len(widths) > 1:
-        listed = ", ".join(f"{item['name']} {pod_gpus(item['template']['spec'])}" for item in pod_sets)
+        listed = ", ".join(f"{item['name']} {_gpus_of_pod(item)}" for item in pod_sets)
         return (
             f"its groups of pods ask for different numbers of GPUs a pod ({listed}), and Charterer gives each the same"
         )
@@ -234,7 +249,7 @@ def problem_of(pod_sets: Sequence[Json]) -> str:
             ("nodeSelector", spec.get("nodeSelector")),
         ):
             for key in entries or {}:
-                if key.partition("/")[0] in OWN_GROUPS:
+                if _is_own(key):
                     return (
                         f"the template of its pods ({item['name']}) sets {field}[{key}], which is Charterer's to set: "
                         "with another value Kueue would end the job; take it out of the template"
@@ -288,7 +303,7 @@ class KueueWorkload:
         """See ``TargetKind.shadow``."""
         owner = raw[OWNER]
         meta, spec = ObjectMeta.of(owner["kind"], owner), owner.get("spec") or {}
-        if problem := problem_of(gpu_pod_sets(raw)):
+        if problem := problem_of(raw):
             raise NotAdoptable(problem)
         managed = spec.get("managedBy") or _OWN_CONTROLLER
         if managed == MULTIKUEUE or (owner["kind"] == "Job" and managed != _OWN_CONTROLLER):
@@ -451,7 +466,7 @@ def _cleaned(owner: Raw) -> list[Json]:
         {"op": "remove", "path": pointer("spec", "template", part, field, key)}
         for part, field, values in entries
         for key in values or {}
-        if key.partition("/")[0] in OWN_GROUPS
+        if _is_own(key)
     ]
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from copy import deepcopy
 from typing import Annotated, Any, Final
 
 from pydantic import Field, ValidationError
 
+from charterer.api.gpu_resources import gpu_names, other_resources
 from charterer.api.metadata import ObjectMeta, Raw
 from charterer.api.models.base import ApiModel, Json
 from charterer.api.names import (
@@ -19,8 +20,8 @@ from charterer.api.names import (
     ANNOTATION_HELD,
     ANNOTATION_KEPT_RUNNING,
     ANNOTATION_ORIGINAL,
+    ANNOTATION_RESOURCE,
     ANNOTATION_SUSPEND,
-    GPU_RESOURCES,
     LABEL_JOB_UID,
     LABEL_RUN,
 )
@@ -29,6 +30,7 @@ from charterer.cluster.kinds import pointer
 from charterer.domain.job import Allocation, Job
 from charterer.domain.target import TargetRef
 from charterer.domain.time import Instant, format_second
+from charterer.sentences import names
 from charterer.workloads.adopted.target_kind import NotAdoptable
 from charterer.workloads.workload import KEEP_UNDISTURBED, run_labels
 
@@ -273,7 +275,16 @@ def asks_for_gpus(template: Mapping[str, Any]) -> bool:
     spec = template["spec"]
     containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
     limits = [(each.get("resources") or {}).get("limits") or {} for each in containers]
-    return any(name in each for each in limits for name in GPU_RESOURCES)
+    return any(name in each for each in limits for name in gpu_names(template))
+
+
+def unsaid_gpus(templates: Iterable[Mapping[str, Any]]) -> str:
+    """The remedy if one of the templates' extended resources is that of GPUs; empty if they have none."""
+    found = [name for template in templates for name in other_resources(template.get("spec") or {})]
+    if not found:
+        return ""
+    listed = names(sorted({*found}))
+    return f"; if its GPUs are {listed}, name that in the annotation {ANNOTATION_RESOURCE} of the pods' template"
 
 
 def refuse_other_owners(meta: ObjectMeta, spec: Mapping[str, Any], own_controller: str) -> None:

@@ -37,6 +37,7 @@ from charterer.workloads.adopted.noted import (
     refuse_other_owners,
     suspend_changes,
     template_changes,
+    unsaid_gpus,
 )
 from charterer.workloads.adopted.target_kind import NotAdoptable, TargetKind, Write
 
@@ -276,7 +277,7 @@ def _group(spec: Mapping[str, Any]) -> _WorkerGroup:
     if not groups:
         raise NotAdoptable(
             "none of spec.rayClusterSpec.workerGroupSpecs asks for GPUs, and Charterer pays for jobs with GPUs only: "
-            "take the label off"
+            f"take the label off{unsaid_gpus(each['template'] for each in listed)}"
         )
     raise NotAdoptable(
         f"worker groups {names([str(group.spec['groupName']) for group in groups])} ask for GPUs: only one group may; "
