@@ -265,6 +265,8 @@ class GpuHours:
 
     def released_at(self, used: int, start: Instant, end: Instant) -> Instant:
         """When more than ``used`` GPU-microseconds are released; the period's end if never before."""
+        if used >= self.amount:
+            return end
         passed = (used + 1) * (end - start) // max(self.amount, 1) - COMMITTED_AHEAD_SECONDS * _MICROS
         return Instant(min(start + max(passed, 0) + 1_000_000, end))
 

@@ -83,7 +83,7 @@ def test_no_amount_is_passed_and_what_is_told_is_never_less_than_what_was_held(
     world.budget(amount="90000", gpu_hours={H100: hours})
     world.pool("h100", price="0" if own else "20", gpu_type=H100, max_nodes=3, own=own, start_seconds=200)
     world.pool("a100", price="30", gpu_type="a100", max_nodes=1, start_seconds=200)
-    world.profile("sft", Amdahl(0.98, 1.0), work_hours=30)
+    world.profile("sft", Amdahl(0.98, 1.0), gpu_type=H100, work_hours=30)
     slow = Recorded(world, seed)
     for number in range(jobs):
         gpus: int | tuple[int, int, int] = (1, 8, 24) if slow.draw.random() < 0.5 else 4
@@ -102,4 +102,3 @@ def test_no_amount_is_passed_and_what_is_told_is_never_less_than_what_was_held(
     told = plan(world.snapshot()).budgets[name].gpu_hours[0]
     if own:  # of rented nodes a run may be counted until its machine's end, because its own was not known then
         assert told.used == held
-    assert held > 0 or most < 4 * GPU_HOUR, "what may be used is used"
