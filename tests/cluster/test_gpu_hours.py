@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from charterer.cluster.paths import GPU_BUDGETS, TRAINING_JOBS
-from tests.cluster.test_own_nodes import KIND, create_pool, made, make_node
+from tests.cluster.test_own_nodes import KIND, create_pool, made, make_node, own_pool
 from tests.testbed.bed import Bed
 
 GPUS = 4
@@ -47,3 +47,6 @@ async def test_runs_leave_own_nodes_before_an_amount_is_passed_and_go_on_when_it
     rental = bed.rentals("Ready")[0]
     assert rental["status"]["gpuType"] == KIND
     assert [use["gpus"] for use in rental["status"]["uses"]] == [GPUS, GPUS]
+    await bed.delete("TrainingJob", "train")
+    await bed.delete("GPUPool", "own")
+    await bed.until(lambda: own_pool(bed) is None)
