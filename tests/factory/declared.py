@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from charterer.clouds.existing import ExistingNodes
 from charterer.clouds.fake import FakeGroup
-from charterer.domain.budget import EVERYTHING, Budget, Mode, Selector
+from charterer.domain.budget import EVERYTHING, GPU_HOUR, Budget, GpuHours, Mode, Selector
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId, Rate
 from charterer.domain.interactive import Interactive
 from charterer.domain.job import Job, ResizePolicy, SpotPolicy, Widths
@@ -52,6 +52,7 @@ class Declared:
         parent: str | None = None,
         lends: bool = False,
         opening: str | None = "0",
+        gpu_hours: Mapping[str, float] | None = None,
     ) -> Budget:
         """A budget made just now whose period is open and of which ``spent`` is settled; ``pools`` that it may rent.
 
@@ -74,6 +75,7 @@ class Declared:
             parent=None if parent is None else BudgetId(parent),
             lends=lends,
             opening_spend=None if opening is None else Money.parse(opening),
+            gpu_hours=tuple([GpuHours(name, round(hours * GPU_HOUR)) for name, hours in (gpu_hours or {}).items()]),
         )
         self.budgets[made.id] = made
         return made

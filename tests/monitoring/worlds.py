@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
-from charterer.domain.budget import Cause, Costs
+from charterer.domain.budget import GPU_HOUR, Cause, Costs
 from charterer.domain.ids import InstanceId, JobId, NodeName, PoolId, Rate, RentalId
 from charterer.domain.job import Finish, FinishKind, Job, RunOutcome, RunRecord
 from charterer.domain.money import Money, Price
@@ -18,6 +18,7 @@ from charterer.domain.plan import (
     ArrivalsVerdict,
     BudgetVerdict,
     ForecastVerdict,
+    GpuHoursVerdict,
     Limit,
     Plan,
     PoolVerdict,
@@ -40,6 +41,7 @@ class Scene:
     """What is the case in one look. The amount of the budget is $1,000 and its hard limit $2,000.
 
     ``below``: what budgets below it have spent, empty without any. ``plan_seconds``: of each plan made.
+    ``gpu_hours``: used of 2,000.
     ``dollars``: spent since the last look, by cause. ``failed`` and ``interrupted``: runs that ended so since the
     last look. ``waited``: seconds that a queued job has waited. ``slow``: phases of rentals that were asked for at
     the first look and never move on. ``gone``: the pool's object is.
@@ -53,6 +55,7 @@ class Scene:
     refused_calls: int = 0
     spent: str = "400"
     below: str = ""
+    gpu_hours: float = 100.0
     forecast_low: str = "800"
     feasible: bool = True
     dollars: Mapping[Cause, str] = field(default_factory=lambda: {Cause.JOB: "2", Cause.IDLE: "0.1"})
@@ -79,6 +82,7 @@ FAULTS: Mapping[str, Scene] = {
     "ChartererStepsFail": replace(WELL, failed_steps=2),
     "ChartererCloudRefuses": replace(WELL, refused_calls=2),
     "ChartererHardLimitExceeded": replace(WELL, spent="2000.01"),
+    "ChartererGpuHoursNearlyUsed": replace(WELL, gpu_hours=1_801.0),
     "ChartererBudgetForecastHigh": replace(WELL, forecast_low="1001"),
     "ChartererBudgetTooSmall": replace(WELL, feasible=False),
     "ChartererMoneyIdle": replace(WELL, dollars={Cause.JOB: "2", Cause.IDLE: "2"}),
@@ -209,6 +213,7 @@ def _plan(scene: Scene) -> Plan:
         to_come=Money.parse("200"),
         arrivals=ArrivalsVerdict(0.5, ArrivalsBasis.COUNTED, 3, 20),
         forecast=ForecastVerdict(low, low, low),
+        gpu_hours=(_hours(scene),),
         with_descendants=_together(scene, ForecastVerdict(low, low, low)) if scene.below else None,
     )
     worth = Price.parse(scene.scarcity)
@@ -216,6 +221,11 @@ def _plan(scene: Scene) -> Plan:
     return Plan(
         commands=(), budgets={TEAM: verdict}, pools=pools, classes=(), jobs={}, observed_commands=(), again_at=None
     )
+
+
+def _hours(scene: Scene) -> GpuHoursVerdict:
+    used = round(scene.gpu_hours * GPU_HOUR)
+    return GpuHoursVerdict("H100", 2_000 * GPU_HOUR, used, used, 2_000 * GPU_HOUR)
 
 
 def _together(scene: Scene, forecast: ForecastVerdict) -> SpendVerdict:

@@ -21,6 +21,7 @@ class ConditionType(StrEnum):
     OVERLAPS = "Overlaps"
     CURRENCY_RATE_CURRENT = "CurrencyRateCurrent"
     USERS_KNOWN = "UsersKnown"
+    WITHIN_GPU_HOURS = "WithinGpuHours"
     LEFT_RUNNING = "LeftRunning"
     COSTS_RECORDED = "CostsRecorded"
     COMMITMENTS_COVERED = "CommitmentsCovered"

@@ -19,6 +19,9 @@ from charterer.domain.time import Calendar, Instant, QuietHours, moment, seconds
 # bank.
 
 
+COMMITTED_AHEAD_SECONDS: Final = 10 * 86_400
+"""Seconds ahead whose money may be committed to jobs, if the money is too little for all of them, and whose GPU-hours
+may be used."""
 DAYS_CURRENT: Final = 35
 """Days for which an exchange rate is considered current. A rate that is updated every month stays current."""
 _MICROS: Final = 1_000_000
@@ -243,6 +246,31 @@ class JobShare:
         )
 
 
+GPU_HOUR: Final = 3_600_000_000
+"""GPU-microseconds of a GPU-hour."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHours:
+    """GPU-time that the jobs of a budget may use in each period (ADR 30). ``amount``: GPU-microseconds."""
+
+    gpu_type: str
+    amount: int
+
+    def released(self, start: Instant, end: Instant, now: Instant) -> int:
+        """GPU-microseconds of the amount that are for the time up to ``now`` and the next ten days, in the period from
+        ``start`` to ``end``: what is beyond is kept for later."""
+        passed = min(max(now - start, 0) + COMMITTED_AHEAD_SECONDS * _MICROS, end - start)
+        return self.amount * passed // max(end - start, 1)
+
+    def released_at(self, used: int, start: Instant, end: Instant) -> Instant:
+        """When more than ``used`` GPU-microseconds are released; the period's end if never before."""
+        if used >= self.amount:
+            return end
+        passed = (used + 1) * (end - start) // max(self.amount, 1) - COMMITTED_AHEAD_SECONDS * _MICROS
+        return Instant(min(start + max(passed, 0) + 1_000_000, end))
+
+
 NO_SHARE: Final = ""
 """The name of what no share has: the jobs of all others, and the rest of the money."""
 
@@ -343,13 +371,15 @@ class ClassHistory:
 class PastPeriod:
     """A period that is over. ``aim``: its target, None in records from before targets were recorded.
 
-    ``borrowed``: dollars of ``spent`` that other budgets lent, by lender.
+    ``borrowed``: dollars of ``spent`` that other budgets lent, by lender. ``gpu_time``: GPU-microseconds that runs
+    held, by GPU type.
     """
 
     start: Instant
     spent: Money
     aim: Money | None = None
     borrowed: Mapping[BudgetId, Money] = field(default_factory=dict)
+    gpu_time: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def spent_fraction(self) -> float | None:
@@ -470,6 +500,8 @@ class Balance:
     finishing).
 
     ``costs``: the uses of all dollars of folded and running rentals since the budget was created.
+
+    ``gpu_time``: GPU-microseconds that runs held of folded rentals in the period, by GPU type.
     """
 
     period_start: Instant
@@ -483,6 +515,7 @@ class Balance:
     counted: Mapping[str, Instant] = field(default_factory=dict)
     counted_through: Instant | None = None
     costs: Costs = Costs()
+    gpu_time: Mapping[str, int] = field(default_factory=dict)
 
     def counts(self, job_uid: str, finished: Instant) -> bool:
         """Whether the sums already include the job that finished at ``finished``."""
@@ -539,6 +572,7 @@ class Budget:
     the budget has a parent or children; otherwise None. ``lends``: this budget and its children lend each other money
     that they are not forecast to need. ``loans``: the loans of this period; set only while planning. ``job_max_cost``:
     the limit of the cost of a job without a limit of its own. ``job_shares``: parts of its money for some of its jobs.
+    ``gpu_hours``: GPU-time by type that its jobs and those of its descendants may use in each period.
     """
 
     id: BudgetId
@@ -571,6 +605,7 @@ class Budget:
     loans: tuple[Loan, ...] = ()
     job_max_cost: Money | None = None
     job_shares: tuple[JobShare, ...] = ()
+    gpu_hours: tuple[GpuHours, ...] = ()
 
     @property
     def penniless(self) -> bool:

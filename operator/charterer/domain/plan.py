@@ -255,6 +255,22 @@ class ShareVerdict:
 
 
 @dataclass(frozen=True, slots=True)
+class GpuHoursVerdict:
+    """The verdict on an amount of GPU-hours of a budget, which holds for it and all its descendants.
+
+    All numbers are GPU-microseconds. ``used``: for which runs held GPUs in the period. ``committed``: that, and the
+    most that the present runs can still hold until an orderly end. ``released``: the part of the amount for the time so
+    far and the next ten days.
+    """
+
+    gpu_type: str
+    amount: int
+    used: int
+    committed: int
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
 class BudgetVerdict:
     """The verdict on a budget.
 
@@ -270,7 +286,8 @@ class BudgetVerdict:
     ``spent``, ``in_sight``, ``to_come`` and ``commitments``; None while the arrivals are assumed. ``with_descendants``:
     the spending of the budget and its descendants; None without descendants. ``parent_fault``: why the limits of its
     ancestors are unknown, so that it rents nothing new. ``loans``: the loans in which the budget is lender or borrower.
-    ``shares``: the shares of its money that have jobs; empty if the budget has no shares.
+    ``shares``: the shares of its money that have jobs; empty if the budget has no shares. ``gpu_hours``: its amounts of
+    GPU-hours.
     """
 
     rate: Rate | None
@@ -288,6 +305,7 @@ class BudgetVerdict:
     commitments: Money = ZERO
     loans: tuple[Loan, ...] = ()
     shares: tuple[ShareVerdict, ...] = ()
+    gpu_hours: tuple[GpuHoursVerdict, ...] = ()
 
     @property
     def expected(self) -> Money:

@@ -71,7 +71,9 @@ class Rental:
     the last check, kept its machine from being ended. ``cloud``, ``capacity_type``: copied from its pool, so that the
     machine can be ended after the pool's object is deleted. ``gang``: the gang of the rental; None if the node is
     useful alone. ``uses``: the uses of its GPUs, in order. Some uses that ended before ``uses_since`` are missing
-    (None: all uses are there). ``recorded``: the part of its cost that is in the record of costs.
+    (None: all uses are there). ``recorded``: the part of its cost that is in the record of costs. ``gpu_type``: the GPU
+    type of its node, as it was with the first use. ``dropped_gpu_time``: GPU-microseconds, since ``dropped_from``
+    (None: ever), of the uses that are missing.
     """
 
     id: RentalId
@@ -104,6 +106,23 @@ class Rental:
     uses: tuple[Use, ...] = ()
     uses_since: Instant | None = None
     recorded: RecordedCost | None = None
+    gpu_type: str = ""
+    dropped_gpu_time: int = 0
+    dropped_from: Instant | None = None
+
+    def dropped_since(self, start: Instant) -> int:
+        """GPU-microseconds since ``start`` of the uses that are missing. All of it if some of them ended later."""
+        return self.dropped_gpu_time if self.uses_since is not None and self.uses_since > start else 0
+
+    def without_uses(self, dropped: Sequence[Use]) -> Rental:
+        """The rental without some of its uses, which have ended; their GPU-time is kept. They are in order of their
+        ends."""
+        gone = {id(use) for use in dropped}
+        kept = tuple([use for use in self.uses if id(use) not in gone])
+        start = self.dropped_from or 0
+        held = [use.gpus * max((use.until or use.since) - max(use.since, start), 0) for use in dropped]
+        time = self.dropped_gpu_time + sum(held)
+        return replace(self, uses=kept, uses_since=dropped[-1].until, dropped_gpu_time=time)
 
     @property
     def ordinal(self) -> int:

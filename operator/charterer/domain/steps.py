@@ -33,7 +33,7 @@ class OpenPeriod:
     ``last_start``: the beginning of the period that ends (None for the first), which makes repeating the step harmless.
     ``last_spent``, ``last_aim``: the spending and the target of the period that ends. ``carried``: the part of its
     surplus (negative: deficit) that is carried into the new period. ``borrowed``: dollars that others lent the budget,
-    by lender.
+    by lender. ``last_gpu_time``: GPU-microseconds by GPU type that runs held in the period that ends.
     """
 
     budget: BudgetId
@@ -43,6 +43,7 @@ class OpenPeriod:
     carried: Money = ZERO
     last_aim: Money | None = None
     borrowed: Mapping[BudgetId, Money] = field(default_factory=dict)
+    last_gpu_time: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Fold:
     """A ledger entry that adds the amounts and the uid of an ended rental (``ledger.balance.apply_fold``).
 
     ``in_period``: the part of ``whole`` in the period that began at ``period_start``. A balance of another period
-    rejects the entry.
+    rejects the entry. ``gpu_time``: GPU-microseconds, by GPU type, for which runs held its GPUs in that period.
     """
 
     rental: RentalId
@@ -77,6 +78,7 @@ class Fold:
     in_period: Money
     whole: Money
     period_start: Instant
+    gpu_time: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -263,7 +263,13 @@ def apply_fold(balance: Balance, step: Fold) -> Balance:
         settled=balance.settled + step.in_period,
         lifetime=balance.lifetime + step.whole,
         folded=balance.folded | {step.rental_uid},
+        gpu_time=added_up(balance.gpu_time, step.gpu_time),
     )
+
+
+def added_up(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, int]:
+    """The sums of GPU-time by GPU type."""
+    return {name: one.get(name, 0) + other.get(name, 0) for name in sorted({*one, *other})}
 
 
 def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
@@ -282,10 +288,18 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
             f"the period of GPUBudget {step.budget} that was to end began at {step.last_start}, but the balance is in "
             f"the one that began at {balance.period_start}: plan again"
         )
-    past = PastPeriod(balance.period_start, step.last_spent, step.last_aim, step.borrowed)
+    past = PastPeriod(balance.period_start, step.last_spent, step.last_aim, step.borrowed, step.last_gpu_time)
     history = (*_without_old_lenders(balance.history), past)[-PERIODS_KEPT:]
     costs = replace(balance.costs, before=balance.costs.by_cause)
-    return replace(balance, period_start=step.start, settled=ZERO, history=history, carried=step.carried, costs=costs)
+    return replace(
+        balance,
+        period_start=step.start,
+        settled=ZERO,
+        history=history,
+        carried=step.carried,
+        costs=costs,
+        gpu_time={},
+    )
 
 
 def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from charterer.domain.billing import spent
 from charterer.domain.budget import FOLDED_KEPT, LENDERS_KEPT, Balance, Budget, Loan, Need, loans, net_loan
 from charterer.domain.budget_tree import lending_families
+from charterer.domain.gpu_time import gpu_time
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId, StepKey, StepKind
 from charterer.domain.job import Job
 from charterer.domain.job_records import job_cost
@@ -234,7 +235,16 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
     before = [rental for rental in rentals if rental.launched is not None and rental.launched < end]
     used = spent(budget, before, end)
     borrowed = borrowed_by(budget, balance.period_start, end, view)
-    return OpenPeriod(budget.id, end, used, balance.period_start, budget.carries(used), budget.own_aim, borrowed)
+    return OpenPeriod(
+        budget=budget.id,
+        start=end,
+        last_spent=used,
+        last_start=balance.period_start,
+        carried=budget.carries(used),
+        last_aim=budget.own_aim,
+        borrowed=borrowed,
+        last_gpu_time=gpu_time(budget, rentals, view.snapshot.pools, end),
+    )
 
 
 def _costs(budget: Budget, balance: Balance, view: LifecycleView) -> AddCosts | None:

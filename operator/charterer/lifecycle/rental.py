@@ -15,6 +15,7 @@ from typing import Generic, TypeVar
 
 from charterer.domain.billing import accrued, accrued_in
 from charterer.domain.budget import FOLDED_KEPT, Budget
+from charterer.domain.gpu_time import gpu_type_of, held_in
 from charterer.domain.ids import RentalId
 from charterer.domain.money import ZERO, Money
 from charterer.domain.option import GPU
@@ -167,7 +168,10 @@ def fold(rental: Rental, view: LifecycleView) -> Fold | Wait | None:
         return Wait(f"the next period of GPUBudget {budget.id}, in which it ended", until=end)
     whole = ZERO if rental.cost is None else rental.cost
     in_period = whole if rental.ended is None else accrued_in(rental, balance.period_start, rental.ended)
-    return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start)
+    ended = view.snapshot.now if rental.ended is None else rental.ended
+    held = held_in(rental, balance.period_start, ended)
+    gpu_time = {gpu_type_of(rental, view.snapshot.pools): held} if held else {}
+    return Fold(rental.id, rental.uid, budget.id, in_period, whole, balance.period_start, gpu_time)
 
 
 def await_record(rental: Rental, view: LifecycleView) -> Wait | None:

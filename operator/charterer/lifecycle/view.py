@@ -11,6 +11,7 @@ from uuid import UUID
 
 from charterer.domain.budget import Mode
 from charterer.domain.cost_row import SPELLS_KEPT, USES_KEPT, Payer, Spell, Use
+from charterer.domain.gpu_time import gpu_type_of
 from charterer.domain.ids import BudgetId, InstanceId, JobId, NodeName, PoolId, RentalId
 from charterer.domain.job import Allocation, Job, RunRecord
 from charterer.domain.job_records import beside_empty, doing, spans
@@ -124,12 +125,20 @@ def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
     if tuple(uses) == rental.uses:
         return rental
     uses.sort(key=lambda use: (use.since, use.payer.job_uid))
+    now = _with_gpu_time(replace(rental, uses=tuple(uses)), snapshot)
     excess = sorted((use for use in uses if use.until is not None), key=lambda use: use.until or 0)
     dropped = excess[: max(len(uses) - USES_KEPT, 0)]
-    if not dropped:
-        return replace(rental, uses=tuple(uses))
-    gone = {id(use) for use in dropped}
-    return replace(rental, uses=tuple([use for use in uses if id(use) not in gone]), uses_since=dropped[-1].until)
+    return now.without_uses(dropped) if dropped else now
+
+
+def _with_gpu_time(rental: Rental, snapshot: Snapshot) -> Rental:
+    """The rental whose ``dropped_gpu_time`` counts in the present period of its budget, with its GPU type."""
+    budget = snapshot.known_budgets.get(rental.budget)
+    start = rental.dropped_from
+    if budget is not None and budget.balance is not None:
+        start = max(start or Instant(0), budget.balance.period_start)
+    time = rental.dropped_since(start or Instant(0))
+    return replace(rental, gpu_type=gpu_type_of(rental, snapshot.pools), dropped_from=start, dropped_gpu_time=time)
 
 
 def _by_run(uses: Iterable[Use]) -> Mapping[tuple[str, int], Use]:

@@ -41,6 +41,21 @@ BUDGET_AMOUNT = _gauge("charterer_budget_amount_dollars", _BUDGET, "Amount of th
 BUDGET_HARD_LIMIT = _gauge(
     "charterer_budget_hard_limit_dollars", _BUDGET, "Hard limit of the budget's period; absent where none is set."
 )
+BUDGET_GPU_HOURS = _gauge(
+    "charterer_budget_gpu_hours",
+    ("budget", "gpu_type"),
+    "Amount of GPU-hours of the budget's period (`spec.gpuHours`); absent where none is set.",
+)
+BUDGET_GPU_HOURS_USED = _gauge(
+    "charterer_budget_gpu_hours_used",
+    ("budget", "gpu_type"),
+    "Used of that amount in the period so far, by the budget and all below it; begins anew with each period.",
+)
+BUDGET_GPU_HOURS_RELEASED = _gauge(
+    "charterer_budget_gpu_hours_released",
+    ("budget", "gpu_type"),
+    "Part of that amount for the time so far and the next ten days. While more is used, no job begins there.",
+)
 BUDGET_AIM = _gauge(
     "charterer_budget_aim_dollars",
     _BUDGET,
@@ -307,6 +322,9 @@ BUILD_INFO = _gauge("charterer_build_info", ("version",), "1, labelled with the 
 FROM_SNAPSHOT = (
     BUDGET_AMOUNT,
     BUDGET_HARD_LIMIT,
+    BUDGET_GPU_HOURS,
+    BUDGET_GPU_HOURS_USED,
+    BUDGET_GPU_HOURS_RELEASED,
     BUDGET_AIM,
     BUDGET_SPENT,
     BUDGET_COMMITTED,

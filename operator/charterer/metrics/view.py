@@ -9,7 +9,7 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from charterer.domain.budget import Budget, Cause
+from charterer.domain.budget import GPU_HOUR, Budget, Cause
 from charterer.domain.ids import BudgetId, JobId, PoolId, RentalId
 from charterer.domain.job import Job
 from charterer.domain.job_quote import outcome
@@ -169,6 +169,13 @@ def _budgets(view: MetricsSource, collected: Mapping[str, _Family]) -> None:
         collected[catalogue.BUDGET_AIM.name].add(replace(budget, loans=loans).aim.dollars, budget=name)
         if verdict is None:
             continue
+        for hours in verdict.gpu_hours:
+            for spec, micros in (
+                (catalogue.BUDGET_GPU_HOURS, hours.amount),
+                (catalogue.BUDGET_GPU_HOURS_USED, hours.used),
+                (catalogue.BUDGET_GPU_HOURS_RELEASED, hours.released),
+            ):
+                collected[spec.name].add(micros / GPU_HOUR, budget=name, gpu_type=hours.gpu_type)
         for spec, value in (
             (catalogue.BUDGET_SPENT, verdict.spent.dollars),
             (catalogue.BUDGET_COMMITTED, verdict.committed.dollars),

@@ -112,7 +112,7 @@ RULES = (
 def triage_budget(solution: BudgetSolution, ending: Mapping[RentalId, Reason]) -> JobTriage:
     """``triage`` of the budget's jobs, plus jobs that are stopped at their maxCost or because nobody uses their GPUs.
 
-    ``ending``: rentals that end, with the reason.
+    ``ending``: rentals that end or that all runs must leave, with the reason.
     """
     jobs = triage(solution.groups.values(), ending, solution.inputs)
     jobs.again_at += stop_spent(jobs, solution.inputs.snapshot)
@@ -356,8 +356,9 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
     }
     shared.gangs.ending = frozenset(rental for forced in releases for rental in forced.ending)
     shared.capacity.close(shared.gangs.ending)
-    triages = [triage_budget(forced.solution, forced.ending) for forced in releases]
-    enforced = [forced.ending for forced in releases if forced.solution.budget.mode is Mode.ENFORCE]
+    out_of_hours = shared.hours.must_leave()
+    triages = [triage_budget(forced.solution, {**out_of_hours, **forced.ending}) for forced in releases]
+    enforced = [out_of_hours, *(forced.ending for forced in releases if forced.solution.budget.mode is Mode.ENFORCE)]
     commands, verdicts = _stop_unpaid(inputs, {rental: why for ending in enforced for rental, why in ending.items()})
     observed: list[Command] = []
     budgets: dict[BudgetId, BudgetVerdict] = {}
@@ -365,8 +366,9 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         BudgetPlan(solution, forced.placer, jobs, forced.ending)
         for solution, forced, jobs in zip(_solve_without_leaving(solutions, triages), releases, triages, strict=True)
     ]
-    again_at = {at for forced in releases for at in forced.again_at}
+    again_at = {at for forced in releases for at in forced.again_at} | set(shared.hours.again_at())
     held = [plan.placer.purse.committed for plan in plans]
+    hours = {plan.solution.budget.id: shared.hours.verdicts(plan.solution.budget.id) for plan in plans}
     for plan in plans:  # Committed nodes come before any job takes the room under a limit.
         if plan.solution.budget.mode is Mode.ENFORCE:
             rent_committed(plan)
@@ -375,7 +377,8 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         if budget.mode is Mode.OBSERVE:
             rent_committed(plan)
         decide_budget(plan)
-        budgets[budget.id] = plan.solution.verdict(committed, plan.in_sight().cost())
+        verdict = plan.solution.verdict(committed, plan.in_sight().cost())
+        budgets[budget.id] = replace(verdict, gpu_hours=hours[budget.id])
         again_at |= set(plan.decided.again_at)
         decided = plan.decided.commands(plan.placer.rented)
         if budget.mode is Mode.OBSERVE:

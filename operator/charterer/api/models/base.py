@@ -444,14 +444,14 @@ _AMOUNT: Final[Json] = {"type": "string", "pattern": _DOLLARS, "maxLength": 19}
 _SIGNED_AMOUNT: Final[Json] = {"type": "string", "maxLength": 20}
 
 
-def _written_dollars(digits: int, limit: str, *others: Rule) -> Json:
-    """The schema of dollars that users write. Rules replace a pattern, because their messages are sentences.
+def _written(what: str, digits: int, limit: str, *others: Rule) -> Json:
+    """The schema of a decimal number that users write. Rules replace a pattern, because their messages are sentences.
 
     The schema accepts a whole number without quotes, so that the rule refuses it with a sentence. For a wrong JSON type
     the API server would name only the type.
     """
     rule = f"type(self) == string && self.matches('^[0-9]{{1,{digits}}}([.][0-9]{{1,6}})?$')"
-    message = f'write dollars from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
+    message = f'write {what} from 0 to less than {limit} as digits in quotes, such as "60000" or "12.80"'
     return {"x-kubernetes-int-or-string": True, "maxLength": digits + 7, **rules(Rule(rule, message), *others)}
 
 
@@ -506,15 +506,62 @@ SpecAmount = Annotated[
     Money,
     _reads(Money, _at_most(_MOST_DOLLARS, Money.given)),
     PlainSerializer(Money.written),
-    WithJsonSchema(_written_dollars(9, "a billion", _NO_THOUSANDS)),
+    WithJsonSchema(_written("dollars", 9, "a billion", _NO_THOUSANDS)),
 ]
 """Dollars that a user gives, below a billion, so that sums of many stay within an ``Amount``."""
+
+_GPU_HOURS: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,6})?")
+_MICROS_OF_MICRO_HOUR: Final = 3_600
+
+
+def _gpu_hours(text: str) -> int:
+    """GPU-microseconds of GPU-hours that a user wrote."""
+    if MAYBE_THOUSANDS.fullmatch(text):
+        raise ValueError(f"{text!r} may be meant as thousands: write {text.replace('.', '')!r}, or {f'{text}0'!r}")
+    if _GPU_HOURS.fullmatch(text) is None:
+        raise ValueError(f'{text!r} is no number of GPU-hours from 0 to less than a billion: write digits, like "2000"')
+    return Money.parse(text).micros * _MICROS_OF_MICRO_HOUR
+
+
+SpecGpuHours = Annotated[
+    int,
+    _reads(int, _gpu_hours),
+    PlainSerializer(lambda micros: Money(micros // _MICROS_OF_MICRO_HOUR).written()),
+    WithJsonSchema(
+        _written(
+            "GPU-hours",
+            9,
+            "a billion",
+            Rule(
+                f"type(self) != string || !self.matches('^{MAYBE_THOUSANDS.pattern}$')",
+                'three digits after the point may be meant as thousands: write "2000", or "2.00" for two hours',
+            ),
+        )
+    ),
+]
+"""GPU-hours that a user gives, as a decimal string; GPU-microseconds in code."""
+
+
+def _tenths(micros: int) -> str:
+    tenths = (micros + _MICROS_OF_TENTH // 2) // _MICROS_OF_TENTH
+    return f"{tenths // 10}.{tenths % 10}"
+
+
+_MICROS_OF_TENTH: Final = 360_000_000
+
+ShownGpuHours = Annotated[
+    int,
+    _reads(int, lambda text: round(float(text) * 10) * _MICROS_OF_TENTH),
+    PlainSerializer(_tenths),
+    WithJsonSchema({"type": "string", "pattern": r"^[0-9]{1,12}\.[0-9]$", "maxLength": 14}),
+]
+"""GPU-hours as a decimal string, rounded to a tenth, so that a view is written less often; GPU-microseconds in code."""
 
 SpecHourly = Annotated[
     Price,
     _reads(Price, _at_most(MOST_HOURLY_DOLLARS, Price.parse)),
     PlainSerializer(Price.decimal),
-    WithJsonSchema(_written_dollars(6, "a million")),
+    WithJsonSchema(_written("dollars", 6, "a million")),
 ]
 """Dollars an hour that a user gives, below a million."""
 

@@ -25,6 +25,7 @@ from charterer.api.models.base import (
     ResourceKind,
     Rule,
     SpecAmount,
+    SpecGpuHours,
     SpecHourly,
     joined,
     keyed_by,
@@ -32,9 +33,27 @@ from charterer.api.models.base import (
     ruled,
     rules,
 )
-from charterer.api.models.gpubudget_status import SHARES, CurrencyRate, Day, GPUBudgetRecord, GPUBudgetStatus
+from charterer.api.models.gpubudget_status import (
+    GPU_TYPES,
+    SHARES,
+    CurrencyRate,
+    Day,
+    GPUBudgetRecord,
+    GPUBudgetStatus,
+    GpuType,
+)
 from charterer.api.names import FINALIZER_IN_USE
-from charterer.domain.budget import EVERYTHING, NOTHING, Budget, Currency, JobShare, Mode, MoveLimits, Selector
+from charterer.domain.budget import (
+    EVERYTHING,
+    NOTHING,
+    Budget,
+    Currency,
+    GpuHours,
+    JobShare,
+    Mode,
+    MoveLimits,
+    Selector,
+)
 from charterer.domain.ids import BudgetId, Rate
 from charterer.domain.money import ZERO, Money, Price
 from charterer.domain.time import Calendar, Grant, Period, QuietHours, Weekday
@@ -263,6 +282,17 @@ class ShareSpec(ApiModel):
         return JobShare(self.name, part, self.user, self.namespace, label)
 
 
+class GpuHoursSpec(Mirror[GpuHours]):
+    """GPU-hours of a GPU type for each period."""
+
+    gpu_type: GpuType
+    """The GPU type as GPUPools call it (status.offering.gpuType), such as NVIDIA-H100-80GB-HBM3."""
+    amount: SpecGpuHours
+    """GPU-hours that the runs of this budget and all below it may hold in each period, as a decimal string such as
+    "2000". They are never passed: runs are stopped before, with their grace period. Jobs begin as long as no more is
+    used than the even part for the time so far and the next ten days."""
+
+
 class GPUBudgetSpec(PartOf[Budget]):
     """The amount that may be spent, and the namespaces that it is for."""
 
@@ -380,6 +410,11 @@ class GPUBudgetSpec(PartOf[Budget]):
     shares: Annotated[tuple[ShareSpec, ...], Field(max_length=SHARES, json_schema_extra=keyed_by("name"))] = ()
     """Parts of the money of which some of the jobs are sure while they have work: by user, namespace or label. A job is
     of the first share that has it. What a share does not need goes to the others; all other jobs have what is left."""
+    gpu_hours: Annotated[
+        tuple[GpuHoursSpec, ...], Field(max_length=GPU_TYPES, json_schema_extra=keyed_by("gpuType"))
+    ] = ()
+    """GPU-hours by GPU type that may be used in each period, beside the dollars: for own nodes above all. GPU types
+    that are not listed are limited by dollars alone."""
     moves: Annotated[Moves | None, Absent(MoveLimits())] = None
     """Limits on resizing running jobs. Absent: jobs are resized whenever that pays. Starts and restarts are not
     limited."""
@@ -423,6 +458,14 @@ class GPUBudgetSpec(PartOf[Budget]):
             job_shares=tuple([share.to_domain(self.amount) for share in self.shares]),
             job_max_cost=None if self.job_defaults is None else dollars(self.job_defaults.max_cost),
         )
+
+    @model_validator(mode="after")
+    def _lists_each_gpu_type_once(self) -> Self:
+        types = [each.gpu_type for each in self.gpu_hours]
+        twice = sorted({name for name in types if types.count(name) > 1})
+        if twice:
+            raise ValueError(f"gpuHours: {twice[0]} is listed twice: give each gpuType once")
+        return self
 
     def to_currency(self) -> Currency | None:
         """The currency of the amounts; None for dollars."""
@@ -488,6 +531,7 @@ GPU_BUDGET = ResourceKind(
         PrinterColumn("Hard-Limit", ".spec.hardLimit", wide=True, description="In the currency of the amount"),
         PrinterColumn("Hourly($/h)", ".status.hourly", wide=True),
         PrinterColumn("Remaining($)", ".status.remaining", wide=True),
+        PrinterColumn("GPU-Hours", ".status.gpuHoursUsed", wide=True, description="Used of spec.gpuHours, by GPU type"),
         PrinterColumn("Age", ".metadata.creationTimestamp", "date"),
     ),
     selectable=(".status.state", ".spec.parent"),

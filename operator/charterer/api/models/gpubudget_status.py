@@ -21,6 +21,7 @@ from charterer.api.models.base import (
     ObjectName,
     PartOf,
     Rule,
+    ShownGpuHours,
     SignedAmount,
     SignedCents,
     Time,
@@ -370,6 +371,51 @@ class BorrowedStatus(ApiModel):
     """Dollars."""
 
 
+# GPU-hours beside dollars (ADR 30).
+
+
+GPU_TYPES: Final = 16
+"""GPU types of which a budget may have an amount of GPU-hours."""
+_GPU_TYPES_KEPT: Final = 100
+"""GPU types whose GPU-time a record keeps: more than clusters have."""
+GpuType = Annotated[str, Field(min_length=1, max_length=253)]
+"""A GPU type as pools call it."""
+
+
+class GpuHoursStatus(ApiModel):
+    """An amount of GPU-hours of spec.gpuHours, and what is used of it in the present period."""
+
+    gpu_type: GpuType
+    """The GPU type."""
+    amount: ShownGpuHours
+    """GPU-hours of the period."""
+    used: ShownGpuHours
+    """GPU-hours for which runs held GPUs in the period, of this budget and all below it."""
+    committed: ShownGpuHours
+    """The same, and what the present runs may still hold until an orderly end."""
+    released: ShownGpuHours
+    """GPU-hours of the amount that are for the time so far and the next ten days. Beyond them no job begins."""
+
+
+class GpuTimeStatus(ApiModel):
+    """GPU-time that runs held."""
+
+    gpu_type: Annotated[str, Field(max_length=253)] = ""
+    """The GPU type; empty if it was never known."""
+    gpu_microseconds: Annotated[int, Field(ge=0)]
+    """GPUs times microseconds."""
+
+
+def _gpu_time_from(gpu_time: Mapping[str, int]) -> tuple[GpuTimeStatus, ...]:
+    return tuple(
+        [GpuTimeStatus(gpu_type=name, gpu_microseconds=micros) for name, micros in sorted(gpu_time.items()) if micros]
+    )
+
+
+def _gpu_time_of(listed: Iterable[GpuTimeStatus]) -> Mapping[str, int]:
+    return {each.gpu_type: each.gpu_microseconds for each in listed}
+
+
 ATTRIBUTIONS_SHOWN: Final = 100
 """Number of purposes of spending that a status shows."""
 
@@ -377,7 +423,7 @@ ATTRIBUTIONS_SHOWN: Final = 100
 class PeriodSpent(Mirror[PastPeriod]):
     """A past period."""
 
-    APART = frozenset(("borrowed",))
+    APART = frozenset(("borrowed", "gpu_time"))
 
     start: Time
     """When the period began."""
@@ -387,16 +433,19 @@ class PeriodSpent(Mirror[PastPeriod]):
     """Dollars that were to be spent in the period: the amount and the sum carried over."""
     borrowed: Annotated[tuple[BorrowedStatus, ...], Field(max_length=LENDERS_KEPT, json_schema_extra=ATOMIC)] = ()
     """Dollars spent beyond aim, lent by budgets that spent less than their aims. Kept for 12 periods."""
+    gpu_time: Annotated[tuple[GpuTimeStatus, ...], Field(max_length=_GPU_TYPES_KEPT, json_schema_extra=ATOMIC)] = ()
+    """GPU-time that runs held in the period, by GPU type."""
 
     @classmethod
     def from_domain(cls, period: PastPeriod) -> Self:
         """The model of the period."""
         lent = tuple(BorrowedStatus(lender=name, amount=amount) for name, amount in period.borrowed.items())
-        return cls.copy_of(period, borrowed=lent)
+        return cls.copy_of(period, borrowed=lent, gpu_time=_gpu_time_from(period.gpu_time))
 
     def to_domain(self) -> PastPeriod:
         """The domain value of the period."""
-        return joined(PastPeriod, self, borrowed={BudgetId(each.lender): each.amount for each in self.borrowed})
+        borrowed = {BudgetId(each.lender): each.amount for each in self.borrowed}
+        return joined(PastPeriod, self, borrowed=borrowed, gpu_time=_gpu_time_of(self.gpu_time))
 
 
 _NO_PROFILE: Final = "(none)"
@@ -430,7 +479,7 @@ class ClassCost(PartOf[ClassHistory]):
 class GPUBudgetRecord(PartOf[Balance]):
     """The ledger: written once for each event, never recomputed."""
 
-    APART = frozenset(("period_start", "settled", "lifetime", "folded", "classes", "machine_state"))
+    APART = frozenset(("period_start", "settled", "lifetime", "folded", "classes", "machine_state", "gpu_time"))
 
     period_start: Time | None = None
     """When the current period began."""
@@ -452,6 +501,8 @@ class GPUBudgetRecord(PartOf[Balance]):
     """All jobs that finished up to this time are counted in classes and jobsCost."""
     costs: Annotated[BudgetCosts | None, Absent(Costs())] = None
     """The dollars spent by cause, since this budget exists."""
+    gpu_time: Annotated[tuple[GpuTimeStatus, ...], Field(max_length=_GPU_TYPES_KEPT, json_schema_extra=ATOMIC)] = ()
+    """GPU-time for which runs held GPUs of rentals that have ended, in the current period, by GPU type."""
     machine_state: PackedStatistics | None = None
     """The statistics behind classes, and the UIDs of the jobs that are counted in it and finished after countedThrough.
     If this field is deleted, costs of classes are learned again."""
@@ -487,6 +538,7 @@ class GPUBudgetRecord(PartOf[Balance]):
                 ClassCost.from_domain(name, history) for name, history in sorted(balance.class_history.items())
             ),
             counted_through=max(through, default=None),
+            gpu_time=_gpu_time_from(balance.gpu_time),
             machine_state=machine_state,
         )
 
@@ -522,6 +574,7 @@ class GPUBudgetRecord(PartOf[Balance]):
             class_history=histories,
             counted=statistics.counted,
             counted_through=through,
+            gpu_time=_gpu_time_of(self.gpu_time),
         )
         return balance, unreadable
 
@@ -606,6 +659,10 @@ class GPUBudgetView(ApiModel):
     """Loans of this period between this budget and others, largest first. Each plan decides the loans again."""
     shares: Annotated[tuple[ShareStatus, ...], Field(max_length=SHARES + 1, json_schema_extra=ATOMIC)] = ()
     """The shares of spec.shares that have jobs. Each plan divides the money anew."""
+    gpu_hours: Annotated[tuple[GpuHoursStatus, ...], Field(max_length=GPU_TYPES, json_schema_extra=ATOMIC)] = ()
+    """The amounts of spec.gpuHours, and what is used of them. Each counts this budget and all below it."""
+    gpu_hours_used: Annotated[str, Field(max_length=1_000)] = ""
+    """The same in words, for the column GPU-Hours."""
     with_descendants: DescendantsStatus | None = None
     """The dollars of this budget and all budgets below it. Absent if no budget names this one as its parent."""
     hourly: Hourly | None = None
@@ -619,7 +676,8 @@ class GPUBudgetView(ApiModel):
     """The spent dollars by purpose, largest first."""
     conditions: Conditions = ()
     """Ready, WithinBudget, PriceDataFresh; Overlaps where other budgets select its namespaces; CurrencyRateCurrent
-    with another currency; UsersKnown with shares of users; LeftRunning while it only observes and nodes are rented;
+    with another currency; WithinGpuHours with gpuHours; UsersKnown with shares of users; LeftRunning while it only
+    observes and nodes are rented;
     CostsRecorded with a record of costs; CommitmentsCovered with commitments; Stopped while a person has stopped the
     operator; Stalled while the object cannot be read."""
 

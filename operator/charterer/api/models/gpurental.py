@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated, Final, Self
 
 from pydantic import Field
@@ -39,7 +38,7 @@ from charterer.domain.cost_row import SPELLS_KEPT, USES_KEPT, WHOLE, Payer, Reco
 from charterer.domain.ids import RentalId
 from charterer.domain.pool import CapacityType, PriceSegment
 from charterer.domain.rental import SEGMENTS_KEPT, Gang, Rental, RentalPhase
-from charterer.domain.time import LAST, Instant
+from charterer.domain.time import LAST
 
 # The users of a GPURental's GPUs, and the part of its cost that is in the record of costs.
 
@@ -125,21 +124,17 @@ class UseStatus(PartOf[Use | Payer]):
         return Use(payer, self.gpus, self.since, self.until, tuple([spell.to_domain() for spell in self.spells]))
 
 
-def kept_uses(uses: Sequence[Use], since: Instant | None) -> tuple[tuple[UseStatus, ...], Instant | None]:
-    """The uses that fit into ``USES_BYTES``, and the time since which the list is complete.
-
-    The uses that ended first are dropped.
-    """
-    made = [(use, UseStatus.from_domain(use)) for use in uses]
-    sizes = [stored_bytes(dump(status)) for _, status in made]
-    excess = sum(sizes) - USES_BYTES
-    dropped: set[int] = set()
-    for place in sorted(range(len(made)), key=lambda place: uses[place].until or LAST):
-        if excess <= 0 or (until := uses[place].until) is None:
+def with_fitting_uses(rental: Rental) -> Rental:
+    """The rental with the uses that fit into ``USES_BYTES``. The uses that ended first are dropped."""
+    sizes = [(use, stored_bytes(dump(UseStatus.from_domain(use)))) for use in rental.uses]
+    excess = sum([size for _, size in sizes]) - USES_BYTES
+    dropped = list[Use]()
+    for use, size in sorted(sizes, key=lambda each: each[0].until or LAST):
+        if excess <= 0 or use.until is None:
             break
-        dropped.add(place)
-        since, excess = until, excess - sizes[place]
-    return tuple([status for place, (_, status) in enumerate(made) if place not in dropped]), since
+        dropped.append(use)
+        excess -= size
+    return rental.without_uses(dropped) if dropped else rental
 
 
 class RecordedStatus(Mirror[RecordedCost]):
@@ -269,12 +264,17 @@ class GPURentalRecord(PartOf[Rental]):
     """Uses that ended before this are not listed any more. Absent: all are."""
     recorded: RecordedStatus | None = None
     """How much of the cost is in the record of costs. Absent: nothing yet, or there is no such record."""
+    gpu_type: Annotated[str, Field(max_length=253)] = ""
+    """GPU type of the node when a run first held its GPUs."""
+    dropped_gpu_time: Annotated[int, Field(ge=0)] = 0
+    """GPU-microseconds since droppedFrom of the runs that are not listed in uses any more."""
+    dropped_from: Time | None = None
+    """When the budget's period began in which droppedGpuTime is counted. Absent: all of them count."""
 
     @classmethod
     def from_domain(cls, rental: Rental) -> Self:
         """The record of the rental. If the uses have too many bytes, those that ended first are dropped."""
-        uses, uses_since = kept_uses(rental.uses, rental.uses_since)
-        return cls.copy_of(rental, phase=rental.phase, uses=uses, uses_since=uses_since)
+        return cls.copy_of(with_fitting_uses(rental), phase=rental.phase)
 
 
 class GPURentalStatus(GPURentalRecord):

@@ -34,6 +34,10 @@ CONDITION_TYPES: Final[Mapping[str, Meaning]] = {
         "It is known who creates jobs, so that shares of users in `spec.shares` have their jobs.",
         "If False: see the reason `UsersUnknown`.",
     ),
+    ConditionType.WITHIN_GPU_HOURS: Meaning(
+        "No amount of `spec.gpuHours` is used up, and each is for a GPU type that a GPUPool has.",
+        "If False: raise the amount, wait for the next period, or correct `gpuType`, as the message says.",
+    ),
     ConditionType.LEFT_RUNNING: Meaning(
         "The budget's mode is Observe, and nodes are rented: they go on costing money, and no limit of it holds.",
         "Set `spec.mode: Enforce`, which uses them or gives them back; `charterer stop --drain` ends all nodes.",
@@ -297,6 +301,15 @@ CONDITION_REASONS: Final[Mapping[str, Meaning]] = {
     "UsersWritten": Meaning("An admission policy writes who creates a job."),
     "NotRequested": Meaning("The job is not to be suspended."),
     "NothingRented": Meaning("The operator was stopped and rents nothing; what runs goes on.", "`charterer resume`."),
+    "GpuHoursLeft": Meaning("Of each amount in `spec.gpuHours` enough is left for a run."),
+    "GpuHoursUsed": Meaning(
+        "An amount of GPU-hours is used up, so that no run holds GPUs of that type.",
+        "Raise the amount in `spec.gpuHours`, or wait for the next period. Jobs go on from their checkpoints.",
+    ),
+    "UnknownGpuType": Meaning(
+        "`spec.gpuHours` names a GPU type that no GPUPool has, so that the amount limits nothing.",
+        "Correct `gpuType`: the GPUPools say theirs in `status.offering.gpuType`.",
+    ),
     "OnCourse": Meaning("The period can end within the amount: the forecast's interval is not above it."),
     "ChecksFailed": Meaning("Something would fail.", "Correct what the message names."),
     "ChecksPassed": Meaning("Nothing would fail, as far as can be seen without renting."),

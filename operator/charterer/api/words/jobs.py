@@ -87,9 +87,11 @@ REASONS: Final[Mapping[str, Meaning]] = {
         "Raise the budget's `spec.amount`, wait, or give the job a higher priority class.",
     ),
     ReasonCode.HARD_LIMIT: Meaning(
-        "The worst case of one more node, or of the present ones, would exceed the budget's `spec.hardLimit`. Or its "
-        "grant has not begun, or is over, or ends too soon.",
-        "Raise `spec.hardLimit`, or wait for the next period; if it is the grant, create another GPUBudget.",
+        "The worst case of one more node, or of the present ones, would exceed the budget's `spec.hardLimit`. Or what "
+        "runs hold would exceed an amount of its `spec.gpuHours`. Or its grant has not begun, or is over, or ends too "
+        "soon.",
+        "Raise `spec.hardLimit` or the amount in `spec.gpuHours`, as the message says, or wait for the next period; if "
+        "it is the grant, create another GPUBudget.",
         needs_person=True,
     ),
     ReasonCode.MAX_COST: Meaning(

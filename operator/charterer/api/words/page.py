@@ -18,7 +18,7 @@ from charterer.api.words.words import (
     RUN_EVENTS,
     Meaning,
 )
-from charterer.domain.budget import Selector
+from charterer.domain.budget import GPU_HOUR, Selector
 from charterer.domain.ids import BudgetId, InstanceId, NodeName, PoolId, RentalId
 from charterer.domain.job import CostLimit, FinishKind
 from charterer.domain.money import ZERO, Money, Price
@@ -42,6 +42,7 @@ _BUDGET, _INSTANCE, _NAME = BudgetId("team"), InstanceId("i-7"), NodeName("node-
 _PARENT = BudgetId("company")
 _GRANT = Grant(date(2027, 1, 1), date(2027, 9, 30))
 _BEGINS, _ENDS = parse_instant("2027-01-01T00:00:00Z"), parse_instant("2027-10-01T00:00:00Z")
+_TYPE = "NVIDIA-H100-80GB-HBM3"
 _JOB, _SELECTOR = "research/train", Selector((("team", "research"),))
 _ASKED = options.Request(8, 16, ("A100",))
 _FULL = waits.PoolFull(_POOL, 4, "spec.maxNodes allows", 12)
@@ -124,6 +125,9 @@ EXAMPLES: Final[Mapping[ReasonCode, tuple[Fact, ...]]] = {
     ReasonCode.HARD_LIMIT: (
         Wanted(_EIGHT, waits.HardLimitUsed(Money.of(20.0), Money.of(5.0), Money.of(500.0))),
         nodes.HardLimitNear(Money.of(480.0), Money.of(15.0), Money.of(500.0)),
+        Wanted(_EIGHT, waits.GpuHoursUsed(_TYPE, 1_996 * GPU_HOUR, 1_997 * GPU_HOUR, 2_000 * GPU_HOUR, _BUDGET, _ENDS)),
+        Wanted(_EIGHT, waits.GpuHoursAhead(_TYPE, 700 * GPU_HOUR, 690 * GPU_HOUR, 2_000 * GPU_HOUR, _BUDGET, _LATER)),
+        nodes.GpuHoursNear(_TYPE, 1_996 * GPU_HOUR, 2_000 * GPU_HOUR, _BUDGET, _ENDS),
         Wanted(_EIGHT, waits.GrantAhead(_GRANT, _BEGINS)),
         Wanted(_EIGHT, waits.GrantEndsSoon(_GRANT, _ENDS)),
         Wanted(_EIGHT, waits.GrantOver(_GRANT, _ENDS)),

@@ -15,6 +15,7 @@ from charterer.api.models.gpubudget_status import (
     BudgetState,
     DescendantsStatus,
     GPUBudgetView,
+    GpuHoursStatus,
     InCurrency,
     LoanStatus,
     ShareStatus,
@@ -34,6 +35,7 @@ from charterer.domain.plan import (
     Allocate,
     BudgetVerdict,
     ForecastVerdict,
+    GpuHoursVerdict,
     Plan,
     ReasonCode,
     Rent,
@@ -42,6 +44,7 @@ from charterer.domain.plan import (
     Verdict,
 )
 from charterer.domain.pool import InstanceState, Pool, acting_pool, no_such_slice
+from charterer.domain.reasons.phrases import in_hours
 from charterer.domain.rental import Rental, RentalPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, format_instant, format_minute, seconds_between
@@ -348,6 +351,8 @@ def budget_view(budget: Budget, snapshot: Snapshot, plan: Plan, tally: Tally) ->
         forecast_high=None if forecast is None else forecast.high,
         loans=() if verdict is None else shown_loans(verdict.loans),
         shares=() if verdict is None else tuple([_share(share) for share in verdict.shares]),
+        gpu_hours=() if verdict is None else tuple([_gpu_hours(hours) for hours in verdict.gpu_hours]),
+        gpu_hours_used="" if verdict is None else gpu_hours_used(verdict),
         with_descendants=None if family is None else DescendantsStatus.from_domain(family),
         effective_amount=None if budget.share is None else budget.share.in_all,
         remaining=None if verdict is None else budget.aim - verdict.spent,
@@ -369,6 +374,48 @@ def _share(share: ShareVerdict) -> ShareStatus:
         pays_per_hour_saved=Money.of(share.rate * 3600),
         queues=not share.feasible,
     )
+
+
+def _gpu_hours(hours: GpuHoursVerdict) -> GpuHoursStatus:
+    return GpuHoursStatus(
+        gpu_type=hours.gpu_type,
+        amount=hours.amount,
+        used=hours.used,
+        committed=hours.committed,
+        released=hours.released,
+    )
+
+
+def gpu_hours_used(verdict: BudgetVerdict) -> str:
+    """What is used of each amount of GPU-hours, such as ``1,204.5 of 2,000.0 H100``."""
+    return ", ".join(
+        [f"{in_hours(hours.used)} of {in_hours(hours.amount)} {hours.gpu_type}" for hours in verdict.gpu_hours]
+    )
+
+
+def within_gpu_hours(budget: Budget, verdict: BudgetVerdict, snapshot: Snapshot) -> tuple[bool, str, str]:
+    """Whether no amount of GPU-hours is used up and each is for a GPU type of a pool, with reason and message."""
+    types = set(snapshot.gpu_types.values())
+    silent = any(pool.offering is None for pool in snapshot.pools.values())
+    unknown = [hours.gpu_type for hours in budget.gpu_hours if hours.gpu_type not in types]
+    if unknown and not silent:
+        hint = did_you_mean(unknown[0], types)
+        there = f"they have {names(sorted(types), _TYPES_TOLD)}" if types else "there is none"
+        message = f"no GPUPool has GPUs of type {unknown[0]}, which spec.gpuHours names ({there}): correct gpuType"
+        return False, "UnknownGpuType", f"{message}; {hint}" if hint else message
+    told = f"of their GPU-hours are used {gpu_hours_used(verdict)}"
+    ends = format_minute(budget.in_period_of(snapshot.now).period[1])
+    for hours in verdict.gpu_hours:
+        if hours.committed + _STARTS > hours.amount:
+            message = f"{told}: {hours.gpu_type} is used up; raise its amount, or wait for the next period ({ends})"
+            return False, "GpuHoursUsed", message
+    return True, "GpuHoursLeft", told
+
+
+_STARTS = 15 * 60 * 1_000_000
+"""GPU-microseconds below which no run of one GPU begins: useful time, and the margins of an orderly end."""
+_TYPES_TOLD = 10
+"""Most GPU types that a message names."""
 
 
 def _adopted(budget: BudgetId, snapshot: Snapshot, tally: Tally) -> int:
@@ -422,6 +469,9 @@ def _budget_conditions(
     if budget.currency is not None:
         observed_rate = rate_current(budget.currency, snapshot.now)
         conditions.append(observed(ConditionType.CURRENCY_RATE_CURRENT, *observed_rate))
+    if budget.gpu_hours and verdict is not None:
+        observed_hours = within_gpu_hours(budget, verdict, snapshot)
+        conditions.append(observed(ConditionType.WITHIN_GPU_HOURS, *observed_hours))
     if any(share.user is not None for share in budget.job_shares):
         conditions.append(observed(ConditionType.USERS_KNOWN, *_users_known(snapshot.cost_recording.users)))
     if left := _left_running(budget, rentals):

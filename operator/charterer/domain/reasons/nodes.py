@@ -10,7 +10,7 @@ from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.pod import Pod
 from charterer.domain.reasons.fact import Fact
-from charterer.domain.reasons.phrases import after_colon, name, of_parent
+from charterer.domain.reasons.phrases import after_colon, in_hours, name, of_parent
 from charterer.domain.time import Instant, format_minute
 
 # --- the node is rented -----------------------------------------------------------------------------------------------
@@ -265,6 +265,27 @@ class HardLimitNear(Fact):
         return (
             f"{self.spent} are spent and {self.committed} committed of a hard limit{of_parent(self.parent)} of "
             f"{self.limit}: all nodes are ended before it is reached"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHoursNear(Fact):
+    """The runs on the node's GPU type, of ``budget`` and all below it, have almost used up its amount of GPU-hours.
+
+    Numbers are GPU-microseconds. ``until``: the period's end.
+    """
+
+    gpu_type: str
+    used: int
+    amount: int
+    budget: BudgetId
+    until: Instant
+
+    def sentence(self) -> str:
+        return (
+            f"{in_hours(self.used)} of the {in_hours(self.amount)} GPU-hours of {self.gpu_type} in spec.gpuHours of "
+            f"GPUBudget {self.budget} are used: all runs leave these GPUs before the amount is passed. Raise it, or "
+            f"wait for the next period ({format_minute(self.until)})"
         )
 
 

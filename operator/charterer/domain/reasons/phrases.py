@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from charterer.domain.budget import GPU_HOUR
 from charterer.domain.ids import BudgetId
 from charterer.domain.money import Money
 from charterer.domain.option import Option
@@ -48,6 +49,11 @@ def all_nodes(nodes: int, because: str) -> str:
     """The most nodes of a pool, with the cause: ``all 4 nodes that spec.maxNodes allows``."""
     whole = "the only node" if nodes == 1 else f"all {nodes} nodes"
     return f"{whole} that {because}"
+
+
+def in_hours(gpu_micros: int) -> str:
+    """GPU-microseconds as GPU-hours, to a tenth, such as ``1,204.5``."""
+    return f"{gpu_micros / GPU_HOUR:,.1f}"
 
 
 def of_parent(parent: BudgetId | None) -> str:

@@ -11,7 +11,7 @@ from charterer.domain.option import Option
 from charterer.domain.order import CoolDown
 from charterer.domain.pool import ExpectedWait
 from charterer.domain.reasons.fact import Fact
-from charterer.domain.reasons.phrases import all_nodes, format_duration, name, of_parent
+from charterer.domain.reasons.phrases import all_nodes, format_duration, in_hours, name, of_parent
 from charterer.domain.time import Calendar, Grant, Instant, format_minute, format_second
 from charterer.sentences import count, is_or_are, names
 
@@ -284,6 +284,53 @@ class HardLimitUsed(Fact):
         return (
             f"a node may cost {self.needed} until it can be given back, and only {self.left} of "
             f"spec.hardLimit{of_parent(self.parent)} ({self.limit}) is not committed yet"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHoursUsed(Fact):
+    """What is left of an amount of GPU-hours is too little for a run. Numbers are GPU-microseconds.
+
+    ``used``: for which runs held GPUs in the period. ``committed``: that, and what they can still hold until an orderly
+    end. ``until``: the period's end.
+    """
+
+    gpu_type: str
+    used: int
+    committed: int
+    amount: int
+    budget: BudgetId
+    until: Instant
+
+    def sentence(self) -> str:
+        held = self.committed - self.used
+        ends = f", and what runs hold until they have ended is {in_hours(held)}" if held else ""
+        return (
+            f"{in_hours(self.used)} of the {in_hours(self.amount)} GPU-hours of {self.gpu_type} in spec.gpuHours of "
+            f"GPUBudget {self.budget} are used{ends}: the rest is too little for a run. Raise the amount, or wait for "
+            f"the next period ({format_minute(self.until)})"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GpuHoursAhead(Fact):
+    """More GPU-hours are used than are for the time so far and the next ten days. Numbers are GPU-microseconds.
+
+    ``at``: when more are released.
+    """
+
+    gpu_type: str
+    used: int
+    released: int
+    amount: int
+    budget: BudgetId
+    at: Instant
+
+    def sentence(self) -> str:
+        return (
+            f"{in_hours(self.used)} of the {in_hours(self.amount)} GPU-hours of {self.gpu_type} in spec.gpuHours of "
+            f"GPUBudget {self.budget} are used, and {in_hours(self.released)} of them are for the time so far and the "
+            f"next ten days: no job begins before {format_minute(self.at)}. Raise the amount, or wait"
         )
 
 

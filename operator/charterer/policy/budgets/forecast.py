@@ -9,7 +9,7 @@ from math import ceil, exp, inf, log, sqrt
 from statistics import NormalDist
 
 from charterer.domain.billing import opening_in
-from charterer.domain.budget import Budget, ClassHistory
+from charterer.domain.budget import COMMITTED_AHEAD_SECONDS, Budget, ClassHistory
 from charterer.domain.money import Money
 from charterer.domain.pool import Pool
 from charterer.domain.time import Calendar, Instant, seconds_between
@@ -28,8 +28,6 @@ from charterer.domain.time import Calendar, Instant, seconds_between
 
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
 """Seconds below which the horizon does not shrink: the last jobs of a period would bear all of the correction."""
-COMMITTED_AHEAD_SECONDS = 10 * 86_400.0
-"""Seconds ahead whose money may be committed to jobs, if the money is too little for all of them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from charterer.domain.time import Instant
 from charterer.policy.budgets.inputs import PlanInputs
 from charterer.policy.budgets.solution import BudgetSolution
 from charterer.policy.jobs.job_facts import reason
+from charterer.policy.nodes.gpu_hours import GpuHoursRoom, JobHours
 from charterer.policy.nodes.limits import GrantWindow, Purse, exposure, reserve
 from charterer.policy.nodes.placement import Capacity, FreeNodes, GpuClaim, PoolAllocator
 from charterer.policy.nodes.pool_room import LaunchWait, PoolQuota, PoolRoom
@@ -188,12 +189,13 @@ def _grant_window(solution: BudgetSolution, capacity: Capacity) -> GrantWindow:
 
 @dataclass(frozen=True, slots=True)
 class SharedNodes:
-    """What all budgets of a plan take from, one after the other: nodes, quotas, gangs and purses."""
+    """What all budgets of a plan take from, one after the other: nodes, quotas, gangs, purses and GPU-hours."""
 
     capacity: Capacity
     quota: PoolQuota
     gangs: GangMarks
     purses: Mapping[BudgetId, Purse]
+    hours: GpuHoursRoom
 
     @classmethod
     def of(cls, inputs: PlanInputs) -> SharedNodes:
@@ -201,7 +203,8 @@ class SharedNodes:
         snapshot, rentals = inputs.snapshot, inputs.rentals
         capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends, inputs.memo)
         gangs = GangMarks(rentals.by_pool.values(), snapshot)
-        return cls(capacity, PoolQuota(snapshot, rentals), gangs, parent_purses(inputs, capacity))
+        quota, purses = PoolQuota(snapshot, rentals), parent_purses(inputs, capacity)
+        return cls(capacity, quota, gangs, purses, GpuHoursRoom(snapshot, inputs.tree, inputs.memo))
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,7 @@ class Placer:
         self.window = _grant_window(solution, self.capacity)
         self.purse = Purse(budget.in_period_of(snapshot.now).limit, budget.max_hourly_rate, solution.spent)
         hold_rentals(self.purse, solution.nodes.values(), self.capacity, snapshot)
+        self.hours = JobHours(budget.id, shared.hours, snapshot)
         self.purse.draws_on([shared.purses[name] for name in tree.with_parents(budget.id) if name in shared.purses])
 
     # --- taking -------------------------------------------------------------------------------------------------------
@@ -250,6 +254,8 @@ class Placer:
         """
         if (blocked := self._nothing_begins) is not None:
             return GpuClaim(None, blocked=blocked)
+        if self.hours.refuses(job, option) is not None:
+            return GpuClaim(None, blocked=ReasonCode.HARD_LIMIT)
         own = self._own(job, without)
         place = (option.pool, option.takes)
         choice = self.partners.choice(job, option)
@@ -268,16 +274,24 @@ class Placer:
                 self.partners.come(job, option, rental)
         elif claim.blocked is not None and claim.blocked is not ReasonCode.HARD_LIMIT and not only_ready and not own:
             self._blocked[place] = claim.blocked
+        if claim.blocked is None:
+            self.hours.hold(job, option)
         return claim
 
     def claim_more(self, job: Job, option: Option) -> GpuClaim:
         """GPUs beside those that a job keeps, for a run that grows in place and goes on as well without them."""
         if (blocked := self._nothing_begins) is not None:
             return GpuClaim(None, blocked=blocked)
+        kept = 0 if job.allocation is None else sum([place.takes for place in job.allocation.placements])
+        if self.hours.refuses(job, option, kept) is not None:
+            return GpuClaim(None, blocked=ReasonCode.HARD_LIMIT)
         self._client = _Client(job, option, 0)
-        return self._allocator(option.pool).claim(
+        claim = self._allocator(option.pool).claim(
             option, {}, lambda rentals: self.hosts(dict.fromkeys(rentals, job.grace_seconds))
         )
+        if claim.blocked is None:
+            self.hours.hold(job, option)
+        return claim
 
     def rent_committed(self, pool: PoolId) -> ReasonCode | None:
         """Rent all nodes of a committed pool that are not there yet.
@@ -392,7 +406,9 @@ class Placer:
     # --- what the clouds and the limits give --------------------------------------------------------------------------
 
     def refusal(self, job: Job, option: Option) -> ReasonCode | None:
-        """Why nodes that must be rented for the option are not available now; None if they are, or none are needed."""
+        """Why the option is not available now: its GPU-hours, or nodes that must be rented for it; None if it is."""
+        if self.hours.refuses(job, option) is not None:
+            return ReasonCode.HARD_LIMIT
         allocator = self._allocator(option.pool)
         missing = allocator.missing(option, self._own(job), self.partners.choice(job, option))
         return allocator.refusal(missing) if missing else None

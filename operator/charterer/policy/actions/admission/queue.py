@@ -341,6 +341,8 @@ class Refusals:
             if worst > limit:
                 return of.AboveHourlyLimit(worst, limit, least.parent)
             return of.HourlyLimitUsed(worst, least.hourly, limit, least.parent)
+        if block is ReasonCode.HARD_LIMIT and (used := self._plan.placer.hours.refuses(job, option)) is not None:
+            return used
         if block is ReasonCode.HARD_LIMIT and (soon := self._plan.placer.grant_ends(job, option)) is not None:
             return soon
         if block is ReasonCode.HARD_LIMIT and (tightest := purse.tightest) is not None:
@@ -652,6 +654,8 @@ class Admission:
 
         ``wanted``: the option that the job would have if all nodes came in time.
         """
+        if self._plan.placer.hours.refuses(job, option) is not None:
+            return ReasonCode.HARD_LIMIT
         waits = self._outlook.waits.reason(job, option)
         if waits is not None:
             self._plan.decided.judge(job, option, waits)
@@ -707,6 +711,7 @@ class Admission:
         wait = max([free.booting.seconds.get(name, start) for name in nodes if name not in ready])
         write = DEFAULT_CHECKPOINT_SECONDS if lost is None else lost.checkpoint_seconds
         gains = goes_on(rest.speed / option.speed, wait, option.entry_seconds - start, write)
+        gains = gains and self._plan.placer.hours.refuses(job, rest) is None
         if not gains or not self._plan.placer.hosts(dict.fromkeys(places, job.grace_seconds)):
             return False
         why = Reason(ReasonCode.INTERRUPTION, 0.0, ZERO, RunsMeanwhile(rest, option), job.records[-1].option)

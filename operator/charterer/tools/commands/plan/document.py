@@ -9,8 +9,8 @@ from charterer.domain.budget import Budget, Cause, Mode
 from charterer.domain.ids import BudgetId, JobId, Rate
 from charterer.domain.job import Job, SpotPolicy
 from charterer.domain.money import ZERO, Money, Price
-from charterer.domain.plan import ForecastVerdict, Limit, PoolVerdict, ShareVerdict, SpendVerdict
-from charterer.domain.reasons.phrases import as_variant, format_money, name
+from charterer.domain.plan import ForecastVerdict, GpuHoursVerdict, Limit, PoolVerdict, ShareVerdict, SpendVerdict
+from charterer.domain.reasons.phrases import as_variant, format_money, in_hours, name
 from charterer.domain.snapshot import NO_LIMITS, Snapshot
 from charterer.domain.time import after
 from charterer.ledger.attribution import CommitmentUse, SpentByCause, commitment_uses, spent_by_cause
@@ -454,7 +454,13 @@ def _budgets(report: PlanReport) -> list[Block]:
     ]
     currencies = [Paragraph(words) for solution in report.solutions if (words := _in_currency(solution, report))]
     table = DocumentTable(columns, tuple(rows))
-    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *firsts, *shares, *loans, *currencies]
+    hours = [
+        Paragraph(f"{name}: {_gpu_hours(each)}.")
+        for name, verdict in report.plan.budgets.items()
+        for each in verdict.gpu_hours
+    ]
+    more = [*firsts, *shares, *hours, *loans, *currencies]
+    return [Heading("Budgets"), *lines, table, *_meaning(rows), *_sums(report), *more]
 
 
 def _share(share: ShareVerdict) -> str:
@@ -463,6 +469,14 @@ def _share(share: ShareVerdict) -> str:
     waits = "" if share.feasible else ", too little for the cheapest options of all of them: they queue"
     paid = f"up to {share.allowed}, {output.rate(share.rate)} per job-hour saved"
     return f"{name} ({share.part:.0%}): {count(share.jobs, 'job')}, {paid}{waits}"
+
+
+def _gpu_hours(hours: GpuHoursVerdict) -> str:
+    """``1,204.5 of 2,000.0 GPU-hours of H100 are used, and 1,333.3 are for the time so far and the next ten days``."""
+    return (
+        f"{in_hours(hours.used)} of {in_hours(hours.amount)} GPU-hours of {hours.gpu_type} are used, and "
+        f"{in_hours(hours.released)} are for the time so far and the next ten days"
+    )
 
 
 def _in_currency(solution: BudgetSolution, report: PlanReport) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from charterer.controller.status.jobs import job_state, why_word
-from charterer.domain.budget import OTHERS, Budget
+from charterer.domain.budget import GPU_HOUR, OTHERS, Budget
 from charterer.domain.job import Job
 from charterer.domain.money import Money
 from charterer.domain.plan import Stage
@@ -92,6 +92,16 @@ def _budget(solution: BudgetSolution, report: PlanReport) -> JsonValue:
                 "feasible": share.feasible,
             }
             for share in verdict.shares
+        ],
+        "gpuHours": [
+            {
+                "gpuType": hours.gpu_type,
+                "amount": hours.amount / GPU_HOUR,
+                "used": hours.used / GPU_HOUR,
+                "committed": hours.committed / GPU_HOUR,
+                "released": hours.released / GPU_HOUR,
+            }
+            for hours in verdict.gpu_hours
         ],
         "spent": verdict.spent.decimal(),
         "spentFor": spent_json(budget, report),
