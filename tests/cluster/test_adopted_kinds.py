@@ -22,6 +22,8 @@ from charterer.workloads.adopted.job_set import JOB_SETS, TRAIN_JOBS
 from charterer.workloads.adopted.ray_job import RAY_JOBS
 from tests import outcome
 from tests.cluster.adopted_jobs import once_held, once_users_are, own_annotations, plain_job
+from tests.cluster.commands import charterer
+from tests.cluster.test_stuck import warned
 from tests.contract.adopted_objects import TRAINING_RUNTIMES, job_set, ray_job, train_job, training_runtime
 from tests.lanes import repeats
 from tests.testbed.bed import SYSTEM, Bed, dismantle, group, install_charts, parts_of_bed
@@ -226,6 +228,83 @@ def _under_the_standard(body: Callable[[str], RawObject], name: str) -> RawObjec
 
     walk(made)
     return made
+
+
+_NO_JOBS = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "no-jobs"},
+    "spec": {"hard": {"count/jobs.batch": "0"}},
+}
+
+
+def _with_kuberays_submitter(name: str) -> RawObject:
+    """A RayJob that the standard "restricted" accepts, but for the submitter that KubeRay makes by itself."""
+    made = _under_the_standard(ray_job, name)
+    del made["spec"]["submitterPodTemplate"]
+    return made
+
+
+_REFUSED_SUBMITTER = TeamObject(RAY_JOBS, _with_kuberays_submitter)
+
+
+async def _told_of_the_submitter(bed: Bed, words: str) -> None:
+    """An Event on the RayJob says so with the remedy."""
+    await bed.until(lambda: len(_running(bed, "llm", 1)) == 2)
+    note = await warned(bed, "NotStarting", _raw(bed, _REFUSED_SUBMITTER, "llm")["metadata"]["uid"])
+    assert words in note
+    assert "or set spec.submissionMode to HTTPMode" in note
+
+
+async def test_a_ray_job_whose_submitter_is_refused_gives_its_machine_back_and_says_why(kinds_bed: Bed) -> None:
+    """Its workers run all the time."""
+    bed, words = kinds_bed, "its submitter: FailedCreate"
+    standard = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
+    await bed.kube.merge_patch(NAMESPACES.one(bed.namespace), standard)
+    await bed.budget()
+    await once_held(bed)
+    await _create(bed, _REFUSED_SUBMITTER, "llm")
+    bed.operator()
+    await bed.pool()
+    await _told_of_the_submitter(bed, words)
+    await bed.until(lambda: bed.tj("llm").get("startFailures") == 1)
+    (record,) = bed.tj("llm")["runs"]
+    assert record["outcome"] == "NotStarted"
+    assert words in record["message"]
+    await bed.until(lambda: not bed.rentals("Ready"))
+    await bed.kube.delete(RAY_JOBS.one("llm", bed.namespace))
+
+
+@pytest.mark.repeats  # the test before it, and tests/unit/controller/test_run_warnings.py
+async def test_a_ray_job_whose_submitter_a_quota_refuses_says_so_and_runs_once_there_is_room(kinds_bed: Bed) -> None:
+    bed, words = kinds_bed, "FailedToCreateRayJobSubmitter"
+    quotas = f"/api/v1/namespaces/{bed.namespace}/resourcequotas"
+    await bed.budget()
+    await once_held(bed)
+    await bed.kube.post(quotas, _NO_JOBS)
+    await _until_jobs_are_refused(bed)
+    await _create(bed, _REFUSED_SUBMITTER, "llm")
+    bed.operator()
+    await bed.pool()
+    await _told_of_the_submitter(bed, words)
+    for command in (("doctor",), ("explain", "rayjob/llm")):
+        told = await charterer(bed.plane.kubeconfig, *command, "-n", bed.namespace)
+        assert words in " ".join(told.out.split()), told
+    await bed.kube.delete(f"{quotas}/no-jobs")
+    await bed.running("llm")
+    await _end(bed, _REFUSED_SUBMITTER, "llm", 1)
+    await bed.complete("llm")
+
+
+async def _until_jobs_are_refused(bed: Bed) -> None:
+    """The API server takes a moment to know a quota."""
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                await bed.kube.post(JOBS.all(bed.namespace), plain_job("probe"), dry_run=True)
+            except ApiError:
+                return
+            await asyncio.sleep(0.1)
 
 
 async def _without_policies(bed: Bed) -> None:

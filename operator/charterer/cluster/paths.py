@@ -88,3 +88,4 @@ CUSTOM_RESOURCE_DEFINITIONS: Final = Resource(
 WORKLOADS: Final = Resource("kueue.x-k8s.io", "v1beta2", "workloads", namespaced=True)
 ADMISSION_CHECKS: Final = Resource("kueue.x-k8s.io", "v1beta2", "admissionchecks", namespaced=False)
 CLUSTER_QUEUES: Final = Resource("kueue.x-k8s.io", "v1beta2", "clusterqueues", namespaced=False)
+RESOURCE_FLAVORS: Final = Resource("kueue.x-k8s.io", "v1beta2", "resourceflavors", namespaced=False)

@@ -1,22 +1,26 @@
 """Warning Events about runs that start late. Only these Events show that a Job may not create pods, or that a volume is
 missing.
+
+A RayJob starts late also if its workers run, and the pods beside them do not: its head, and the submitter of its
+entrypoint.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
 
 from charterer.api import decode
 from charterer.cluster.client import Client
 from charterer.cluster.errors import ApiError
-from charterer.cluster.paths import EVENTS
+from charterer.cluster.paths import EVENTS, PODS
 from charterer.domain.job import Job
 from charterer.domain.pod import PodPhase
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, seconds_between
+from charterer.workloads.adopted.ray_job import RAY_JOBS, SUBMITTER_REFUSED, helpers
 
 _log = logging.getLogger(__name__)
 
@@ -26,6 +30,18 @@ _LATE_SECONDS: Final = 10.0
 """Seconds after its start at which a run counts as late. Most pods without a problem are running by then."""
 _ASKED_AT_ONCE: Final = 20
 """Most late runs whose Events are read in one check. The others follow in the next check."""
+
+
+class _Late(NamedTuple):
+    """A late run. ``since``: its start. ``subjects``: the uids of what its Events are about.
+
+    ``ray_job``: the name of the run's RayJob if that waits for more than its workers; otherwise empty.
+    """
+
+    namespace: str
+    since: Instant
+    subjects: Sequence[str]
+    ray_job: str
 
 
 class RunWarnings:
@@ -49,12 +65,11 @@ class RunWarnings:
 
     async def look(self, snapshot: Snapshot) -> None:
         """Read the Events of the runs that are late now. Runs without a known warning are first."""
-        late = {run: subjects for job in snapshot.jobs.values() for run, subjects in _late(job, snapshot.now)}
+        late = {uid: run for job in snapshot.jobs.values() for uid, run in _late(job, snapshot.now)}
         known = {run: text for run, text in self.latest.items() if run in late}
         for run in sorted(late, key=lambda uid: uid in known)[:_ASKED_AT_ONCE]:
-            namespace, subjects = late[run]
             try:
-                warning = await self._last_warning(namespace, subjects)
+                warning = await self._about(late[run])
             except ApiError as error:
                 _log.info("events of run %s not read, again soon: %s", run, error)
                 continue
@@ -64,17 +79,37 @@ class RunWarnings:
             self.latest = known
             self._changed()
 
-    async def _last_warning(self, namespace: str, subjects: Sequence[str]) -> str:
+    async def _about(self, late: _Late) -> str:
+        last = await self._last_warning(late, [f"regarding.uid={uid}" for uid in late.subjects])
+        return await self._about_ray_job(late, last) if late.ray_job else last
+
+    async def _about_ray_job(self, late: _Late, last: str) -> str:
+        """What keeps a RayJob from its entrypoint, with the remedy. ``last``: the last warning about its own object."""
+        parts, remedy = helpers(await self._client.get(RAY_JOBS.one(late.ray_job, late.namespace)))
+        for part in parts:
+            pods = (await self._client.list(PODS.all(late.namespace), labels=part.pods)).items
+            pending = [pod for pod in pods if (pod.get("status") or {}).get("phase") == PodPhase.PENDING]
+            if pods and not pending:
+                continue
+            said = next(filter(None, [decode.pod_trouble(pod["status"]) for pod in pending]), "")
+            subjects = [part.events, *[f"regarding.uid={pod['metadata']['uid']}" for pod in pending[:1]]]
+            if said := said or await self._last_warning(late, subjects):
+                return f"{part.name}: {said} ({remedy})"
+        return f"{last} ({remedy})" if last.startswith(SUBMITTER_REFUSED) else last
+
+    async def _last_warning(self, late: _Late, subjects: Iterable[str]) -> str:
+        """The last warning about these subjects since the run's start. An adopted object has those of earlier runs."""
         found: list[tuple[Instant, str]] = []
-        for uid in subjects:
-            listing = await self._client.list(EVENTS.all(namespace), fields=f"regarding.uid={uid},type=Warning")
+        for subject in subjects:
+            listing = await self._client.list(EVENTS.all(late.namespace), fields=f"{subject},type=Warning")
             found += [decode.warning_event(raw) for raw in listing.items]
-        return max(found)[1] if found else ""
+        return max([event for event in found if event[0] >= late.since], default=(late.since, ""))[1]
 
 
-def _late(job: Job, now: Instant) -> list[tuple[str, tuple[str, Sequence[str]]]]:
-    """The job's run if it was started long ago and not all its pods run, with the subjects of its Events: the object,
-    and the first pending pod without a known problem.
+def _late(job: Job, now: Instant) -> list[tuple[str, _Late]]:
+    """The job's run, by its uid, if it was started long ago and not all that it needs runs.
+
+    The subjects of its Events are the object, and the first pending pod without a known problem.
     """
     run = job.current_run
     if run is None or run.suspended or run.started is None or run.ended is not None:
@@ -82,7 +117,8 @@ def _late(job: Job, now: Instant) -> list[tuple[str, tuple[str, Sequence[str]]]]
     if seconds_between(run.started, now) < _LATE_SECONDS:
         return []
     pending = [pod for pod in run.pods if pod.phase is PodPhase.PENDING]
-    if len(run.pods) >= run.completions and not any(not pod.trouble for pod in pending):
+    silent = [pod.uid for pod in pending if not pod.trouble][:1]
+    if len(run.pods) >= run.completions and not silent and not run.incomplete:
         return []
-    subjects = [run.uid, *[pod.uid for pod in pending if not pod.trouble][:1]]
-    return [(run.uid, (job.namespace, subjects))]
+    ray_job = run.name if run.incomplete else ""
+    return [(run.uid, _Late(job.namespace, run.started, [run.uid, *silent], ray_job))]

@@ -13,6 +13,7 @@ from charterer.domain.pod import PodPhase
 from charterer.domain.target import Target, TargetRef, ToldReady
 from charterer.domain.time import after
 from charterer.policy import plan
+from charterer.workloads.adopted.ray_job import SUBMITTER_REFUSED
 from tests.scenarios.policy.stories import placed, simple, why
 from tests.worlds import World
 
@@ -50,6 +51,23 @@ def test_a_ray_job_whose_submitter_does_not_begin_is_stopped_and_told_why() -> N
     assert (placed(decided), why(decided, "train")) == ({"train": 0}, ReasonCode.NOT_STARTING)
     (verdict,) = decided.jobs.values()
     assert verdict.reason.message == f"run 1 was not fully running within 600 s: {NO_ENTRYPOINT}"
+
+
+@pytest.mark.parametrize(
+    ("warning", "seconds"),
+    [("its submitter: FailedCreate: violates PodSecurity", 20.0), (f"{SUBMITTER_REFUSED}: exceeded quota", TIMEOUT)],
+)
+def test_a_submitter_that_is_refused_for_good_is_waited_for_shorter_than_one_that_a_quota_refuses(
+    warning: str, seconds: float
+) -> None:
+    world = simple()
+    running(world, incomplete="KubeRay says Initializing of it, not Running", warning=warning)
+    decided = plan(world.snapshot())
+    assert (decided.commands, decided.again_at) == ((), after(world.now, seconds))
+    world.passes(seconds)
+    (verdict,) = plan(world.snapshot()).jobs.values()
+    assert verdict.reason.code is ReasonCode.NOT_STARTING
+    assert verdict.reason.message.endswith(warning)
 
 
 @pytest.mark.parametrize("pods", [(), (PodPhase.PENDING,), (PodPhase.FAILED,)], ids=["none", "pending", "failed"])

@@ -1,7 +1,7 @@
 """A server that answers KubeRay's calls to the dashboards of all RayClusters, because kwok's pods run no dashboard.
 
-KubeRay reaches the server as its HTTP proxy. The answers follow Ray's Jobs API. A job runs until a test ends it. Other
-calls get status 501 and are appended to ``unknown``.
+KubeRay reaches the server as its HTTP proxy. The answers follow Ray's Jobs API. A job is known once it is submitted,
+and runs until a test ends it. Other calls get status 501 and are appended to ``unknown``.
 """
 
 from __future__ import annotations
@@ -32,6 +32,10 @@ class Dashboard:
         """The port on 127.0.0.1."""
         return int(self._server.server_address[1])
 
+    def submit(self, job: str) -> None:
+        """Let the job with this submission id run, unless it is known."""
+        self._job(job)
+
     def end(self, job: str, status: str) -> None:
         """End the job with this submission id as SUCCEEDED, FAILED or STOPPED."""
         self._job(job, status=status, end_time=_now())
@@ -46,7 +50,7 @@ class Dashboard:
         parts = tuple(part for part in urlsplit(url).path.split("/") if part)
         match method, parts[:2] == _JOBS, parts[2:]:
             case "GET", True, (job,):
-                return 200, self._job(job)
+                return (200, self._job(job)) if job in self._jobs else (404, {})
             case "GET", True, ():
                 with self._lock:
                     return 200, list(self._jobs.values())

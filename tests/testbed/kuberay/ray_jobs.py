@@ -19,13 +19,16 @@ _POLL_SECONDS = 0.1
 
 @asynccontextmanager
 async def entrypoints(client: Client, namespace: str, dashboard: Dashboard) -> AsyncIterator[None]:
-    """End the entrypoint of each RayJob in the namespace with the exit code in its annotation EXIT_CODE."""
+    """Submit the entrypoint of each RayJob in the namespace once its submitter runs.
+
+    It ends with the exit code in the RayJob's annotation EXIT_CODE.
+    """
 
     async def look_again() -> None:
         while True:
             with suppress(ApiError):
                 for job in (await client.list(RAY_JOBS.all(namespace))).items:
-                    await _end(client, job, dashboard)
+                    await _act(client, job, dashboard)
             await asyncio.sleep(_POLL_SECONDS)
 
     task = asyncio.create_task(look_again(), name="entrypoints of RayJobs")
@@ -36,15 +39,18 @@ async def entrypoints(client: Client, namespace: str, dashboard: Dashboard) -> A
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _end(client: Client, job: RawObject, dashboard: Dashboard) -> None:
-    """End the job in the dashboard server, and end each submitter pod that waits for it."""
+async def _act(client: Client, job: RawObject, dashboard: Dashboard) -> None:
+    """Submit the job in the dashboard server, or end it there and each submitter pod that waits for it."""
     metadata, status = job["metadata"], job.get("status") or {}
-    code = (metadata.get("annotations") or {}).get(EXIT_CODE)
-    if code is None or status.get("jobDeploymentStatus") != "Running" or not status.get("jobId"):
+    if status.get("jobDeploymentStatus") != "Running" or not status.get("jobId"):
+        return
+    namespace, code = metadata["namespace"], (metadata.get("annotations") or {}).get(EXIT_CODE)
+    submitters = await client.list(PODS.all(namespace), labels=f"batch.kubernetes.io/job-name={metadata['name']}")
+    if any(pod["status"].get("phase") == "Running" for pod in submitters.items):
+        dashboard.submit(status["jobId"])
+    if code is None:
         return
     dashboard.end(status["jobId"], "SUCCEEDED" if code == "0" else "FAILED")
-    namespace = metadata["namespace"]
-    submitters = await client.list(PODS.all(namespace), labels=f"batch.kubernetes.io/job-name={metadata['name']}")
     for pod in submitters.items:
         if EXIT_CODE not in (pod["metadata"].get("annotations") or {}):
             patch = {"metadata": {"annotations": {EXIT_CODE: code}}}

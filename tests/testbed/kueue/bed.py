@@ -13,7 +13,16 @@ from charterer.api.metadata import controller_of, true_condition
 from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import RawObject
 from charterer.cluster.errors import ApiError, NotFound
-from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, JOBS, PODS, TRAINING_JOBS, WORKLOADS, Resource
+from charterer.cluster.paths import (
+    ADMISSION_CHECKS,
+    CLUSTER_QUEUES,
+    JOBS,
+    PODS,
+    RESOURCE_FLAVORS,
+    TRAINING_JOBS,
+    WORKLOADS,
+    Resource,
+)
 from tests.testbed.bed import Bed, dismantle, parts_of_bed
 from tests.testbed.controlplane import EXIT_CODE, ControlPlane
 
@@ -24,7 +33,6 @@ ELASTIC: Final = "kueue.x-k8s.io/elastic-job"
 REPLACES: Final = "kueue.x-k8s.io/workload-slice-replacement-for"
 QUEUE: Final = "research"
 LOCAL_QUEUES = Resource(WORKLOADS.group, WORKLOADS.version, "localqueues", namespaced=True)
-RESOURCE_FLAVORS = Resource(WORKLOADS.group, WORKLOADS.version, "resourceflavors", namespaced=False)
 PRIORITIES = Resource(WORKLOADS.group, WORKLOADS.version, "workloadpriorityclasses", namespaced=False)
 KUEUE: Sequence[Resource] = (WORKLOADS, ADMISSION_CHECKS, CLUSTER_QUEUES)
 

@@ -41,3 +41,10 @@ def test_the_conditions_that_say_what_holds_a_run_up_are_read_back_for_who_expla
     decoded = decode.training_job(values.raw_job(status=status))
     assert decoded.held_up == (("InputStarved", "WaitsForInput", "pod 1 waits"),)
     assert decode.training_job(values.raw_job()).held_up == ()
+
+
+def test_why_a_run_does_not_start_is_read_back_for_who_explains_it() -> None:
+    told = {"type": "PodsReady", "status": "False", "reason": "NotStarting", "message": "its submitter: refused"}
+    assert decode.training_job(values.raw_job(status={"conditions": [told]})).not_starting == "its submitter: refused"
+    waits = {**told, "reason": "NotReady", "message": "0 of 2 pods are ready"}
+    assert decode.training_job(values.raw_job(status={"conditions": [waits]})).not_starting == ""

@@ -86,7 +86,7 @@ class Cluster:
             return Listing(tuple(self.pools.values()), 1)
         if what == "gpupoolsets":
             return Listing(tuple(self.sets.values()), 1)
-        if what in ("clusterqueues", "admissionchecks"):
+        if what in ("clusterqueues", "admissionchecks", "resourceflavors"):
             return Listing(self.queues if what == "clusterqueues" else (), 1)
         if what == "gpubudgets":
             self.refused_looks -= 1

@@ -8,14 +8,17 @@ from typing import Any, cast
 
 import pytest
 
+from charterer.api import decode
 from charterer.cluster.client import Client, Listing
 from charterer.cluster.errors import Unreachable
 from charterer.controller.run_warnings import RunWarnings
 from charterer.domain.job import Job, Run
 from charterer.domain.pod import PodPhase
+from charterer.domain.time import after
 from tests.factory import allocation, at, job, pod, run, snapshot
 from tests.virtual_time import run_in_virtual_time
 
+SUMMER = 365 * 86_400.0
 PENDING = pod(phase=PodPhase.PENDING, ready=False)
 
 
@@ -35,19 +38,33 @@ def event(reason: str, note: str, second: int) -> dict[str, Any]:
 
 
 class Api:
-    """Events by the uid that they are about; ``asked`` about."""
+    """Events by what they are about; ``asked`` about. ``pods``: pods beside a RayJob's workers, by their selectors."""
 
-    def __init__(self, events: dict[str, list[dict[str, Any]]]) -> None:
+    def __init__(
+        self,
+        events: dict[str, list[dict[str, Any]]],
+        ray_job: dict[str, Any] | None = None,
+        pods: dict[str, list[dict[str, Any]]] | None = None,
+    ) -> None:
         self.events = events
+        self.ray_job = ray_job
+        self.pods = pods or {}
         self.asked: list[str] = []
         self.down = False
 
-    async def list(self, path: str, *, fields: str) -> Listing:
+    async def list(self, path: str, *, fields: str = "", labels: str = "") -> Listing:
         if self.down:
             raise Unreachable("GET", path, 503, "", "no")
-        uid = fields.removeprefix("regarding.uid=").removesuffix(",type=Warning")
-        self.asked.append(uid)
-        return Listing(tuple(self.events.get(uid, [])), 1)
+        if labels:
+            return Listing(tuple(self.pods.get(labels, [])), 1)
+        subject = fields.removeprefix("regarding.uid=").removesuffix(",type=Warning")
+        self.asked.append(subject)
+        return Listing(tuple(self.events.get(subject, [])), 1)
+
+    async def get(self, path: str) -> dict[str, Any]:
+        assert self.ray_job is not None
+        assert path.endswith(f"/rayjobs/{self.ray_job['metadata']['name']}")
+        return self.ray_job
 
 
 def looked(api: Api, *runs: Run, now: float = 60, times: int = 1) -> tuple[dict[str, str], int]:
@@ -105,3 +122,76 @@ def test_what_is_known_stays_while_the_api_server_does_not_answer() -> None:
         assert warnings.latest == {}
 
     run_in_virtual_time(main())
+
+
+def test_what_was_said_of_an_earlier_run_of_the_same_object_is_not_said_of_this_one() -> None:
+    api = Api({"run-uid-sft-1": [event("FailedCreate", "violates PodSecurity", 4)]})
+    later = run(completions=1, started=after(decode.warning_event(event("", "", 4))[0], 1.0))
+    assert looked(api, later, now=SUMMER)[0] == {}
+
+
+# What a RayJob needs beside its workers, which all run here.
+
+WAITS = replace(run(1, pod()), incomplete="KubeRay says Initializing of it, not Running")
+HEAD, SUBMITTER = "ray.io/cluster=sft-x,ray.io/node-type=head", "batch.kubernetes.io/job-name=sft-r1"
+RUNS, STARTS = {"phase": "Running"}, {"phase": "Pending"}
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no node"}
+
+
+def ray_job(**spec: Any) -> dict[str, Any]:
+    return {"metadata": {"name": WAITS.name}, "spec": spec, "status": {"rayClusterName": "sft-x"}}
+
+
+def beside(uid: str, status: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{"metadata": {"uid": uid}, "status": status}]
+
+
+@pytest.mark.parametrize(
+    ("events", "pods", "said"),
+    [
+        (
+            {WAITS.uid: [event("FailedToCreateRayJobSubmitter", "exceeded quota", 30)]},
+            {HEAD: beside("head", RUNS)},
+            "FailedToCreateRayJobSubmitter: exceeded quota",
+        ),
+        (
+            {f"regarding.kind=Job,regarding.name={WAITS.name}": [event("FailedCreate", "violates PodSecurity", 30)]},
+            {HEAD: beside("head", RUNS)},
+            "its submitter: FailedCreate: violates PodSecurity",
+        ),
+        (
+            {},
+            {HEAD: beside("head", RUNS), SUBMITTER: beside("s", {**STARTS, "conditions": [UNSCHEDULABLE]})},
+            "its submitter: Unschedulable: no node",
+        ),
+        (
+            {"s": [event("FailedMount", 'secret "code" not found', 30)]},
+            {HEAD: beside("head", RUNS), SUBMITTER: beside("s", STARTS)},
+            'its submitter: FailedMount: secret "code" not found',
+        ),
+        (
+            {"regarding.kind=RayCluster,regarding.name=sft-x": [event("FailedToCreateHeadPod", "exceeded quota", 30)]},
+            {},
+            "its head: FailedToCreateHeadPod: exceeded quota",
+        ),
+    ],
+    ids=["submitter refused", "its pod refused", "its pod has no node", "its pod starts", "head refused"],
+)
+def test_a_ray_job_that_does_not_begin_is_told_what_it_lacks_beside_its_workers_and_the_remedy(
+    events: Any, pods: Any, said: str
+) -> None:
+    ((_, text),) = looked(Api(events, ray_job(submissionMode="K8sJobMode"), pods), WAITS)[0].items()
+    assert text.startswith(f"{said} (let the quotas and admission rules of its namespace allow its head and its submit")
+    assert "HTTPMode" in text
+
+
+def test_a_ray_job_without_a_submitter_is_not_told_to_have_none() -> None:
+    about = {"regarding.kind=RayCluster,regarding.name=sft-x": [event("FailedToCreateHeadPod", "exceeded quota", 30)]}
+    api = Api(about, ray_job(submissionMode="HTTPMode"))
+    ((_, text),) = looked(api, WAITS)[0].items()
+    assert text.endswith("(let the quotas and admission rules of its namespace allow its head)")
+    assert not [subject for subject in api.asked if "kind=Job" in subject]
+
+
+def test_nothing_is_said_of_a_ray_job_whose_head_only_takes_its_time() -> None:
+    assert looked(Api({}, ray_job(), {HEAD: beside("head", STARTS)}), WAITS) == ({}, 0)

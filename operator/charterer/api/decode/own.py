@@ -19,6 +19,7 @@ from charterer.api.models.trainingjob_status import INVALID_TEMPLATE, TrainingJo
 from charterer.api.names import ConditionType
 from charterer.domain.budget import Budget
 from charterer.domain.errors import InvalidObject
+from charterer.domain.plan import ReasonCode
 from charterer.domain.pool import Pool
 from charterer.domain.pool_set import PoolSet
 from charterer.domain.profile import Profile
@@ -42,10 +43,10 @@ def training_job(raw: Raw) -> DecodedJob:
     if decoded.job.target is not None:
         decoded = replace(decoded, job=replace(decoded.job, told_ready=_told_ready(raw)))
     verdict = _template_verdict(raw, decoded.job.generation)
-    told = _held_up(raw)
-    if verdict is None and not told:
+    told, waits = _held_up(raw), _not_starting(raw)
+    if verdict is None and not told and not waits:
         return decoded
-    return replace(decoded, template_verdict=verdict, held_up=told)
+    return replace(decoded, template_verdict=verdict, held_up=told, not_starting=waits)
 
 
 def _told_ready(raw: Raw) -> ToldReady | None:
@@ -55,6 +56,14 @@ def _told_ready(raw: Raw) -> ToldReady | None:
             since = parse_instant(condition["lastTransitionTime"])
             return ToldReady(condition.get("status") == ConditionStatus.TRUE, since)
     return None
+
+
+def _not_starting(raw: Raw) -> str:
+    """The message of the condition PodsReady if it gives a reason why the run does not start."""
+    for condition in (raw.get("status") or {}).get("conditions") or ():
+        if condition.get("type") == ConditionType.PODS_READY and condition.get("reason") == ReasonCode.NOT_STARTING:
+            return str(condition.get("message", ""))
+    return ""
 
 
 def _held_up(raw: Raw) -> tuple[ToldBottleneck, ...]:

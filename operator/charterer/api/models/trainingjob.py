@@ -145,7 +145,8 @@ class DecodedJob:
     In ``job``, ``budget`` is None, ``weight`` 1, ``remaining`` None, ``runs`` empty and ``has_service`` False until
     they are joined. ``template_verdict`` is from the conditions: why the template of this generation was refused, empty
     if it was accepted, None if it is unknown. ``variables``: misleading variables in the trainer's environment.
-    ``held_up``: the bottlenecks of its run in the conditions.
+    ``held_up``: the bottlenecks of its run in the conditions. ``not_starting``: why its run does not start, by the
+    condition PodsReady; empty if that gives no reason.
     """
 
     job: Job
@@ -154,6 +155,7 @@ class DecodedJob:
     template_verdict: str | None = None
     variables: str = ""
     held_up: tuple[ToldBottleneck, ...] = ()
+    not_starting: str = ""
 
 
 _RESOURCES: Final = f"({list(GPU_RESOURCES)} + (has(self.resource) ? [self.resource] : []))"

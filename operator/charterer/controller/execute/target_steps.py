@@ -135,6 +135,9 @@ def _named(body: RawObject, name: str) -> RawObject:
     return {**body, "metadata": {**body["metadata"], "name": name}}
 
 
+_NO_WORKLOAD = "Kueue has yet to make a Workload of its new width"
+
+
 async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> ActionOutcome:
     """Make the stopped object the allocation's run, if an uncached list shows no live pod of the object."""
     kind, raw, target = await _mine(context, job)
@@ -142,7 +145,7 @@ async def place(context: ExecutionContext, job: Job, allocation: Allocation) -> 
         raise Stale
     writes = kind.place(raw, job, allocation)
     if target.queued and not writes:
-        raise Held("Kueue has yet to make a Workload of its new width")
+        raise Held(_NO_WORKLOAD)
     await _write(context, kind, writes)
     return ActionOutcome.DONE
 
@@ -199,7 +202,7 @@ async def stop(context: ExecutionContext, job: Job) -> ActionOutcome:
 
 
 async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> ActionOutcome:
-    """Change the number of the object's pods while they run."""
+    """Change the number of the object's pods while they run. Raises Held while another controller has to act first."""
     kind, raw, target = await _mine(context, job)
     if (target.job, target.run) != (job.id, step.run) or target.suspended:
         raise Stale
@@ -207,7 +210,10 @@ async def resize(context: ExecutionContext, job: Job, step: ResizeRun) -> Action
     if not target.indexed:
         pods = [pod for pod in await pods_of_target(context, job) if pod.run == step.run]
         leaving = [pod.name for pod in numbered(pods)[step.completions :] if pod.live and not pod.deleting]
-    await _write(context, kind, kind.resize(raw, step.completions, step.retries, leaving))
+    writes = kind.resize(raw, step.completions, step.retries, leaving)
+    if not writes:  # its own controller has not followed the last write, or has made nothing yet that has a width
+        raise Held(_NO_WORKLOAD if target.queued else f"the controller of {target.ref} has yet to make its pods")
+    await _write(context, kind, writes)
     return ActionOutcome.DONE
 
 

@@ -627,6 +627,6 @@ def _pods_message(job: Job) -> str:
     if run is None:
         return "no run"
     ready = sum(pod.ready or pod.proves_completion for pod in run.pods)
-    why = run.trouble if ready < run.completions else run.incomplete
+    why = run.trouble or run.incomplete if run.incomplete or ready < run.completions else ""
     said = f"{ready} of {run.completions} pods of {job.run_title(run.number)} {is_or_are(ready)} ready"
     return f"{said}: {why}" if why else said

@@ -95,10 +95,11 @@ _NOT_MOUNTED: Final = re.compile(r'FailedMount: .*(secret|configmap) "[^"]+" not
 
 
 def hopeless(run: Run) -> bool:
-    """Whether a pod of the run cannot start without an edit, or the API server refuses the run's pods."""
-    if not run.pods:
-        return any(words in run.warning for words in _REFUSED)
-    return _NOT_MOUNTED.match(run.warning) is not None or any(pod.hopeless for pod in run.pods)
+    """Whether a pod of the run cannot start without an edit, or the API server refuses pods that the run needs."""
+    if (not run.pods or run.incomplete) and any(words in run.warning for words in _REFUSED):
+        return True
+    not_mounted = bool(run.pods) and _NOT_MOUNTED.search(run.warning) is not None
+    return not_mounted or any(pod.hopeless for pod in run.pods)
 
 
 # Predicates of one job: whether it wants GPUs, whether its run is settled, and whether it may stay.

@@ -49,6 +49,14 @@ INTERACTIVE: Final = "InteractiveMode"
 NOT_INTERACTIVE: Final = (
     f"spec.submissionMode is {INTERACTIVE}: KubeRay does not stop such a RayJob when it is suspended; use another mode"
 )
+_BY_JOB: Final = "K8sJobMode"
+"""The submission mode, and the default, in which a Job of KubeRay submits the entrypoint."""
+SUBMITTER_REFUSED: Final = "FailedToCreateRayJobSubmitter"
+"""The reason of KubeRay's Event about a RayJob whose submitter the API server does not accept."""
+_ALLOW_BOTH: Final = (
+    "let the quotas and admission rules of its namespace allow its head and its submitter (spec.submitterPodTemplate), "
+    "or set spec.submissionMode to HTTPMode, which has no submitter"
+)
 _AT_ONCE: Final = 1
 """The shortest deadline in seconds that KubeRay accepts."""
 
@@ -212,6 +220,42 @@ def _waiting(raw: Raw) -> WaitingRayJob | None:
 QUEUED_RAY_JOBS: Final[WatchedKind[WaitingRayJob]] = WatchedKind(
     "QueuedRayJob", RAY_JOBS, _waiting, labels=QUEUE_LABEL, optional=True
 )
+
+
+class Helper(NamedTuple):
+    """A part of a running RayJob beside its workers.
+
+    ``events``: field selector of the Events about the object that creates its pods. ``pods``: label selector of these
+    pods.
+    """
+
+    name: str
+    events: str
+    pods: str
+
+
+class Helpers(NamedTuple):
+    """All such parts of a RayJob. ``remedy``: what helps if the cluster refuses one of them."""
+
+    parts: Sequence[Helper]
+    remedy: str
+
+
+def helpers(raw: Raw) -> Helpers:
+    """The head of the RayJob's RayCluster, and the submitter if KubeRay creates one.
+
+    KubeRay finds the submitter, a Job, by the name of the RayJob alone.
+    """
+    name, cluster = raw["metadata"]["name"], (raw.get("status") or {}).get("rayClusterName")
+    parts = []
+    if cluster:
+        pods = f"ray.io/cluster={cluster},ray.io/node-type=head"
+        parts.append(Helper("its head", f"regarding.kind=RayCluster,regarding.name={cluster}", pods))
+    if raw["spec"].get("submissionMode", _BY_JOB) != _BY_JOB:
+        return Helpers(parts, "let the quotas and admission rules of its namespace allow its head")
+    pods = f"batch.kubernetes.io/job-name={name}"
+    parts.append(Helper("its submitter", f"regarding.kind=Job,regarding.name={name}", pods))
+    return Helpers(parts, _ALLOW_BOTH)
 
 
 def _incomplete(state: str, entrypoint: str) -> str:

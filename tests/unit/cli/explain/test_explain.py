@@ -381,10 +381,14 @@ def test_what_the_operator_found_to_hold_the_run_up_is_told(monkeypatch: pytest.
     seen = seen_of(world)
     (key,) = seen.jobs
     told = ToldBottleneck("SlowWorker", "SlowerThanPeers", "pod 1 is slow: $4.00 an hour")
-    held_up = replace(seen, jobs={key: replace(seen.jobs[key], held_up=(told,))})
+    job = replace(seen.jobs[key], held_up=(told,), not_starting="its submitter: refused")
+    held_up = replace(seen, jobs={key: job})
     monkeypatch.setattr(
         "charterer.tools.commands.explain.command.read", lambda cluster: ClusterReading(held_up, world.now, NAMESPACE)
     )
-    assert "SlowWorker: pod 1 is slow: $4.00 an hour." in charterer("explain", "tj/sft-run").stdout
+    text = charterer("explain", "tj/sft-run").stdout
+    assert "SlowWorker: pod 1 is slow: $4.00 an hour." in text
+    assert "its submitter: refused." in text
     answer = json.loads(charterer("explain", "tj/sft-run", "-o", "json").stdout)
     assert answer["heldUp"] == {"SlowWorker": {"reason": told.reason, "message": told.message}}
+    assert answer["notStarting"] == "its submitter: refused"

@@ -11,9 +11,9 @@ import pytest
 
 from charterer.cluster.errors import ApiError, Conflict, Forbidden, OutcomeUnknown
 from charterer.controller.execute import ExecutionContext, ObjectWriter, Stale
-from charterer.controller.execute.target_steps import adopt, edit, start
+from charterer.controller.execute.target_steps import adopt, edit, resize, start
 from charterer.controller.outcome import Held
-from charterer.domain.steps import AdoptTarget, EditJob
+from charterer.domain.steps import AdoptTarget, EditJob, ResizeRun
 from charterer.domain.target import TargetRef
 from charterer.workloads.adopted.kueue_workload import KUEUE_WORKLOAD, OWNER
 from tests.factory import T0, allocation, job
@@ -104,6 +104,21 @@ async def test_a_job_that_grew_is_cleaned_before_kueue_is_told() -> None:
     with pytest.raises(Stale):
         await start(queue.context, JOB, 1)
     assert queue.writes == ["/spec/template/metadata/labels/charterer.dev~1job-uid"]
+
+
+async def test_a_width_that_kueue_has_not_taken_up_is_waited_for_and_not_written_again() -> None:
+    """Its Workload has the former width until Kueue has made another."""
+    labels = {"charterer.dev/job-uid": JOB.id, "charterer.dev/run": "1"}
+    running = workload(pod_set(count=1), state="Ready")
+    running["status"]["admissionChecks"][-1]["podSetUpdates"] = [{"name": "main", "labels": labels}]
+    growing = Queue(running, completionMode="Indexed")
+    step = ResizeRun(JOB.id, 1, 2)
+    await resize(growing.context, JOB, step)
+    assert growing.writes.pop() is not None
+    growing.owner["spec"] |= {"parallelism": 2, "completions": 2}
+    with pytest.raises(Held, match="Kueue has yet to make a Workload of its new width"):
+        await resize(growing.context, JOB, step)
+    assert growing.writes == []
 
 
 async def test_what_its_training_job_was_asked_for_since_stays_when_its_author_changes_it() -> None:

@@ -24,6 +24,8 @@ from charterer.controller.status.conditions import stop_in_words
 from charterer.domain.budget import Budget, Mode
 from charterer.domain.budget_tree import BudgetTree, budget_tree
 from charterer.domain.money import Money, Price
+from charterer.domain.node_demands import NodeDemands, OfferedNode, Requirement, Toleration, misfits, passes
+from charterer.domain.offered_node import offered_node
 from charterer.domain.pool import Pool
 from charterer.domain.reasons.waits import NoPoolSelected
 from charterer.domain.snapshot import NO_LIMITS, OperatorLimits, Snapshot, Stop
@@ -34,7 +36,7 @@ from charterer.policy.budgets.solution import of_share
 from charterer.policy.nodes import limits as operator_limits
 from charterer.policy.options.market import no_pool
 from charterer.sentences import count, names
-from charterer.tools.commands.shared.adopted_objects import Queues, checks_of
+from charterer.tools.commands.shared.adopted_objects import Queues, checks_of, flavors_of
 from charterer.tools.commands.shared.leader import MAY_LEAD_SECONDS, LeaderSeen
 from charterer.tools.commands.shared.one_namespace import OwnJob, OwnJobs
 from charterer.tools.commands.shared.output import when
@@ -163,6 +165,52 @@ def check_queues(queues: Queues | None, leader: LeaderSeen | None) -> Iterable[F
             if does is not None:
                 text = f"asks AdmissionCheck {other}, too, {does}"
                 yield Finding("queues", subject, text, f"keep only one of {other} and {KUEUE_CHECK} in the queue")
+
+
+def check_flavors(queues: Queues | None, pools: Iterable[Pool]) -> Iterable[Finding]:
+    """Report ResourceFlavors by which Kueue lets pods of others onto rented nodes, or keeps a queue's pods off them.
+
+    A pool whose nodes are not known yet may have nodes for any label.
+    """
+    if queues is None:
+        return
+    known = [(pool, offered_node(pool)) for pool in pools]
+    offered = [(pool, node) for pool, node in known if node is not None]
+    asked = frozenset[str]().union(*map(flavors_of, queues.queues))
+    for flavor in queues.flavors:
+        spec, name = flavor.get("spec") or {}, str(flavor["metadata"]["name"])
+        labels: Mapping[str, str] = spec.get("nodeLabels") or {}
+        asks = NodeDemands(every=tuple([Requirement(key, "In", (value,)) for key, value in labels.items()]))
+        fits = [(pool, node) for pool, node in offered if _fit(asks, (_ANY_TAINT,), node)]
+        if name in asked and known and len(offered) == len(known) and not fits:
+            wanted = ", ".join(requirement.text for requirement in asks.every)
+            text = f"has spec.nodeLabels {wanted}, which nodes of no GPUPool have: {_NOWHERE}"
+            yield Finding("queues", f"ResourceFlavor {name}", text, "take the labels out: Charterer places the pods")
+        tolerations = [_toleration(each) for each in spec.get("tolerations") or ()]
+        for pool, node in fits:
+            taints = [taint.text for taint in node.taints if not passes(taint)]
+            if taints and pool.cloud.rents and _fit(asks, tolerations, node):
+                text = f"has spec.tolerations for {names(taints)}, the taint of GPUPool {pool.id}: {_TOLERATED}"
+                yield Finding("queues", f"ResourceFlavor {name}", text, _LEAVE_TO_CHARTERER)
+                break
+
+
+_NOWHERE: Final = "the pods that Kueue sends there get no node"
+_TOLERATED: Final = (
+    "Kueue gives them to every pod of its jobs, and those that Charterer did not place may take room on rented nodes, "
+    "or are refused if the chart's keepOff.taint is that taint"
+)
+_LEAVE_TO_CHARTERER: Final = "take that toleration out: Charterer gives it to the pods that it places"
+_ANY_TAINT: Final = Toleration(operator="Exists")
+
+
+def _fit(demands: NodeDemands, tolerations: Sequence[Toleration], node: OfferedNode) -> bool:
+    return not misfits(replace(demands, tolerations=tuple(tolerations), resource=node.resource), node)
+
+
+def _toleration(raw: RawObject) -> Toleration:
+    words = [str(raw.get(field) or "") for field in ("key", "operator", "value", "effect")]
+    return Toleration(words[0], words[1] or "Equal", *words[2:])
 
 
 # Checks of one namespace's jobs and profiles, from their status.

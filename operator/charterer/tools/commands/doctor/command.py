@@ -26,6 +26,7 @@ from charterer.tools.commands.doctor.checks import (
     check_budgets,
     check_commitments,
     check_cost_record,
+    check_flavors,
     check_held,
     check_held_prices,
     check_leader,
@@ -190,6 +191,7 @@ def examine(reading: DoctorReading) -> tuple[Finding, ...]:
         *check_own_jobs(replace(own.jobs, jobs=jobs)),
         *check_adoption(observe(state, wall_clock()), reading.leader),
         *check_queues(reading.queues, reading.leader),
+        *check_flavors(reading.queues, state.pools.values()),
     )
 
 

@@ -62,7 +62,8 @@ class Explanation:
     """A job in the plan. A field is None or empty if the plan has nothing for the job.
 
     ``ruled_out`` has the options of a waiting job that may have none of them. ``held_up`` has the bottlenecks that the
-    operator found. ``node`` is the node of a job that uses only a part of a node. ``more_nodes`` is about full pools.
+    operator found, and ``not_starting`` why its run does not start. ``node`` is the node of a job that uses only a part
+    of a node. ``more_nodes`` is about full pools.
     """
 
     report: PlanReport
@@ -75,6 +76,7 @@ class Explanation:
     held_up: Sequence[ToldBottleneck] = ()
     node: JobNode | None = None
     more_nodes: Sequence[MoreNodes] = ()
+    not_starting: str = ""
 
     @property
     def rate(self) -> Rate | None:
@@ -84,7 +86,9 @@ class Explanation:
         return self.solution.share(self.solution.key(self.job)).rate
 
 
-def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] = ()) -> Explanation:
+def explain_job(
+    report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] = (), not_starting: str = ""
+) -> Explanation:
     """Find the job's part of the plan. Only a job that wants to run has options."""
     verdict = report.plan.jobs.get(job.id)
     budget = None if job.budget is None else report.plan.budgets.get(job.budget)
@@ -101,7 +105,7 @@ def explain_job(report: PlanReport, job: Job, held_up: Sequence[ToldBottleneck] 
         else:
             node = job_node(job, options.chosen.option, comparison)
             more = more_nodes(report, job, options)
-    return Explanation(report, job, verdict, budget, solution, options, excluded, held_up, node, more)
+    return Explanation(report, job, verdict, budget, solution, options, excluded, held_up, node, more, not_starting)
 
 
 # The effect of more nodes in a full pool. The planner plans again for a pool that may have them.

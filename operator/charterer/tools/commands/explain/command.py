@@ -79,6 +79,7 @@ def explain_json(explanation: Explanation) -> Mapping[str, JsonValue]:
         "at": format_instant(explanation.report.snapshot.now),
         **copied(now, _WHAT_AND_WHY),
         **_conditions(now),
+        "notStarting": explanation.not_starting or None,
         "sessions": sessions_sentence(job) or None,
         **copied(job, "budget weight"),
         "paysPerHourSaved": rate_json(explanation.rate),
@@ -309,7 +310,8 @@ def explained(cluster: ClusterOptions, job: JobName, namespace: str | None, *, e
         said = call(cluster, lambda client: why_not_adopted(client, job, where)) if job.kind else ""
         raise click.ClickException(error.message + said) from error
     decoded = reading.state.jobs.get(ObjectKey(found.namespace, found.name))
-    explanation = explain_job(report, found, () if decoded is None else decoded.held_up)
+    held_up, not_starting = ((), "") if decoded is None else (decoded.held_up, decoded.not_starting)
+    explanation = explain_job(report, found, held_up, not_starting)
     document = with_warnings(explain_document(explanation, every=every), (reading.trouble, *tried.warnings))
     return Explained(
         document, {**explain_json(explanation), "nobodyActs": reading.trouble or None, "warnings": tried.warnings}

@@ -298,7 +298,8 @@ def explain_document(explanation: Explanation, *, every: bool) -> Document:
     """Make the document for one job. ``every`` includes options that are both slower and dearer than the chosen one."""
     report, job, options = explanation.report, explanation.job, explanation.options
     problems = [f"{problem.field}: {problem.message}" for problem in report.problems_of(job)]
-    blocks = first_blocks(job_now(explanation), problems)
+    waits = [explanation.not_starting] if explanation.not_starting and job.finish is None else []
+    blocks = first_blocks(job_now(explanation), [*problems, *waits])
     if used := sessions_sentence(job):
         blocks.append(Paragraph(used))
     if job.resize is ResizePolicy.NEVER and job.allocation is not None and job.finish is None:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from charterer.api.names import KUEUE_CHECK
 from charterer.cluster.client import Client, RawObject
 from charterer.cluster.errors import Forbidden, NotFound
-from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, TRAINING_JOBS
+from charterer.cluster.paths import ADMISSION_CHECKS, CLUSTER_QUEUES, RESOURCE_FLAVORS, TRAINING_JOBS
 from charterer.domain.target import Target
 from charterer.workloads import ADOPTED
 
@@ -87,10 +87,11 @@ async def how_to_start(client: Client, objects: Iterable[FoundObject]) -> Sequen
 
 @dataclass(frozen=True, slots=True)
 class Queues:
-    """The ClusterQueues that name Charterer's AdmissionCheck, and all AdmissionChecks of the cluster."""
+    """The ClusterQueues that name Charterer's AdmissionCheck, and the cluster's AdmissionChecks and ResourceFlavors."""
 
     queues: tuple[RawObject, ...] = ()
     checks: tuple[RawObject, ...] = ()
+    flavors: tuple[RawObject, ...] = ()
 
     @property
     def names(self) -> Sequence[str]:
@@ -105,21 +106,28 @@ NO_QUEUES: Final = Queues()
 
 
 async def read_queues(client: Client) -> Queues | None:
-    """Read the ClusterQueues and AdmissionChecks.
+    """Read the ClusterQueues, AdmissionChecks and ResourceFlavors.
 
     None if the account may not read them, no queue if Kueue is not installed.
     """
     try:
         listed = (await client.list(CLUSTER_QUEUES.all())).items
         checks = (await client.list(ADMISSION_CHECKS.all())).items
+        flavors = (await client.list(RESOURCE_FLAVORS.all())).items
     except NotFound:
         return NO_QUEUES
     except Forbidden:
         return None
-    return Queues(tuple([queue for queue in listed if KUEUE_CHECK in checks_of(queue)]), checks)
+    return Queues(tuple([queue for queue in listed if KUEUE_CHECK in checks_of(queue)]), checks, flavors)
 
 
 def checks_of(queue: RawObject) -> Sequence[str]:
     """Return the names of a ClusterQueue's AdmissionChecks."""
     strategy = (queue.get("spec") or {}).get("admissionChecksStrategy") or {}
     return [str(check.get("name")) for check in strategy.get("admissionChecks") or ()]
+
+
+def flavors_of(queue: RawObject) -> frozenset[str]:
+    """Return the names of a ClusterQueue's ResourceFlavors."""
+    groups = (queue.get("spec") or {}).get("resourceGroups") or ()
+    return frozenset(str(flavor.get("name")) for group in groups for flavor in group.get("flavors") or ())
