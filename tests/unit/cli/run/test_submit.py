@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 from click.testing import CliRunner
 
+from charterer import client
 from charterer.cli import run as command
 from charterer.cli.main import main
 from charterer.cli.run import next_line
@@ -36,7 +37,7 @@ def test_a_job_that_nothing_fits_is_told_so_and_where_to_read_why() -> None:
 
 
 def test_programs_get_the_created_job_as_json(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command.charterer_client, "submit", lambda job, cluster: SubmittedJob("team", "sft", "1"))
+    monkeypatch.setattr(client, "submit", lambda job, cluster: SubmittedJob("team", "sft", "1"))
     monkeypatch.setattr(command, "call", lambda cluster, use: {"state": "Queued", "why": "PoolFull"})
     arguments = ["run", "--gpus", "4", "--image", "t:1", "--no-code", "-o", "json", "--", "true"]
     told = json.loads(CliRunner().invoke(main, arguments).stdout)
