@@ -31,6 +31,8 @@ OUTSIDE := tests/unit/cli tests/unit/report tests/unit/simulate tests/unit/train
 SCHEMA := $(BIN)/python -m charterer.api.schema --reference docs/reference.md \
 	--troubleshooting docs/troubleshooting.md --reasons docs/reasons.md crds charts/charterer-crds/templates
 VALUES_PAGE := $(BIN)/python -m tests.chart.values_page
+PARAMETERS := $(BIN)/python -m tests.parameters
+ANSWERS := $(BIN)/python -m charterer.tools.commands.shared.answers docs/schemas
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-annotate --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
@@ -74,14 +76,18 @@ lint-rest: $(READY)
 	$(BIN)/lint-imports
 	$(SCHEMA) --check
 	$(VALUES_PAGE) --check
+	$(ANSWERS) --check
+	$(PARAMETERS) --check
 	$(BIN)/zizmor --offline --quiet .github
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-workflows .github/workflows/*.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.dependabot .github/dependabot.yml
 	$(BIN)/check-jsonschema --quiet --builtin-schema vendor.github-issue-forms $(filter-out %/config.yml,$(wildcard .github/ISSUE_TEMPLATE/*.yml))
 
-generated: $(READY) ## Write the files again that are made of others: CRDs, reference, words, chart values
+generated: $(READY) ## Write the files again that are made of others: CRDs, reference, words, chart values, schemas
 	$(SCHEMA)
 	$(VALUES_PAGE)
+	$(ANSWERS)
+	$(PARAMETERS)
 
 prometheus: $(READY) ## Prometheus, for the tests of alerts (once per machine, seconds on Debian)
 	@$(MADE) prometheus

@@ -11,6 +11,7 @@ import gzip
 import hashlib
 import io
 import os
+import posixpath
 import re
 import shutil
 import subprocess
@@ -27,9 +28,13 @@ from tests.testbed import build, cache
 ROOT: Final = Path(__file__).resolve().parents[1]
 OUT: Final = ROOT / "out/release"
 CHARTS: Final = ("charterer", "charterer-crds")
-PACKAGES: Final = {"charterer": ROOT, "charterer-trainer": ROOT / "trainer"}
+PACKAGES: Final = {"charterer": "", "charterer-trainer": "trainer"}
+"""The folder in the repository of each package."""
 SUMS: Final = "SHA256SUMS"
 _VERSION: Final = re.compile(r'^__version__ = "(.+)"$|^version: (\S+)$|^appVersion: (\S+)$', re.MULTILINE)
+_TARGET: Final = re.compile(r"(?<=\]\()[^)\s]+(?=\))")
+_IMAGE: Final = re.compile(r"!\[[^\]]*\]\((?!\w+://)[^)]*\)")
+_LINK: Final = re.compile(r"\[([^\]]*)\]\((?!\w+://)[^)]*\)")
 _VERSIONED: Final = (
     "operator/charterer/__init__.py",
     "trainer/src/charterer_trainer/__init__.py",
@@ -109,6 +114,21 @@ def address(charts: Path, release: Release) -> None:
                 file.write(f"home: {release.repository}\nsources: [{release.repository}]\nicon: {icon}\n")
 
 
+def read_alone(text: str, page: str, release: Release) -> str:
+    """The text of a page as a package index shows it, where a relative link leads nowhere: each leads to the repository
+    at the tag of the version. While that has no address, a link becomes its text, and an image is left out."""
+
+    def addressed(found: re.Match[str]) -> str:
+        link = found[0]
+        if "://" in link:
+            return link
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(page), link))
+        shown = "raw" if path.endswith((".png", ".svg")) else "blob"
+        return f"{release.repository}/{shown}/v{release.version}/{path}"
+
+    return _TARGET.sub(addressed, text) if release.repository else _LINK.sub(r"\1", _IMAGE.sub("", text))
+
+
 # The parts. Each writes its files below ``OUT``.
 
 
@@ -116,8 +136,15 @@ def packages(release: Release) -> None:
     """Wheel and source archive of each package."""
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(release.when)}
     for name, folder in PACKAGES.items():
-        into = OUT / "packages" / name
-        _run([sys.executable, "-m", "hatchling", "build", "--directory", str(into)], folder, environment)
+        with tempfile.TemporaryDirectory() as copy:
+            for file in _git("ls-files", "-z", f"./{folder}").rstrip("\0").split("\0"):
+                target = Path(copy, file)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / file, target)
+            readme = posixpath.join(folder, "README.md")
+            Path(copy, readme).write_text(read_alone((ROOT / readme).read_text(), readme, release))
+            into = str(OUT / "packages" / name)
+            _run([sys.executable, "-m", "hatchling", "build", "--directory", into], Path(copy, folder), environment)
 
 
 def charts(release: Release) -> None:

@@ -18,6 +18,9 @@ OUTSIDE = "repository"
 _STYLE = "assets/site.css"
 _WIDE = ".md-grid { max-width: 76rem; }\n"
 """Room for lines of 120 characters, as in the pages' own code."""
+_FOR_DEVELOPERS = ("development/", "theory/", f"{OUTSIDE}/tests/")
+_BEHIND = 0.1
+"""The weight of developers' pages in a search: these have every word, so they would come before all others."""
 _LINK = re.compile(r"(?<=\]\()([^)\s#]+)(#[^)\s]*)?(?=\))")
 _FOLDER = re.compile(r"\[([^\]]*)\]\(FOLDER\)")
 
@@ -133,10 +136,13 @@ def _pages(item: Any) -> Iterator[Any]:
 
 
 def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Any) -> str:
-    """Lead links to where the site has their files. A page outside docs/ has no address to edit it at."""
+    """Lead links to where the site has their files. A page outside docs/ has no address to edit it at, and one for
+    developers comes late in what a search finds."""
     place = page.file.src_uri
     if place.startswith(f"{OUTSIDE}/"):
         page.edit_url = None
+    if place.startswith(_FOR_DEVELOPERS):
+        page.meta["search"] = {"boost": _BEHIND}
     _texts[place] = moved_links(markdown, path_of(place))
     return _texts[place]
 

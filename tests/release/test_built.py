@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import pytest
 import yaml
 
 from charterer import __version__ as VERSION
@@ -108,6 +109,30 @@ def test_the_source_archive_has_what_a_wheel_is_built_from_and_no_tests(released
         "PKG-INFO",
         ".gitignore",
     }
+
+
+@pytest.mark.parametrize("package", ["charterer", "charterer-trainer"])
+def test_each_archive_of_a_package_has_its_licence_and_a_page_whose_links_lead_somewhere_from_an_index(
+    released: Path, package: str
+) -> None:
+    folder, name = released / "packages" / package, f"{package.replace('-', '_')}-{VERSION}"
+    with zipfile.ZipFile(folder / f"{name}-py3-none-any.whl") as wheel:
+        told = [wheel.read(f"{name}.dist-info/METADATA")]
+        licences = [wheel.read(f"{name}.dist-info/licenses/LICENSE")]
+    with tarfile.open(folder / f"{name}.tar.gz") as tar:
+        told += [member(tar, f"{name}/{file}") for file in ("PKG-INFO", "README.md")]
+        licences.append(member(tar, f"{name}/LICENSE"))
+    assert licences == 2 * [(ROOT / "LICENSE").read_bytes()]
+    for page in told:
+        assert f"# {package}".encode() in page.lower()
+        links = re.findall(rb"\]\(([^)]*)\)", page)
+        assert [link for link in links if not link.startswith(b"https://")] == []
+
+
+def member(tar: tarfile.TarFile, name: str) -> bytes:
+    file = tar.extractfile(name)
+    assert file is not None
+    return file.read()
 
 
 def test_the_definitions_are_those_of_the_chart(released: Path) -> None:

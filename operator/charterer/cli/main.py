@@ -15,6 +15,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from charterer import __version__
+from charterer.cli.parameters import stand_in
 from charterer.sentences import nearest, similar_names, visible
 
 _COMMANDS: Mapping[str, tuple[str, str]] = {
@@ -127,6 +128,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _COMMANDS:
             return None
+        if ctx.resilient_parsing:  # a shell completes: what the command is made of is not needed
+            return stand_in(cmd_name)
         module, _, name = _COMMANDS[cmd_name][0].partition(":")
         command: click.Command = getattr(importlib.import_module(module), name)
         return command

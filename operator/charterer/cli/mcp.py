@@ -1,7 +1,6 @@
 """``charterer mcp``: what agents may ask, by the Model Context Protocol. Its tools read, and cannot write.
 
-The answers are those of ``charterer plan``, ``explain``, ``costs`` and ``quote`` with ``-o json``; the models name what
-a reader needs first, and keep every other key.
+The answers are those of ``charterer plan``, ``explain``, ``costs`` and ``quote`` with ``-o json``, with their schemas.
 """
 
 from __future__ import annotations
@@ -10,200 +9,21 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import astuple, dataclass
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Final, TypeVar
 
 import click
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from charterer import __version__, client
 from charterer.cluster.client import Body, Client
 from charterer.cluster.credentials import Access
 from charterer.cluster.errors import Withheld
+from charterer.tools.commands.shared.answers import PrintedCosts, PrintedExplanation, PrintedPlan, PrintedQuote
 from charterer.tools.commands.shared.cluster import ClusterOptions, MayNotRead, cluster_options, read
 from charterer.tools.commands.shared.options import record_option
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
-
-# The answers.
-
-
-class AgentPart(BaseModel):
-    """Part of an answer; keys that are not named here stay."""
-
-    model_config = ConfigDict(extra="allow")
-
-
-Dollars = Annotated[str, Field(description="Dollars as a decimal text.")]
-Seconds = Annotated[float, Field(description="Seconds.")]
-Time = Annotated[str, Field(description="A time in UTC, as in RFC 3339.")]
-
-
-class GPUs(AgentPart):
-    """GPUs of a pool. ``hourly``: what they cost an hour."""
-
-    pool: str
-    gpus: int | None = None
-    hourly: Dollars | None = None
-
-
-class AgentAnswer(AgentPart):
-    """``nobodyActs``: why no operator carries out what is said; null while one leads. ``source``: set if the account
-    may not read the whole cluster, so that the answer is what the operator wrote into statuses."""
-
-    at: Time
-    nobodyActs: str | None = None
-    warnings: list[str] = []
-    source: dict[str, Any] | None = None
-
-
-class PlannedAction(AgentPart):
-    """``action``: rent, release, start, move or stop. ``count``: nodes. ``onlyObserved``: it will not happen."""
-
-    action: str
-    subject: str
-    how: str
-    why: str
-    count: int
-    onlyObserved: bool
-
-
-class PlannedBudget(AgentPart):
-    """``paysPerHourSaved``: the most that is paid to finish a job of weight 1 an hour earlier."""
-
-    name: str
-    mode: str
-    amount: Dollars
-    spent: Dollars
-    forecast: Dollars | None = None
-    allowedPerHour: Dollars
-    nowPerHour: Dollars
-    paysPerHourSaved: Dollars | None = None
-    feasible: bool
-
-
-class PlannedJob(AgentPart):
-    """``has``: its GPUs now; ``wants``: those that it is to have. ``message``: why."""
-
-    namespace: str | None = None
-    name: str
-    state: str | None = None
-    budget: str | None = None
-    has: GPUs | None = None
-    wants: GPUs | None = None
-    secondsLeft: Seconds | None = None
-    endsAbout: Time | None = None
-    reason: str | None = None
-    message: str | None = None
-
-
-class AgentPlan(AgentAnswer):
-    """The present plan. ``whatIf``: the changes that were asked for, the actions that they add and drop, and
-    ``asItIs``, the plan without them."""
-
-    actions: list[PlannedAction] = []
-    budgets: list[PlannedBudget] = []
-    jobs: list[PlannedJob] = []
-    problems: list[dict[str, Any]] = []
-    whatIf: dict[str, Any] | None = None
-
-
-class JobOption(GPUs):
-    """One option of a job. ``rank``: chosen, too dear, too slow or worse; ``perHourSaved``: beside the cheaper one."""
-
-    chosen: bool
-    secondsLeft: Seconds | None = None
-    costLeft: Dollars | None = None
-    perHourSaved: Dollars | None = None
-    rank: str | None = None
-
-
-class AgentRuledOut(GPUs):
-    """An option that the job cannot have, and the reason ``why``."""
-
-    why: str | None = None
-
-
-class AgentExplanation(AgentAnswer):
-    """Why a job has its GPUs, or waits. ``options`` is null if it is not planned for."""
-
-    namespace: str
-    name: str
-    state: str | None
-    summary: str
-    reason: str | None
-    message: str | None
-    budget: str | None
-    paysPerHourSaved: Dollars | None = None
-    options: list[JobOption] | None
-    ruledOut: list[AgentRuledOut]
-
-
-class AgentBudgetMonth(AgentPart):
-    """``spent``: by the ledger; null for a month that it has no more. ``stillOpen``: what is not on record yet."""
-
-    name: str
-    amount: Dollars | None = None
-    spent: Dollars | None = None
-    onRecord: Dollars
-    stillOpen: Dollars
-
-
-class AgentCostSum(AgentPart):
-    """A sum, with the values of the keys that were asked for."""
-
-    budget: str
-    dollars: Dollars
-    stillOpen: Dollars
-    gpuHours: float | None
-
-
-class AgentCosts(AgentPart):
-    """Who spent what in a month."""
-
-    month: str
-    by: list[str]
-    record: str | None
-    budgets: list[AgentBudgetMonth]
-    costs: list[AgentCostSum]
-
-
-class DollarRange(AgentPart):
-    """Nine of ten outcomes lie between ``low`` and ``high``."""
-
-    low: Dollars
-    middle: Dollars
-    high: Dollars
-
-
-class SecondsRange(AgentPart):
-    """Nine of ten outcomes lie between ``low`` and ``high``."""
-
-    low: Seconds
-    middle: Seconds
-    high: Seconds
-
-
-class QuotedChoice(GPUs):
-    """``secondsAreFrom``: now, or its start where nobody knows when that is."""
-
-    cost: DollarRange
-    seconds: SecondsRange
-    secondsAreFrom: str
-
-
-class AgentQuote(AgentAnswer):
-    """``choices``: cheapest, budget (what the budget pays for) and fastest; empty if the job cannot run."""
-
-    namespace: str
-    name: str
-    canRun: bool
-    reason: str | None
-    message: str | None
-    choices: dict[str, QuotedChoice]
-    by: dict[str, Any] | None = None
-    delays: list[dict[str, Any]]
-
 
 # The tools.
 
@@ -259,17 +79,17 @@ def server(cluster: ReadOnly, record: str) -> MCPServer:
             str, Field(description="What if this YAML were applied: TrainingJob, GPUPool, GPUBudget, SpeedupProfile.")
         ] = "",
         namespace: Namespace = None,
-    ) -> AgentPlan:
+    ) -> PrintedPlan:
         """The actions of the present plan with their reasons, the price of time of each budget, and what-ifs."""
-        return answered(AgentPlan, lambda: _plan(cluster, prices or {}, amounts or {}, manifests, namespace))
+        return answered(PrintedPlan, lambda: _plan(cluster, prices or {}, amounts or {}, manifests, namespace))
 
     @tool
     def explain(
         job: Annotated[str, Field(description="NAME, tj/NAME, or KIND/NAME of the object that it was made for.")],
         namespace: Namespace = None,
-    ) -> AgentExplanation:
+    ) -> PrintedExplanation:
         """Why a job has this many GPUs of this pool now, or why it waits: its options in time and money."""
-        return answered(AgentExplanation, lambda: client.explain(job, cluster, namespace=namespace))
+        return answered(PrintedExplanation, lambda: client.explain(job, cluster, namespace=namespace))
 
     @tool
     def costs(
@@ -279,11 +99,11 @@ def server(cluster: ReadOnly, record: str) -> MCPServer:
             Field(description="Keys: namespace (the default), class, user, label:KEY, pool, job, purpose, cause."),
         ] = None,
         budgets: Annotated[list[str] | None, Field(description="Only these GPUBudgets; by default all.")] = None,
-    ) -> AgentCosts:
+    ) -> PrintedCosts:
         """Who spent what in a month, to the micro-dollar."""
         keys = by or ["namespace"]
         return answered(
-            AgentCosts, lambda: client.costs(cluster, month=month, record=record, budgets=budgets or (), by=keys)
+            PrintedCosts, lambda: client.costs(cluster, month=month, record=record, budgets=budgets or (), by=keys)
         )
 
     @tool
@@ -295,9 +115,9 @@ def server(cluster: ReadOnly, record: str) -> MCPServer:
             str | None, Field(description="When it should be done: 2026-12-04T18:00:00Z, or a day such as friday.")
         ] = None,
         namespace: Namespace = None,
-    ) -> AgentQuote:
+    ) -> PrintedQuote:
         """The cost and the end of a job that is not submitted yet, for three choices."""
-        return answered(AgentQuote, lambda: _quote(cluster, manifests, by, namespace))
+        return answered(PrintedQuote, lambda: _quote(cluster, manifests, by, namespace))
 
     return made
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
 import click
@@ -20,7 +20,17 @@ from charterer.tools.commands.logs import note, pods_by_run, print_pod, waits
 from charterer.tools.commands.shared.cluster import ClusterOptions, call, cluster_options, read
 from charterer.tools.commands.shared.completion import namespace_names, profile_names
 from charterer.tools.commands.shared.options import TimeType, option_group
-from charterer.tools.commands.shared.output import CANNOT_RUN, FAILED, screen_width, wants_colour, with_warnings
+from charterer.tools.commands.shared.output import (
+    CANNOT_RUN,
+    FAILED,
+    FORMATS,
+    announce_when_slow,
+    emit,
+    screen_width,
+    wants_colour,
+    with_warnings,
+)
+from charterer.tools.documents.document import Document
 from charterer.tools.submission.creation import Images, SubmittedJob, first_word, images, without_defaults
 from charterer.tools.submission.manifest import NewJob, as_yaml, manifests
 
@@ -173,6 +183,7 @@ _asked = option_group(
 @click.option("--dry-run", is_flag=True, help="Print the manifest, and create nothing.")
 @click.option("--quote", is_flag=True, help="First say what it costs and when it ends, and keep that with the job.")
 @click.option("-f", "--follow", is_flag=True, help="Print what its pods print until it has ended.")
+@click.option("-o", "--output", type=click.Choice(FORMATS[1:]), help="Print the created job as JSON or YAML.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 @cluster_options
 def run(
@@ -181,6 +192,7 @@ def run(
     dry_run: bool,
     quote: bool,
     follow: bool,
+    output: str | None,
     command: tuple[str, ...],
     cluster: ClusterOptions,
 ) -> None:
@@ -201,6 +213,8 @@ def run(
     those of `charterer quote`. Exit code: 0, or 1 for an error; with --follow, 0 if the job is complete and 1 if it
     failed; with --quote, 5 if it cannot run: then nothing is created.
     """
+    if output and (follow or dry_run):
+        raise click.UsageError(f"--output {output} is of the created job: leave out --follow and --dry-run")
     new = charterer_client.new_job(
         command,
         gpus=(asked.gpus.min, asked.gpus.max),
@@ -227,10 +241,18 @@ def run(
         click.echo(as_yaml(*manifests(replace(new, image=found.job, git_image=found.git))), nl=False)
         return
     job = charterer_client.submit(new, cluster)
-    if not follow:
-        click.echo(next_line(job, call(cluster, lambda client: first_word(client, job.namespace, job.name))))
-    elif not _followed(job, cluster):
-        raise click.exceptions.Exit(FAILED)
+    if follow:
+        if not _followed(job, cluster):
+            raise click.exceptions.Exit(FAILED)
+        return
+    with announce_when_slow("waiting for the operator's first word of it"):
+        status = call(cluster, lambda client: first_word(client, job.namespace, job.name))
+    line = next_line(job, status)
+    if output is None:
+        click.echo(line)
+    else:
+        plain = {**asdict(job), "state": status.get("state"), "reason": status.get("why"), "message": line}
+        emit(Document(line, ()), plain, output)
 
 
 def _followed(job: SubmittedJob, cluster: ClusterOptions) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -69,3 +70,25 @@ print("loaded", *{{name.partition(".")[0] for name in sys.modules}} & {{"kuberne
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-2:] == ["ended with 0", "loaded"]
+
+
+def test_names_are_completed_without_the_command_and_what_it_plans_and_decodes_with(tmp_path: Path) -> None:
+    code = """
+import sys
+from charterer.cli import main
+from charterer.tools.commands.shared import completion
+import charterer.cluster.client
+
+completion._LATEST_SECONDS = 60.0  # a busy machine imports the credentials' library as slowly as it likes
+try:
+    main(prog_name="charterer", complete_var="_CHARTERER_COMPLETE")
+except SystemExit as end:
+    print("ended with", end.code)
+slow = ("numpy", "charterer.policy", "charterer.controller", "charterer.api.decode", "charterer.api.models.trainingjob")
+print("loaded", *[name for name in slow if name in sys.modules])
+"""
+    for words, count in (("charterer explain ", 2), ("charterer costs --budget ", 3)):
+        asked = {"COMP_WORDS": words, "COMP_CWORD": str(count), "_CHARTERER_COMPLETE": "bash_complete"}
+        environment = {**os.environ, **asked, "KUBECONFIG": str(tmp_path / "none")}
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
+        assert done.stdout.splitlines()[-2:] == ["ended with 0", "loaded"]

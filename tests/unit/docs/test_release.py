@@ -79,6 +79,28 @@ def test_without_an_address_the_charts_are_packaged_as_they_are(tmp_path: Path) 
         assert (charts / file).read_text() == (ROOT / "charts" / file).read_text()
 
 
+README = (
+    "[![a\nb](docs/a.png)](docs/demo.md#x), [c](../docs/c.md), ![d](https://x.example/d.png), [e](https://x.example/e)"
+)
+
+
+def test_relative_links_of_a_packages_page_lead_to_the_tag_of_its_version() -> None:
+    at = "https://git.example/o/c"
+    assert build.read_alone(README, "trainer/README.md", build.Release("1.2.3", 0, repository=at)) == (
+        f"[![a\nb]({at}/raw/v1.2.3/trainer/docs/a.png)]({at}/blob/v1.2.3/trainer/docs/demo.md#x), "
+        f"[c]({at}/blob/v1.2.3/docs/c.md), ![d](https://x.example/d.png), [e](https://x.example/e)"
+    )
+
+
+def test_without_an_address_relative_links_of_a_packages_page_are_their_text() -> None:
+    told = build.read_alone(README, "README.md", build.Release("1.2.3", 0))
+    assert told == ", c, ![d](https://x.example/d.png), [e](https://x.example/e)"
+
+
+def test_both_packages_have_the_same_licence() -> None:
+    assert (ROOT / "trainer/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
 def test_both_packages_and_both_charts_have_one_version_or_nothing_is_built(tmp_path: Path) -> None:
     for file in build._VERSIONED:
         (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)

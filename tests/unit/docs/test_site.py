@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -109,3 +110,13 @@ def test_a_misread_list_is_found() -> None:
     assert [
         line for line, _ in misread_lists("- a\n  b\n\n  c\n\n    d\n- e\n  - f\n    - g\n\n1. h\n\n   i\n\n  j\n")
     ] == [4, 8, 13]
+
+
+def test_pages_for_developers_come_late_in_a_search() -> None:
+    weights = {}
+    for place in ("cli.md", "theory/policy.md", "development/adr/README.md", "repository/tests/README.md"):
+        page = SimpleNamespace(file=SimpleNamespace(src_uri=place), meta={}, edit_url="")
+        hooks.on_page_markdown("", page=page, config=None, files=None)
+        weights[place] = page.meta.get("search", {}).get("boost", 1)
+    assert weights.pop("cli.md") == 1
+    assert max(weights.values()) < 1

@@ -25,13 +25,13 @@ from charterer.domain.money import Money, Price
 from charterer.domain.option import Option
 from charterer.domain.reasons.phrases import format_duration, format_money, name
 from charterer.domain.time import Instant, format_instant, moment
-from charterer.policy.nodes.pool_room import LaunchWait
 from charterer.sentences import visible
 from charterer.tools.documents.document import Document, Paragraph, Tone
 from charterer.tools.documents.html import TextRenderer
 
 if TYPE_CHECKING:
     from charterer.domain.plan import PathVerdict, Stage
+    from charterer.policy.nodes.pool_room import LaunchWait
 
 
 # CSV with cells that no spreadsheet executes.
