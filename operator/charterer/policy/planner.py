@@ -314,7 +314,7 @@ def plan(snapshot: Snapshot, memo: Memo | None = None, *, verdicts: bool = True)
     ``plan(snapshot, memo) == plan(snapshot)``, whatever was planned with the memo before. Unchanged values are the same
     objects in two plans with one memo.
 
-    ``verdicts`` False: the same plan without the verdicts on budgets, classes and jobs, in two thirds of the time.
+    ``verdicts`` False: the same plan without the verdicts on budgets, classes and jobs, which takes less time.
     """
     return solved_plan(snapshot, memo, verdicts=verdicts).plan
 
