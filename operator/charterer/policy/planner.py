@@ -308,20 +308,22 @@ class SolvedPlan:
     solutions: tuple[BudgetSolution, ...]
 
 
-def plan(snapshot: Snapshot, memo: Memo | None = None) -> Plan:
+def plan(snapshot: Snapshot, memo: Memo | None = None, *, verdicts: bool = True) -> Plan:
     """Decide what to rent, release and allocate now, why, and when to plan again at the latest.
 
     ``plan(snapshot, memo) == plan(snapshot)``, whatever was planned with the memo before. Unchanged values are the same
     objects in two plans with one memo.
+
+    ``verdicts`` False: the same plan without the verdicts on budgets, classes and jobs, which takes less time.
     """
-    return solved_plan(snapshot, memo).plan
+    return solved_plan(snapshot, memo, verdicts=verdicts).plan
 
 
-def solved_plan(snapshot: Snapshot, memo: Memo | None = None) -> SolvedPlan:
+def solved_plan(snapshot: Snapshot, memo: Memo | None = None, *, verdicts: bool = True) -> SolvedPlan:
     """The plan with the solutions from which it was made."""
     memo = Memo() if memo is None else memo
     with memo.turn():
-        return _plan(plan_inputs(snapshot, memo))
+        return _plan(plan_inputs(snapshot, memo, verdicts))
 
 
 def solve_budgets(snapshot: Snapshot) -> list[BudgetSolution]:
@@ -377,8 +379,9 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         if budget.mode is Mode.OBSERVE:
             rent_committed(plan)
         decide_budget(plan)
-        verdict = plan.solution.verdict(committed, plan.in_sight().cost())
-        budgets[budget.id] = replace(verdict, gpu_hours=hours[budget.id])
+        if inputs.verdicts:
+            verdict = plan.solution.verdict(committed, plan.in_sight().cost())
+            budgets[budget.id] = replace(verdict, gpu_hours=hours[budget.id])
         again_at |= set(plan.decided.again_at)
         decided = plan.decided.commands(plan.placer.rented)
         if budget.mode is Mode.OBSERVE:
@@ -393,8 +396,8 @@ def _plan(inputs: PlanInputs) -> SolvedPlan:
         budgets=_with_descendants(budgets, together, inputs) if together or inputs.tree.faults else budgets,
         pools={pool: short for plan in reversed(plans) for pool, short in plan.decided.pools.items()},
         not_rented={pool: why for plan in plans for pool, why in plan.decided.not_rented.items()},
-        classes=tuple(verdict for solution in solutions for verdict in solution.classes()),
-        jobs=memo.stable(verdicts, "verdicts"),
+        classes=tuple(verdict for solution in solutions for verdict in solution.classes()) if inputs.verdicts else (),
+        jobs=memo.stable(verdicts, "verdicts") if inputs.verdicts else {},
         observed_commands=tuple(observed),
         again_at=min([at for at in again_at | shared.quota.cooled if at > snapshot.now], default=None),
     )

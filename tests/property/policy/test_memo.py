@@ -1,4 +1,5 @@
-"""A memo makes a plan faster, never different: whatever happens between two plans, in whatever order.
+"""A memo makes a plan faster, never different: whatever happens between two plans, in whatever order. So does a plan
+without verdicts.
 
 A verdict that equals that of the plan before is the same object, so that its view need not be made again.
 """
@@ -6,6 +7,7 @@ A verdict that equals that of the plan before is the same object, so that its vi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from random import Random
 
 from hypothesis import given, settings
@@ -24,7 +26,7 @@ from tests.worlds import World
 @settings(max_examples=lanes.examples(36))
 @given(st.randoms(use_true_random=False), st.lists(st.sampled_from(EVENTS), min_size=3, max_size=18))
 def test_a_plan_with_a_memo_is_the_plan_without(draw: Random, events: list[Callable[[World, Random], None]]) -> None:
-    world, memo = some_world(draw), Memo()
+    world, memo, untold = some_world(draw), Memo(), Memo()
     before: Mapping[JobId, Verdict] = {}
     for happens in [is_carried_out, *events]:
         happens(world, draw)
@@ -32,6 +34,7 @@ def test_a_plan_with_a_memo_is_the_plan_without(draw: Random, events: list[Calla
         snapshot = world.snapshot()
         decided = plan(snapshot, memo)
         assert decided == plan(snapshot)
+        assert plan(snapshot, untold, verdicts=False) == replace(decided, budgets={}, classes=(), jobs={})
         assert all(before[job] is verdict for job, verdict in decided.jobs.items() if before.get(job) == verdict)
         before = decided.jobs
 
@@ -41,9 +44,11 @@ def test_a_plan_with_a_memo_is_the_plan_without(draw: Random, events: list[Calla
 def test_room_of_full_pools_that_is_kept_is_allotted_as_if_it_was_anew(
     draw: Random, events: list[Callable[[World, Random], None]]
 ) -> None:
-    world, memo = busy_world(12, classes=4, pools=2, nodes=1), Memo()
+    world, memo, untold = busy_world(12, classes=4, pools=2, nodes=1), Memo(), Memo()
     for happens in [is_carried_out, is_carried_out, *events]:
         happens(world, draw)
         world.passes(draw.choice([0.0, 1.0, 60.0, 20_000.0, -90.0]))
         snapshot = world.snapshot()
-        assert plan(snapshot, memo) == plan(snapshot)
+        decided = plan(snapshot, memo)
+        assert decided == plan(snapshot)
+        assert plan(snapshot, untold, verdicts=False) == replace(decided, budgets={}, classes=(), jobs={})

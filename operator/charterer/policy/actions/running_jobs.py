@@ -19,7 +19,7 @@ from charterer.domain.reasons import jobs as of
 from charterer.domain.reasons.fact import RunsOn
 from charterer.domain.reasons.jobs import Forced, MaxCostSpent, WouldPay
 from charterer.domain.reasons.nodes import PodWasSlow
-from charterer.domain.reasons.options import MakesRoom, SlowNode
+from charterer.domain.reasons.options import Chosen, MakesRoom, SlowNode
 from charterer.domain.reports import Bottleneck, BottleneckKind
 from charterer.domain.snapshot import Snapshot
 from charterer.domain.time import Instant, after, seconds_between
@@ -443,6 +443,10 @@ def _judge_unrecorded(plan: BudgetPlan) -> None:
 
 def _judge(plan: BudgetPlan, kept: KeptRuns, assignment: GroupAssignment) -> None:
     solution, verdicts, group = plan.solution, plan.decided.verdicts, kept.group
+    if not solution.inputs.verdicts:
+        allocations = {name: facts.job.allocation for name, facts in kept.runners.items()}
+        verdicts |= {name: _goes_on(held.option) for name, held in allocations.items() if held is not None}
+        return
     found = solution.inputs.memo.each(
         _runs_on,
         group.runners,
@@ -487,6 +491,12 @@ def _by_values(group: JobGroup, assignment: GroupAssignment) -> Iterable[tuple[O
     for name, facts in group.movable.items():
         jobs.setdefault(assignment.drawn_values(facts.job), {})[name] = facts
     return jobs.items()
+
+
+def _goes_on(option: Option) -> Verdict:
+    """The verdict on a job that stays, in a plan without verdicts. Rules read nothing of it but the option."""
+    why = Reason(ReasonCode.BUDGET_OPTIMAL, 0.0, ZERO, Chosen(option, 0.0, ZERO, None, False))
+    return Verdict(option, why, None)
 
 
 def _runs_on(facts: JobFacts, values: OptionValues, weight: float, work: float, feasible: bool) -> Verdict:

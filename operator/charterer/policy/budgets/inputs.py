@@ -44,6 +44,7 @@ class PlanInputs:
     ``refusing``: rentals whose nodes refused a pod, with these nodes.
     ``tree``: the parents of budgets.
     ``unprofitable``: for each budget, pools of slices that it does not use (``planner``).
+    ``verdicts``: whether the plan says more than its commands (``planner.plan``).
     """
 
     snapshot: Snapshot
@@ -60,6 +61,7 @@ class PlanInputs:
     refusing: Mapping[RentalId, Node]
     tree: BudgetTree = NO_TREE
     unprofitable: Mapping[BudgetId, frozenset[PoolId]] = field(default_factory=dict)
+    verdicts: bool = True
 
     def without_layouts(self, unprofitable: Mapping[BudgetId, frozenset[PoolId]]) -> PlanInputs:
         """The inputs in which each budget's menus leave out its unprofitable pools of slices."""
@@ -67,7 +69,7 @@ class PlanInputs:
         return replace(self, menus={**self.menus, **menus}, unprofitable=unprofitable)
 
 
-def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
+def plan_inputs(snapshot: Snapshot, memo: Memo, verdicts: bool = True) -> PlanInputs:
     """Gather the inputs; what did not change since the memo's last turn is the same object."""
     trying = trying_jobs(snapshot.jobs.values(), snapshot.profiles, snapshot.now)
     offers = memo(node_offers, memo.stable(memo.each(offered_node, snapshot.pools), "offered nodes"))
@@ -95,6 +97,7 @@ def plan_inputs(snapshot: Snapshot, memo: Memo) -> PlanInputs:
         ends=known_ends(rentals, snapshot.surveys, snapshot.now),
         refusing=memo(_refusing, snapshot.nodes, rentals.rental_of),
         tree=budget_tree(snapshot.known_budgets, snapshot.problems),
+        verdicts=verdicts,
     )
 
 

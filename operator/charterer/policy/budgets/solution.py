@@ -322,7 +322,6 @@ class BudgetSolution(FundedJobs):
     ``pacing``: the state of the money from which ``allowed`` follows.
     ``calibration``: the factors from predicted to real costs.
     ``arrivals``: the arrivals of all classes.
-    ``forecast``: the forecast of the period's spend.
     ``deadline_needs``: the needs of jobs whose targets lie ahead and count.
     ``out_of_reach``: the needs of jobs whose targets count as none, because no path ends in time.
     ``shares``: by name, those that have jobs, NO_SHARE among them; their sums, and the highest ``rate``, are the
@@ -340,7 +339,6 @@ class BudgetSolution(FundedJobs):
     pacing: PacingState
     calibration: CostCalibration
     arrivals: Arrivals
-    forecast: Forecast
     shares: Mapping[str, ShareSolution]
     deadline_needs: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
@@ -486,13 +484,19 @@ class BudgetSolution(FundedJobs):
         )
 
     def forecast_verdict(self) -> ForecastVerdict:
-        """The forecast, capped by limits and by what pools can cost; also given if it rests on assumed arrivals."""
-        most = self._most_rate()
+        """The forecast of the period's spend, capped by limits and by what pools can cost; also given if it rests on
+        assumed arrivals."""
+        most, found = self._most_rate(), self._forecast()
         low, expected, high = (
-            self._within_limits(dollars, most)
-            for dollars in (self.forecast.low, self.forecast.expected, self.forecast.high)
+            self._within_limits(dollars, most) for dollars in (found.low, found.expected, found.high)
         )
         return ForecastVerdict(expected=expected, low=low, high=high)
+
+    def _forecast(self) -> Forecast:
+        if self.budget.fixed_rate is None:
+            return forecast_assigned(self.pacing, self.assignments, self.calibration, self.budget, self.arrivals)
+        streams = [assignment.job_stream(key, self.calibration) for key, assignment in self.assignments.items()]
+        return forecast_at_fixed_rate(self.pacing, streams, self.calibration)
 
     def arrivals_verdict(self) -> ArrivalsVerdict:
         """The arrivals of all classes together. They are declared only if those of every group are."""
@@ -757,11 +761,6 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     by_key = {key: assignment for each in found.values() for key, assignment in each.assignments.items()}
     assignments = {key: by_key[key] for key in load.groups}
     needs = {job: need for each in found.values() for job, need in each.needs.items()}
-    if budget.fixed_rate is None:
-        forecast = forecast_assigned(pacing, assignments, calibration, budget, load.arrivals)
-    else:
-        streams = [assignment.job_stream(key, calibration) for key, assignment in assignments.items()]
-        forecast = forecast_at_fixed_rate(pacing, streams, calibration)
     waiting = sum(need.extra for need in needs.values() if need.job.allocation is None)
     reserved = sum(each.reserved for each in found.values())
     return BudgetSolution(
@@ -782,7 +781,6 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
         pacing=pacing,
         calibration=calibration,
         arrivals=load.arrivals,
-        forecast=forecast,
         shares=shares,
         deadline_needs=needs,
         out_of_reach={job: need for each in found.values() for job, need in each.out_of_reach.items()},

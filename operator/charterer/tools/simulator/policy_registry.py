@@ -128,7 +128,7 @@ def simulate_scenario(
         knowledge = ExactKnowledge(exact_profiles(by_class, scenario.restart_seconds, scenario.resize_seconds))
     else:
         knowledge = learning_from_reports(scenario, by_class, choice.noise)
-    return Simulation(scenario, partial(plan, memo=Memo()), knowledge).run(tell)
+    return Simulation(scenario, partial(plan, memo=Memo(), verdicts=False), knowledge).run(tell)
 
 
 def _learnable(application: Application) -> Application:

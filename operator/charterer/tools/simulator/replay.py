@@ -63,7 +63,7 @@ def replay(part: HistoryPart, choice: PolicyChoice, tell: Callable[[float], None
         part.pasts[0].restart_seconds,
         classes=_PastClasses(jobs),
     )
-    policy = baseline_policy(choice.text, attrgetter("gpus"), seconds) or partial(plan, memo=Memo())
+    policy = baseline_policy(choice.text, attrgetter("gpus"), seconds) or partial(plan, memo=Memo(), verdicts=False)
     knowledge: Knowledge = ReplayedSizes(jobs, _profiles(part))
     if choice.noise is not None:
         reporting = {name: _reporting(*jobs[name], application) for name, application in applications.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -187,6 +188,9 @@ class PlannerPolicy(Policy):
 
 _TELL_EVERY = 100
 """Number of instants after which progress is reported."""
+_COLLECTION_THRESHOLD = 100_000
+"""New objects after which Python looks for garbage in cycles, of which plans make little. Its default of 700 makes it
+walk through what the planner remembers at every plan."""
 _MOST_DECISIONS = 50
 """Most decisions in a row at one instant. A policy that makes more counts as one that never comes to rest."""
 
@@ -207,6 +211,14 @@ class Simulation:
 
         ``tell``: called now and then with the fraction of the jobs that are complete.
         """
+        thresholds = gc.get_threshold()
+        gc.set_threshold(_COLLECTION_THRESHOLD)
+        try:
+            return self._run(tell)
+        finally:
+            gc.set_threshold(*thresholds)
+
+    def _run(self, tell: Callable[[float], None] | None) -> SimulationResult:
         world, until = self._world, self._world.scenario.until
         step, market, machines, rented, micros = world.clock.step, world.market, world.market.machines, 0, 0
         gpus = 0
