@@ -45,7 +45,7 @@ async def first_states(jobs: int, pools: int) -> None:
         load = Load(bed, operator)
         took = await _until_all_show_a_state(bed, jobs)
         written = _writes(operator)
-        spent, plans = (_sum(operator, f"charterer_plan_duration_seconds_{what}") for what in ("sum", "count"))
+        spent, plans = (metric(operator, f"charterer_plan_duration_seconds_{what}") for what in ("sum", "count"))
         half, most, last = (f"{_at(took, part):.0f} s" for part in (0.5, 0.95, 1.0))
         print(f"{jobs} jobs on {pools} pools: a State after {half} (half), {most} (95 %), {last} (all)")
         running, number = sum(bed.state(name) == "Running" for name in _names(jobs)), sum(written.values())
@@ -85,7 +85,7 @@ async def _ground(bed: Bed, pools: Sequence[str], *, max_nodes: int) -> Operator
         await bed.pool(name, maxNodes=max_nodes)
     await bed.budget()
     operator = bed.operator(surveys=SurveyPace(), timing=LoopTiming())
-    await bed.until(lambda: _sum(operator, "charterer_plan_duration_seconds_count") > 0, _PATIENCE)
+    await bed.until(lambda: metric(operator, "charterer_plan_duration_seconds_count") > 0, _PATIENCE)
     return operator
 
 
@@ -151,7 +151,8 @@ async def _settled(operator: OperatorProcess) -> Counter[str]:
     return written
 
 
-def _sum(operator: OperatorProcess, name: str) -> float:
+def metric(operator: OperatorProcess, name: str) -> float:
+    """The sum of a metric of the operator over its labels; 0 while it cannot be read."""
     lines = _scraped(operator).splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{|\s)", line))
 
