@@ -18,12 +18,11 @@ import urllib.request
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-import psutil
-
 from charterer.cluster.paths import TRAINING_JOBS
 from charterer.controller.loop import LoopTiming
 from charterer.controller.surveys import SurveyPace
 from tests.bench._bed import measuring_bed
+from tests.bench._load import Load
 from tests.testbed.bed import API, Bed, group
 from tests.testbed.operators import OperatorProcess
 
@@ -34,6 +33,7 @@ _PATIENCE = 900.0
 _SETTLED_SECONDS = 3.0
 _LISTED_SECONDS = 40
 """So long does the cloud list an ended machine: for longer than the operator's surveys are apart."""
+_MOST_REQUESTS = 30
 _WRITE = re.compile(r'charterer_api_writes_total\{resource="([^"]*)",verb="([^"]*)"\} (\S+)')
 
 
@@ -42,15 +42,18 @@ async def first_states(jobs: int, pools: int) -> None:
     names = [f"p{number}" for number in range(pools)]
     async with measuring_bed(*[group(name, maxSize=1) for name in names], close=False) as bed:
         operator = await _ground(bed, names, max_nodes=1)
+        load = Load(bed, operator)
         took = await _until_all_show_a_state(bed, jobs)
         written = _writes(operator)
-        spent, plans = (_sum(operator, f"charterer_plan_duration_seconds_{what}") for what in ("sum", "count"))
+        spent, plans = (metric(operator, f"charterer_plan_duration_seconds_{what}") for what in ("sum", "count"))
         half, most, last = (f"{_at(took, part):.0f} s" for part in (0.5, 0.95, 1.0))
         print(f"{jobs} jobs on {pools} pools: a State after {half} (half), {most} (95 %), {last} (all)")
         running, number = sum(bed.state(name) == "Running" for name in _names(jobs)), sum(written.values())
-        busy = sum(psutil.Process(operator.pid).cpu_times()[:2])
-        print(f"  by then {running} run; {number} writes, {busy:.0f} s of a processor by the operator")
-        print(f"  {plans:.0f} plans that took {spent / max(plans, 1.0):.2f} s each on the clock", flush=True)
+        busy = ", ".join(f"{name} {seconds:.0f}" for name, seconds in load.seconds().most_common())
+        print(f"  by then {running} run; {number} writes of the operator; seconds of a processor: {busy}")
+        print(f"  {plans:.0f} plans that took {spent / max(plans, 1.0):.2f} s each on the clock")
+        for what, count in load.requests().most_common(_MOST_REQUESTS):
+            print(f"  {count:6}  {what}", flush=True)
 
 
 async def writes_of_ends(jobs: int) -> None:
@@ -82,7 +85,7 @@ async def _ground(bed: Bed, pools: Sequence[str], *, max_nodes: int) -> Operator
         await bed.pool(name, maxNodes=max_nodes)
     await bed.budget()
     operator = bed.operator(surveys=SurveyPace(), timing=LoopTiming())
-    await bed.until(lambda: _sum(operator, "charterer_plan_duration_seconds_count") > 0, _PATIENCE)
+    await bed.until(lambda: metric(operator, "charterer_plan_duration_seconds_count") > 0, _PATIENCE)
     return operator
 
 
@@ -148,7 +151,8 @@ async def _settled(operator: OperatorProcess) -> Counter[str]:
     return written
 
 
-def _sum(operator: OperatorProcess, name: str) -> float:
+def metric(operator: OperatorProcess, name: str) -> float:
+    """The sum of a metric of the operator over its labels; 0 while it cannot be read."""
     lines = _scraped(operator).splitlines()
     return sum(float(line.rsplit(" ", 1)[1]) for line in lines if re.match(rf"{name}(\{{|\s)", line))
 

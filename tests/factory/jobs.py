@@ -39,7 +39,6 @@ def pod(index: int = 0, run: int = 1, job: str = "sft", **changes: Any) -> Pod:
         "finished": None,
         "message": "",
         "allocation": "",
-        "resource_version": "1",
     }
     return Pod(**(fields | changes))
 

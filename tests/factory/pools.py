@@ -176,7 +176,6 @@ def node(name: str = "i1", **changes: Any) -> Node:
     fields: dict[str, Any] = {
         "name": NodeName(f"n-{name}"),
         "uid": f"node-uid-{name}",
-        "resource_version": "1",
         "provider_id": f"fake://{name}",
         "ready": True,
         "unschedulable": False,

@@ -6,7 +6,8 @@ The kind of run objects belongs to the workload (``charterer.workloads``) and is
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from dataclasses import replace
+from typing import Any, Final, TypeAlias, TypeVar
 
 from charterer.api import decode
 from charterer.api.names import API_VERSION, LABEL_JOB_UID
@@ -21,12 +22,24 @@ from charterer.domain.profile import Profile
 from charterer.domain.rental import Rental
 from charterer.domain.snapshot import Node
 
+_V = TypeVar("_V", Budget, Pool)
+
+
+def _unversioned(value: _V) -> _V:
+    return replace(value, resource_version="")
+
+
 TRAINING_JOBS: Final[WatchedKind[decode.DecodedJob]] = WatchedKind(
-    "TrainingJob", paths.TRAINING_JOBS, decode.training_job
+    "TrainingJob",
+    paths.TRAINING_JOBS,
+    decode.training_job,
+    unversioned=lambda decoded: replace(decoded, job=replace(decoded.job, resource_version="")),
 )
 SPEEDUP_PROFILES: Final[WatchedKind[Profile]] = WatchedKind("SpeedupProfile", paths.SPEEDUP_PROFILES, decode.profile)
-GPU_BUDGETS: Final[WatchedKind[Budget]] = WatchedKind("GPUBudget", paths.GPU_BUDGETS, decode.budget)
-GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, decode.pool)
+GPU_BUDGETS: Final[WatchedKind[Budget]] = WatchedKind(
+    "GPUBudget", paths.GPU_BUDGETS, decode.budget, unversioned=_unversioned
+)
+GPU_POOLS: Final[WatchedKind[Pool]] = WatchedKind("GPUPool", paths.GPU_POOLS, decode.pool, unversioned=_unversioned)
 GPU_POOL_SETS: Final[WatchedKind[PoolSet]] = WatchedKind("GPUPoolSet", paths.GPU_POOL_SETS, decode.pool_set)
 GPU_RENTALS: Final[WatchedKind[Rental]] = WatchedKind("GPURental", paths.GPU_RENTALS, decode.rental)
 PODS: Final[WatchedKind[decode.JobPod | decode.ForeignPod]] = WatchedKind(

@@ -41,6 +41,10 @@ class ObjectKey(NamedTuple):
     name: str
 
 
+def _itself(value: object) -> object:
+    return value
+
+
 @dataclass(frozen=True, eq=False)
 class WatchedKind(Generic[V]):
     """A watched kind. ``decode`` returns the stored value or None for an irrelevant object, or raises InvalidObject.
@@ -49,7 +53,7 @@ class WatchedKind(Generic[V]):
     kinds of one resource have different selectors, all objects are watched, and each ``decode`` filters its own.
     ``outlives`` decides whether the last value of a deleted object is kept (``KindView.departed``); None keeps no
     value. ``optional``: an API server may not serve the kind, or forbid reading it. Then the store has no object of the
-    kind.
+    kind. ``unversioned``: the value without the object's resourceVersion, if the value has it.
     """
 
     name: str
@@ -59,6 +63,7 @@ class WatchedKind(Generic[V]):
     fields: str = ""
     outlives: Callable[[V], bool] | None = None
     optional: bool = False
+    unversioned: Callable[[V], object] = _itself
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,9 +149,10 @@ class Store:
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def put(self, kind: WatchedKind[Any], raw: Mapping[str, Any]) -> bool:
-        """Store an object unless a newer version is known. Returns whether anything changed.
+        """Store an object unless a newer version is known. Returns whether its value changed.
 
-        Invalid content is accepted.
+        Invalid content is accepted. If only the version changed, as with a node's heartbeat or the operator's own
+        columns, nobody is woken, because nothing new follows from that.
         """
         key, uid, version = _identity(raw)
         cache = self._caches[kind]
@@ -164,7 +170,14 @@ class Store:
                 self._add_tombstone(uid, version)
             else:
                 generation = int(raw["metadata"].get("generation") or 0)
+                before = cache.entries.get(key)
+                known = before is not None and (before.uid, before.generation) == (uid, generation)
+                if before is not None and known and before.value == value:
+                    value = before.value
                 cache.entries[key] = _CacheEntry(uid, version, generation, _shows_state(raw), value)
+                if before is not None and known and _unversioned(kind, before.value) == _unversioned(kind, value):
+                    cache.version += value is not before.value
+                    return False
             self._changed(cache)
         return True
 
@@ -299,6 +312,10 @@ def _decoded(kind: WatchedKind[Any], key: ObjectKey, raw: Mapping[str, Any]) -> 
         log.exception("%s %s/%s cannot be decoded", kind.name, key.namespace, key.name)
         message = f"the operator cannot read this object ({type(error).__name__}: {error}); please report it"
         return Problem(kind.name, key.namespace, key.name, "", "Undecodable", message)
+
+
+def _unversioned(kind: WatchedKind[Any], value: object) -> object:
+    return value if isinstance(value, Problem) else kind.unversioned(value)
 
 
 def _shows_state(raw: Mapping[str, Any]) -> bool:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
 from charterer.api.metadata import controller_of
@@ -33,6 +37,10 @@ from charterer.workloads.adopted.noted import QUEUE_LABEL
 
 TRIALS_AT_ONCE: Final = 8
 """Dry runs in flight, so that a long queue of jobs that arrives at once does not crowd out other requests."""
+SHARED_SECONDS: Final = 60.0
+"""Seconds for which the acceptance of a run counts for equal ones: long enough for jobs that arrive together, and short
+enough for a new quota, policy or LimitRange to be asked about the next jobs.
+"""
 
 _PLACE_BYTES = 92
 """Most bytes of one placement in a record. A rental's name is its pool's name and a number."""
@@ -57,42 +65,113 @@ def needs_trial(job: Job) -> bool:
     return job.allocation is None and job.target is None and may_run_again(job)
 
 
-async def template_refusal(
-    client: Client, workload: Workload, job: Job, raw: Mapping[str, Any], environment: RunEnvironment
-) -> str:
-    """The reason why no run of the job can be created, or "" if the API server accepts one. ``raw``: the job's object.
+class Trials:
+    """Dry runs of jobs' runs. Of jobs whose runs differ in nothing but the job's name and uid and the run's number, one
+    is tried.
 
-    Raises Unmet if no run could start for a cause outside the template. Raises ApiError if the answer is not known:
-    Forbidden if the client may not create runs (``lacks_right``), or if something else such as a quota forbids it now.
+    That one's acceptance counts for the others for ``SHARED_SECONDS``. A refusal does not, because it names the object.
+    A job whose last run never started is tried itself: something may have changed, or have judged its run by its name.
+    Use it only in the running event loop's thread.
     """
-    if too_large := _too_large(job, raw):
-        return refusal(too_large)
-    runs = workload.kind.resource.all(job.namespace)
-    try:
+
+    def __init__(self, client: Client, workload: Workload, environment: RunEnvironment) -> None:
+        self._client = client
+        self._workload = workload
+        self._environment = environment
+        self._clock = asyncio.get_running_loop().time
+        self._accepted: dict[str, float] = {}
+        """When the last run of a digest was accepted, the oldest first."""
+        self._asking: dict[str, asyncio.Event] = {}
+        """The digests of runs that are being tried. The event is set with the answer."""
+
+    async def refusal(self, job: Job, raw: Mapping[str, Any]) -> str:
+        """The reason why no run of the job can be created, or "" if the API server accepts one. ``raw``: the job's
+        object.
+
+        Raises Unmet if no run could start for a cause outside the template. Raises ApiError if the answer is not known:
+        Forbidden if the client may not create runs (``lacks_right``), or if something else such as a quota forbids it
+        now.
+        """
+        if too_large := _too_large(job, raw):
+            return refusal(too_large)
         try:
-            run = workload.manifest(job, raw, _example(job), environment)
-        except NotATemplate as error:
-            await client.post(runs, workload.unmodified(job, raw), dry_run=True, strict=True)
-            return refusal(str(error))  # the API server's own error, if there is one, was raised above
-        stored = await client.post(runs, run, dry_run=True, strict=True)
+            try:
+                await self._accept(job, raw)
+            except NotATemplate as error:
+                await self._dry_run(job, self._workload.unmodified(job, raw))
+                return refusal(str(error))  # the API server's own error, if there is one, was raised above
+        except NamespaceTerminating:
+            return f"namespace {job.namespace} is being deleted"
+        except BadRequest as error:
+            return refusal(f"the Job API refuses it: {error.message}")
+        if not job.has_service:
+            await _holder(self._client, SERVICES, "Service", job.name, job)
+        for need in _needs(raw):
+            await _unless_missing(self._client, need, job)
+        return ""
+
+    async def _accept(self, job: Job, raw: Mapping[str, Any]) -> None:
+        """Return once the API server has accepted a run of the job, or one that is equal."""
+        digest = self._digest(job, raw)
+        if not job.start_failures:
+            if (answered := self._asking.get(digest)) is not None:
+                await answered.wait()
+            if self._is_accepted(digest) and await self._name_is_free(job):
+                return
+        if first := digest not in self._asking:
+            self._asking[digest] = asyncio.Event()
+        self._accepted.pop(digest, None)
+        try:
+            await self._accept_own(job, raw)
+            self._accepted[digest] = self._clock()
+        finally:
+            if first:
+                self._asking.pop(digest).set()
+
+    def _digest(self, job: Job, raw: Mapping[str, Any]) -> str:
+        """A digest of all that the job's run has in common with the runs of equal jobs of its namespace."""
+        twin = replace(job, id=JobId("twin"), name="twin", last_run=0)
+        manifest = self._workload.manifest(twin, raw, _example(twin), self._environment)
+        return hashlib.sha256(json.dumps(manifest, sort_keys=True).encode()).hexdigest()
+
+    def _is_accepted(self, digest: str) -> bool:
+        """Whether a run of this digest was accepted a short while ago. Forgets what was accepted before that."""
+        oldest = self._clock() - SHARED_SECONDS
+        for known in list(takewhile(lambda known: self._accepted[known] <= oldest, self._accepted)):
+            del self._accepted[known]
+        return digest in self._accepted
+
+    async def _name_is_free(self, job: Job) -> bool:
+        """Whether no Job has the name of the job's next run, as far as the client may know."""
+        try:
+            await self._client.get(
+                self._workload.kind.resource.one(run_name(job.name, job.last_run + 1), job.namespace)
+            )
+        except NotFound:
+            return True
+        except Forbidden:
+            pass
+        return False
+
+    async def _accept_own(self, job: Job, raw: Mapping[str, Any]) -> None:
+        """Return once the API server has accepted the job's own run, or has it already."""
+        run = self._workload.manifest(job, raw, _example(job), self._environment)
+        try:
+            stored = await self._dry_run(job, run)
+        except AlreadyExists:
+            resource, name = self._workload.kind.resource, run_name(job.name, job.last_run + 1)
+            if await _holder(self._client, resource, "Job", name, job) != job.id:
+                raise  # an earlier job of this name left it, and it is about to be collected
+            return
         if (queue := _queue_of(stored)) and not _queue_of(run):
             raise Unmet(
                 f"Kueue would hold its runs: LocalQueue {queue} of namespace {job.namespace} takes every Job there "
                 "that names no queue. Give that LocalQueue another name, leave the namespace out of Kueue's "
                 "managedJobsNamespaceSelector, or send a Job with a queue's label instead (docs/kueue.md)"
             )
-    except AlreadyExists:
-        if await _holder(client, workload.kind.resource, "Job", run_name(job.name, job.last_run + 1), job) != job.id:
-            raise  # an earlier job of this name left it, and it is about to be collected
-    except NamespaceTerminating:
-        return f"namespace {job.namespace} is being deleted"
-    except BadRequest as error:
-        return refusal(f"the Job API refuses it: {error.message}")
-    if not job.has_service:
-        await _holder(client, SERVICES, "Service", job.name, job)
-    for need in _needs(raw):
-        await _unless_missing(client, need, job)
-    return ""
+
+    async def _dry_run(self, job: Job, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        return await self._client.post(self._workload.kind.resource.all(job.namespace), body, dry_run=True, strict=True)
 
 
 def _queue_of(run: Mapping[str, Any]) -> str:
@@ -208,8 +287,8 @@ for it.
 
 
 class Templates:
-    """Makes dry runs of jobs' templates. Each generation of a job's spec has one, and more follow while something else
-    is missing.
+    """Makes dry runs of jobs' templates. Each generation of a job's spec has one (``Trials``), and more follow while
+    something else is missing.
 
     Each run that never started causes one more, since its obstacle may have come after the first dry run. ``changed``
     is called after each.
@@ -219,8 +298,7 @@ class Templates:
         self, client: Client, workload: Workload, environment: RunEnvironment, changed: Callable[[], None]
     ) -> None:
         self._client = client
-        self._workload = workload
-        self._environment = environment
+        self._trials = Trials(client, workload, environment)
         self._changed = changed
         self._unwritten: dict[JobId, str] = {}
         self._unwritten_backoff: Backoff[JobId] = Backoff(asyncio.get_running_loop().time, _FIRST_UNWRITTEN_SECONDS)
@@ -287,7 +365,7 @@ class Templates:
     async def _verdict(self, job: Job) -> str:
         try:
             raw = await self._client.get(TRAINING_JOBS.one(job.name, job.namespace))
-            return await template_refusal(self._client, self._workload, job, raw, self._environment)
+            return await self._trials.refusal(job, raw)
         except Forbidden as error:
             if not lacks_right(error):  # for instance a quota, which may allow it later
                 raise

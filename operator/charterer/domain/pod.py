@@ -72,7 +72,6 @@ class Pod:
     finished: Instant | None
     message: str
     allocation: str
-    resource_version: str
     trouble: str = ""
     must_end_by: Instant | None = None
     told_to_end: Instant | None = None

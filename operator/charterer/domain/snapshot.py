@@ -56,7 +56,6 @@ class Node:
 
     name: NodeName
     uid: str
-    resource_version: str
     provider_id: str
     ready: bool
     unschedulable: bool

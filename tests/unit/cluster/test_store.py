@@ -159,7 +159,7 @@ class TestViews:
         store.put(OTHERS, raw("p"))
         store.put(MAPS, raw("a"))
         assert store.view(MAPS) is before
-        store.put(MAPS, raw("a", 2))
+        store.put(MAPS, raw("a", 2, value="y"))
         assert store.view(MAPS).version > before.version
 
     def test_statistics_count_events_objects_problems_and_their_age(self) -> None:
@@ -203,7 +203,7 @@ class TestWaking:
         thread.join()  # without a turn of the loop between
         await asyncio.sleep(0)
         assert len(woken) == 1
-        store.put(MAPS, raw("n0", 2))
+        store.put(MAPS, raw("n0", 2, value="y"))
         await asyncio.sleep(0)
         assert len(woken) == 2
 
@@ -216,6 +216,42 @@ class TestWaking:
         store.put(MAPS, raw("dull", value=None))
         await asyncio.sleep(0)
         assert woken == []
+
+    async def test_a_new_version_of_an_equal_value_does_not_wake_and_keeps_the_value_and_its_view(self) -> None:
+        kind = WatchedKind("ConfigMap", CONFIG_MAPS, lambda found: (found["value"],))
+        store = Store([kind])
+        store.put(kind, raw())
+        woken, view = [], store.view(kind)
+        store.bind(lambda: woken.append(1))
+        assert not store.put(kind, raw(version=2))
+        await asyncio.sleep(0)
+        assert woken == []
+        assert store.view(kind) is view
+        known = store.stored_version(kind, ObjectKey("ns", "a"))
+        assert known is not None
+        assert known.version == 2
+        assert store.put(kind, raw(version=3, uid="another"))
+        changed = raw(version=4, uid="another")
+        changed["metadata"]["generation"] = 1
+        assert store.put(kind, changed)
+
+    async def test_a_value_of_which_only_the_version_changed_is_shown_and_does_not_wake(self) -> None:
+        def decode(found: Mapping[str, Any]) -> tuple[str, str]:
+            return found["value"], found["metadata"]["resourceVersion"]
+
+        kind = WatchedKind("ConfigMap", CONFIG_MAPS, decode, unversioned=lambda value: value[0])
+        store = Store([kind])
+        store.put(kind, raw())
+        woken = []
+        store.bind(lambda: woken.append(1))
+        assert not store.put(kind, raw(version=2))
+        await asyncio.sleep(0)
+        assert woken == []
+        assert store.get(kind, "a", "ns") == ("x", "2")
+        assert list(store.view(kind).objects.values()) == [("x", "2")]
+        assert store.put(kind, raw(version=3, value="y"))
+        await asyncio.sleep(0)
+        assert woken == [1]
 
     def test_a_store_that_outlives_its_loop_still_takes_news(self, store: Store) -> None:
         async def bind() -> None:

@@ -19,7 +19,7 @@ from charterer.cluster.errors import (
     TooManyRequests,
     Unreachable,
 )
-from charterer.controller.templates import Templates
+from charterer.controller.templates import SHARED_SECONDS, Templates
 from charterer.domain.ids import JobId
 from charterer.domain.job import Job
 from charterer.workloads import INDEXED_JOB, RunEnvironment
@@ -35,6 +35,8 @@ class Api:
 
     def __init__(self) -> None:
         self.raw: Mapping[str, Any] | None = RAW
+        self.raw_of: dict[str, Mapping[str, Any]] = {}
+        """The TrainingJobs that differ from ``raw``, by name."""
         self.refuses: ApiError | None = None
         self.queue = ""
         """The queue of Kueue into which each Job is put that names none."""
@@ -46,7 +48,9 @@ class Api:
         self.most_under_way = 0
 
     async def get(self, path: str) -> Mapping[str, Any]:
-        found = self.raw if "/trainingjobs/" in path else self.others.get(path)
+        found = (
+            self.raw_of.get(path.rpartition("/")[2], self.raw) if "/trainingjobs/" in path else self.others.get(path)
+        )
         if found is None:
             raise NotFound("GET", path, 404, "NotFound", "no such object")
         if not found:
@@ -80,9 +84,9 @@ class Gate:
         self.turns += 1
 
     async def answer(self, *jobs: Job) -> Mapping[JobId, str | None]:
-        """The refusals, once every dry run that they begin has been answered."""
+        """The refusals, once every dry run that they begin has been answered and counts for no other job any more."""
         self.templates.refusals(jobs)
-        await asyncio.sleep(60.0)
+        await asyncio.sleep(SHARED_SECONDS + 1.0)
         return self.templates.refusals(jobs)
 
 
@@ -218,11 +222,78 @@ def test_an_api_server_that_goes_on_refusing_is_asked_less_and_less() -> None:
     at_the_gate(scene)
 
 
+def _jobs(number: int) -> list[Job]:
+    return [replace(JOB, id=JobId(f"uid-{which}"), name=f"sweep-{which}") for which in range(number)]
+
+
 def test_at_most_eight_dry_runs_are_under_way() -> None:
     async def scene(gate: Gate) -> None:
-        jobs = [replace(JOB, id=JobId(f"uid-{number}")) for number in range(30)]
+        jobs = _jobs(30)
+        gate.api.raw_of = {job.name: _naming(hostname=job.name) for job in jobs}
         assert await gate.answer(*jobs) == {}
         assert (len(gate.api.tried), gate.api.most_under_way) == (30, 8)
+
+    at_the_gate(scene)
+
+
+def test_of_jobs_that_come_together_with_one_template_one_is_tried() -> None:
+    async def scene(gate: Gate) -> None:
+        jobs = _jobs(30)
+        gate.api.raw_of = {jobs[7].name: _naming(hostname="another")}
+        gate.templates.refusals(jobs)
+        await asyncio.sleep(1.0)
+        assert gate.templates.refusals(jobs) == {}
+        assert [run["metadata"]["name"] for run in gate.api.tried] == ["sweep-0-r1", "sweep-7-r1"]
+        late = replace(JOB, id=JobId("late"), name="late")
+        await asyncio.sleep(SHARED_SECONDS)
+        assert await gate.answer(*jobs, late) == {}
+        assert [run["metadata"]["name"] for run in gate.api.tried[2:]] == ["late-r1"]
+
+    at_the_gate(scene)
+
+
+def test_each_job_is_refused_in_the_words_of_its_own_dry_run_and_none_waits_for_all_others() -> None:
+    async def scene(gate: Gate) -> None:
+        jobs = _jobs(16)
+        gate.api.refuses = BadRequest("POST", "/jobs", 422, "Invalid", "no such field")
+        gate.templates.refusals(jobs)
+        await asyncio.sleep(0.45)  # one is tried alone, then seven, then eight of those that came after
+        assert all(gate.templates.refusals(jobs).values())
+        assert {run["metadata"]["name"] for run in gate.api.tried} == {f"{job.name}-r1" for job in jobs}
+
+    at_the_gate(scene)
+
+
+def test_a_job_whose_run_never_started_is_tried_itself_and_its_refusal_ends_what_others_share() -> None:
+    async def scene(gate: Gate) -> None:
+        one, other, third = _jobs(3)
+        gate.templates.refusals([one])
+        await asyncio.sleep(1.0)
+        gate.api.refuses = BadRequest("POST", "/jobs", 400, "BadRequest", "this name is refused")
+        failed = replace(one, start_failures=1)
+        gate.templates.refusals([failed])
+        await asyncio.sleep(1.0)
+        assert "this name is refused" in str(gate.templates.refusals([failed])[one.id])
+        gate.templates.refusals([other, third])
+        await asyncio.sleep(1.0)
+        assert set(gate.templates.refusals([other, third])) == {other.id, third.id}
+
+    at_the_gate(scene)
+
+
+def test_the_name_of_a_run_must_be_free_even_if_an_equal_run_was_accepted() -> None:
+    async def scene(gate: Gate) -> None:
+        one, other = _jobs(2)
+        gate.templates.refusals([one])
+        await asyncio.sleep(1.0)
+        gate.api.refuses = AlreadyExists("POST", "/jobs", 409, "AlreadyExists", "it exists")
+        taken = f"/apis/batch/v1/namespaces/research/jobs/{other.name}-r1"
+        for found in (ANYTHING, {}):  # an empty one may not be read
+            gate.api.others[taken] = found
+            gate.templates.refusals([other])
+            await asyncio.sleep(0.5)
+            assert other.id in gate.templates.refusals([other])
+            gate.templates.refusals([])
 
     at_the_gate(scene)
 

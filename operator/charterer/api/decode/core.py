@@ -292,7 +292,6 @@ def node(raw: Raw) -> Node:
     return Node(
         name=NodeName(meta.name),
         uid=meta.uid,
-        resource_version=meta.resource_version,
         provider_id=spec.get("providerID", ""),
         ready=true_condition(status, "Ready") is not None,
         unschedulable=bool(spec.get("unschedulable")),
@@ -407,7 +406,6 @@ def pod(raw: Raw) -> JobPod | ForeignPod | None:
         finished=max((at for end in ends if (at := optional_instant(end, "finishedAt")) is not None), default=None),
         message=sentence(status) or next((_last_words(end) for end in failed_ends), ""),
         allocation=meta.annotations.get(ANNOTATION_ALLOCATION, ""),
-        resource_version=meta.resource_version,
         trouble="" if finished else pod_trouble(status),
         must_end_by=meta.deleted,
         told_to_end=None

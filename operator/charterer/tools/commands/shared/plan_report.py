@@ -18,11 +18,11 @@ from charterer.controller.snapshot.cluster_state import ClusterState
 from charterer.controller.snapshot.source import volumes_now
 from charterer.controller.templates import (
     TRIALS_AT_ONCE,
+    Trials,
     Unmet,
     lacks_right,
     may_run_again,
     needs_trial,
-    template_refusal,
 )
 from charterer.domain.errors import Problem
 from charterer.domain.ids import BudgetId, ClassId, JobId, PoolId
@@ -109,21 +109,21 @@ class _DryRuns:
 
     async def run(self, client: Client, jobs: Iterable[Job], with_volumes: Iterable[Job]) -> None:
         """Try all ``jobs``, a few at once, and read the volumes of ``with_volumes``."""
-        slots = asyncio.Semaphore(TRIALS_AT_ONCE)
+        slots, trials = asyncio.Semaphore(TRIALS_AT_ONCE), Trials(client, INDEXED_JOB, _NOWHERE)
 
         async def try_one(job: Job) -> None:
             async with slots:
-                await self._try(client, job)
+                await self._try(client, trials, job)
 
         await asyncio.gather(*map(try_one, jobs))
         self.volumes |= await volumes_now(client, with_volumes)
 
-    async def _try(self, client: Client, job: Job) -> None:
+    async def _try(self, client: Client, trials: Trials, job: Job) -> None:
         if self.forbidden[job.namespace]:
             self._taken_as_right(job)
             return
         try:
-            refused = await template_refusal(client, INDEXED_JOB, job, await self._raw(client, job), _NOWHERE)
+            refused = await trials.refusal(job, await self._raw(client, job))
         except Unmet as unmet:
             refused = str(unmet)
         except NotFound:

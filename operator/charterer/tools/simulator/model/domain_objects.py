@@ -140,7 +140,6 @@ def kubernetes_node(machine: SimMachine, name: NodeName) -> Node:
     return Node(
         name=name,
         uid=machine.uid,
-        resource_version="1",
         provider_id="",
         ready=True,
         unschedulable=False,
@@ -200,7 +199,6 @@ def _pod(name: str, run: int, index: int, node: NodeName | None, gpus: int) -> P
         finished=None,
         message="",
         allocation="",
-        resource_version="1",
     )
 
 
