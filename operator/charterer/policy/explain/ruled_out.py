@@ -56,8 +56,8 @@ def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[
 
 
 def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
-    """A sentence for each pool whose slices or shared GPUs the job does not accept; none if it accepts no parts of
-    GPUs."""
+    """A sentence for each pool whose slices or shared GPUs the job does not accept. The result is empty if the job
+    accepts no parts of GPUs at all."""
     widths, told = job.widths, list[str]()
     for name, pool in sorted(pools.items()) if widths.slices or widths.shared_mib else ():
         if pool.offering is not None and not takes_part(pool.offering.gpu_type, widths.slices, widths.shared_mib):

@@ -1,9 +1,9 @@
-"""Shortage: if a pool is too small for the jobs in sight, its GPUs are allotted to all of them together.
+"""Shortage: if a pool is too small for the jobs in sight, its GPUs are allotted to all these jobs together.
 
-If there are enough nodes for all, each job takes its best option, one after the other. If there are too few nodes, a
-job that takes a node makes others wait. ``room_waits`` computes the value of each option compared with waiting, and
-``linear_program`` allocates the nodes for the largest sum. A running job may be narrowed for it, as far as moves are
-allowed; its projections include the restart. No job is stopped.
+If there are enough nodes for all jobs, the jobs take their best options one after the other. If there are too few
+nodes, a job that takes a node makes other jobs wait. ``room_waits`` computes the value of each option compared with
+waiting, and ``linear_program`` allocates the nodes for the largest sum. A running job may be narrowed for this
+allotment if it may be moved. Its projections include the restart. No job is stopped.
 """
 
 from __future__ import annotations
@@ -272,7 +272,8 @@ _Ends = Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]
 def _ends(
     free: tuple[tuple[PoolId, int], ...], running: tuple[Mapping[JobId, JobFacts], ...], works: tuple[float, ...]
 ) -> _Ends:
-    """The expected ends of runs. ``free``: free GPUs of each pool. ``works``: mean work in each group of runners."""
+    """The expected ends of runs by pool. ``free``: free GPUs of each pool. ``works``: mean work of a job in each
+    group of runners."""
     left: dict[PoolId, list[tuple[float, int]]] = {pool: [(0.0, gpus)] for pool, gpus in free}
     for runners, work in zip(running, works, strict=True):
         for facts in runners.values():
@@ -294,8 +295,8 @@ def _waiting(
     tables: tuple[OptionTable | None, ...],
     ends: _Ends,
 ) -> Sequence[RoomCandidate]:
-    """The jobs with their waits. A wait is the time until running jobs leave enough room, if each job got its best
-    option in Smith's order."""
+    """The jobs with their waits. The wait of a job is the time until running jobs leave enough room for it, if the
+    jobs get their best options in Smith's order."""
     moves: dict[tuple[int, float, bool], Sequence[float]] = {}
     for worth, projections, table in zip(worths, ranked, tables, strict=True):
         alike = id(projections), worth, table is None
