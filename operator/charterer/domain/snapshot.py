@@ -29,8 +29,8 @@ LOST_AFTER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is possible
-    only.
+    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is only
+    possible.
 
     ``broken``: the machine is not taken back, but its GPUs are broken.
     """
@@ -48,8 +48,9 @@ class Node:
     resource name. ``gpus`` and ``slices`` count what pods may use. ``not_ready_since``: since when its kubelet is
     silent or reports trouble; None while it is ready. ``departure``: its end as others announced it on the Node.
     ``taints``: taints that keep pods off the node. ``refused``: the pod of a run that its kubelet refused and that
-    still exists, with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also see
-    of other nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if it does not.
+    still exists, with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also
+    see of other nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if the
+    kubelet reports none.
     ``cordoned_for``: the uid of the rental for which Charterer made it unschedulable.
     """
 
@@ -145,11 +146,12 @@ class Snapshot:
     ``now``: the operator's clock. ``surveys``: the cloud of a pool without an entry has not answered yet, and nothing
     is rented or ended there. ``problems``: errors found while joining objects. ``orphans``: runs of jobs that no longer
     exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
-    ``pays_nowhere``: a sentence for each budget that pays for no namespace and is no parent of one that could.
+    ``pays_nowhere``: a sentence for each budget that pays for no namespace and has no child that could.
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs are unreadable. ``stop``: None unless a person
     stopped the operator. ``real_amounts``: the real amounts of budgets that are planned with another amount for
-    comparison; arrival rates follow from the real one. ``declared_pools``: the readable pools as their objects declare
-    them. ``unplanned``: budgets that the plan leaves out; their money still counts under the limits of their parents.
+    comparison. Arrival rates follow from the real amounts. ``declared_pools``: the readable pools as their objects
+    declare them. ``unplanned``: budgets that the plan leaves out; their money still counts under the limits of their
+    parents.
     ``slow_nodes``: nodes that slowed a run and have not been found healthy since. ``cost_recording``: the state of the
     record of costs. ``candidates``: labelled objects without a TrainingJob. ``not_adopted``: the kinds of object that
     the operator's owner excludes from adoption.

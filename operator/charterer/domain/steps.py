@@ -30,10 +30,11 @@ from charterer.domain.time import Instant
 class OpenPeriod:
     """Begin a budget's first period, or begin the next one and move the last one into the history.
 
-    ``last_start``: the beginning of the period that ends (None for the first), which makes repeating the step harmless.
+    ``last_start``: the beginning of the period that ends (None for the first), by which a repeated step is
+    recognised.
     ``last_spent``, ``last_aim``: the spending and the target of the period that ends. ``carried``: the part of its
-    surplus (negative: deficit) that is carried into the new period. ``borrowed``: dollars that others lent the budget,
-    by lender.
+    surplus (negative: deficit) that is carried into the new period. ``borrowed``: dollars that other budgets lent the
+    budget, by lender.
     """
 
     budget: BudgetId
@@ -198,8 +199,8 @@ class RentalRecord:
 
 @dataclass(frozen=True, slots=True)
 class AskCloud:
-    """Request nodes for all orders of the pool without an instance. Orders that the cloud has on record are not
-    repeated."""
+    """Request nodes for all orders of the pool that have no instance. Orders that the cloud has on record already are
+    not repeated."""
 
     pool: PoolId
     ask: Ask
@@ -243,7 +244,8 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class RecordOrphan:
-    """Create a GPURental for an instance of ours without one, so that it is paid for, and then used or ended."""
+    """Create a GPURental for an instance in a pool's group that has none, so that the instance is paid for, and then
+    used or ended."""
 
     rental: RentalId
     pool: PoolId
@@ -260,7 +262,8 @@ class CloseUnfulfilled(RentalRecord):
 class RecordOffer:
     """Record the cloud's last offering and quote in the pool's status, for use while the cloud does not answer.
 
-    ``replaces``: the quote on record before. ``starts``: the starts of nodes that became ready since the last record.
+    ``replaces``: the quote that is on record until this step. ``starts``: the starts of nodes that became ready since
+    the last record.
     """
 
     pool: PoolId
@@ -363,8 +366,8 @@ class MarkMissing(RentalRecord):
 
 @dataclass(frozen=True, slots=True)
 class MarkDraining:
-    """Record that a rental is to be ended because of a person's action on its object, or on the only object that used
-    it."""
+    """Record that a rental is to be ended, because of a person's action on the rental's object or on the only object
+    that used the rental."""
 
     rental: RentalId
     because: str
@@ -378,7 +381,7 @@ class MarkEnded(RentalRecord):
 
 
 class RecordUses(RentalRecord):
-    """Record the uses of the rental's GPUs: all that are kept, and since when none is missing."""
+    """Record the uses of the rental's GPUs: all uses that are kept, and the instant since which no use is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,15 +459,16 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class StopOrphan:
-    """Stop a run whose TrainingJob does not exist, as ``StopRun`` does. An uncached read first confirms that."""
+    """Stop a run whose TrainingJob does not exist, as ``StopRun`` does. First, an uncached read confirms that the
+    TrainingJob does not exist."""
 
     orphan: Orphan
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeRun:
-    """Resize in place: set parallelism and completions in one patch. ``retries``: how many more of the run's pods may
-    fail."""
+    """Resize a run in place: set the Job's parallelism and completions in one patch. ``retries``: the number of
+    further pods of the run that may fail."""
 
     job: JobId
     run: int
@@ -519,7 +523,7 @@ class RecordRun:
 class DeleteRun:
     """Delete the Job object of a run that is recorded or that the status does not name.
 
-    The deletion is in the foreground and tests the uid, so that the object exists until its pods are gone.
+    The deletion tests the uid, and it is a foreground deletion, so that the object exists until its pods are gone.
     """
 
     job: JobId
@@ -576,8 +580,8 @@ class EndTarget:
 class GiveBack:
     """Stop the job's adopted object, restore it to its author's form, and then delete the TrainingJob.
 
-    ``record``: a run that is recorded first, once its pods are gone. ``closes``: gives back the machines that only this
-    object used, before it could begin on them.
+    ``record``: a run that is recorded first, once its pods are gone. ``closes``: the step also gives back the
+    machines that only this object used, so that the restored object cannot begin on them.
     """
 
     job: JobId
@@ -688,7 +692,8 @@ __all__ = [
 class Wait:
     """No step is due now. ``reason``: what is awaited, for the log. ``until``: when to check again.
 
-    ``error``: the program fault that prevented finding a step. Such a fault must not stop the steps of other objects.
+    ``error``: the program fault that prevented finding a step. The steps of other objects go on in spite of such a
+    fault.
     """
 
     reason: str
