@@ -226,7 +226,7 @@ _Step = TypeVar("_Step")
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[_Subject, _Step]):
-    """One row of such a table. ``step``: returns the next step, the wait, or None if the row does not apply.
+    """One row of a table of steps. ``step``: returns the next step, the wait, or None if the row does not apply.
 
     ``meanwhile``: whether the row is also tried while a row above it waits.
     """
@@ -249,7 +249,8 @@ def first_step(rows: Iterable[Row[_Subject, _Step]], subject: _Subject, view: Li
 
 
 _PATIENCE_SECONDS = 600.0
-"""Seconds after which a released machine is ended whatever still runs there, counted from when it should be empty."""
+"""Seconds after which a released machine is ended whatever still runs there. They count from the time when the
+machine should be empty."""
 _FOREIGN_GPU_SECONDS = 3600.0
 """Seconds for which other people's pods with GPUs may continue on a released machine before they are evicted."""
 _LAST_PATIENCE_SECONDS = 60.0
@@ -307,7 +308,7 @@ def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now:
 
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
-    """The step that records the cloud's facts about the rental's instance, or None if all of it is on record."""
+    """The step that records the cloud's facts about the rental's instance, or None if all facts are on record."""
     return _not_listed(rental, view) or _refresh(rental, view) or _ended(rental, view)
 
 
@@ -329,7 +330,8 @@ def _not_listed(rental: Rental, view: LifecycleView) -> MarkEnded | MarkMissing 
 def _refresh_first(rental: Rental, view: LifecycleView) -> Refresh | None:
     """Record new facts of the list before all else, unless the machine is to be ended.
 
-    If the machine is to be ended, this comes first only if nothing on record leads to its Node and to the pods there.
+    If the machine is to be ended, new facts are recorded first only if nothing on record leads to its Node and to the
+    pods there.
     """
     if _to_end(rental, view) and (rental.node is not None or rental.provider_id):
         return None
@@ -475,7 +477,8 @@ def _own_end(rental: Rental, view: LifecycleView) -> Instant:
 
 
 def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
-    """The wait for Charterer's own pods and records that still need the machine, or None if none do.
+    """The wait for Charterer's own pods and records that still need the machine, or None if nothing needs the
+    machine.
 
     A finished pod needs the machine until its run is recorded. The pod is the only proof that the run completed, and
     would be lost with the machine. A failed run is recorded once its machines were seen healthy after the failure. A
@@ -497,8 +500,8 @@ def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
 def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = None) -> Wait | None:
     """The pods, or the runs to be recorded, that the machine still has.
 
-    On an own node this waits for their end without a limit. Only whoever ends the node can say that its pods do not run
-    any more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
+    On an own node, the wait for their end has no limit. Only the person or program that ends the node can say that
+    its pods do not run any more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
     """
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
@@ -511,7 +514,7 @@ def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = Non
 
 
 def may_terminate(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's next step is to end its instance, and no known pods of others keep the instance."""
+    """Whether the rental's next step is to end its instance, and no known pods of other owners keep the instance."""
     if not draining(rental) or rental.instance is None or left_alone(rental, view):
         return False
     node = view.node(rental)
