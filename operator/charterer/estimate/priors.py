@@ -466,8 +466,8 @@ def predicted_seconds(
 
 
 def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[MeasuredModel]:
-    """The measured models that are believed. Of the own namespace, they are all models. Of each other namespace, they
-    are the median class of each GPU type and family.
+    """The measured models that are believed: all models of the own namespace, and from each other namespace the
+    median class of each GPU type and family.
     """
     foreign: dict[tuple[str, str, str], list[tuple[float, MeasuredModel]]] = {}
     for one in measured:

@@ -286,7 +286,8 @@ def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
 
 
 def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
-    """The needs of a budget in its period with the loans so far. A budget without namespaces needs nothing more."""
+    """The spending and forecast of a budget in its present period, from which loans are computed. A budget without
+    namespaces needs no more money."""
     budget = solution.budget
     idle = budget.selector.nothing
     high = None if solution.arrivals_verdict().assumed else solution.forecast_verdict().high

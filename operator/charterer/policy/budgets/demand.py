@@ -133,7 +133,7 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How often jobs come to a budget.
+    """The rate at which a budget's jobs arrive.
 
     ``rate``: jobs a second of all classes.
     ``parts``: for each class, its fraction of ``rate``.

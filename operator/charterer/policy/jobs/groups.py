@@ -67,10 +67,10 @@ class CostMeter:
 class CommittedCost:
     """Sums over unfinished jobs, in dollars.
 
-    ``jobs``: the number of jobs with a prediction, which are the jobs that have been started. ``predicted``: the sum of
-    their predictions. ``actual``: their past and remaining cost, whether or not they hold GPUs now. ``left``: the
-    remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ left² of jobs that
-    have not reported yet, whose remaining cost is uncertain.
+    ``jobs``: the number of jobs with a prediction, which are the jobs that have been started. ``predicted``: the sum
+    of these jobs' predictions. ``actual``: the past and remaining cost of these jobs, whether or not they hold GPUs
+    now. ``left``: the remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ
+    left² of jobs that have not reported yet, whose remaining cost is uncertain.
     """
 
     jobs: int = 0

@@ -171,8 +171,8 @@ def _interval(rate: float, times: RunTimes) -> float:
 
 
 def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | None:
-    """The fact that the budget may rent in no pool, with all pools and their labels; None if it may rent in any
-    pool."""
+    """The fact that the budget may rent in no pool, with all pools and their labels; None if there is a pool in which
+    it may rent."""
     if budget.pool_selector == EVERYTHING or len(_others(budget, pools)) < len(pools):
         return None
     there = [(pool.id, tuple([f"{key}={value}" for key, value in pool.labels.items()])) for pool in pools.values()]

@@ -144,7 +144,7 @@ class MoveGate:
         )
 
     def free(self, job: Job) -> bool:
-        """Whether no hold can apply to the job, except holds that apply to every option (``closed``)."""
+        """Whether the job may move to every option, if ``closed`` does not keep it where it is."""
         joined = job.group is None or job.group.withdrawn_at is None
         return joined and not job.moves and job.cost_limit is None and job.target_completion is None
 
