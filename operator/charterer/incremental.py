@@ -305,7 +305,7 @@ def _changed_rows(
 
 
 def identity_diff(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> tuple[list[Key], list[Key]]:
-    """The keys that are new or have another object than before, and the keys that were removed."""
+    """The keys that are new or whose object was replaced, and the keys that were removed."""
     if now is before:
         return [], []
     changed = list(compress(now, map(is_not, now.values(), map(before.get, now, repeat(_NOTHING)))))

@@ -666,7 +666,7 @@ class Budget:
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
 
     def carries(self, used: Money) -> Money:
-        """The amount carried into the next period if ``used`` was spent in this one; negative for a deficit."""
+        """The amount carried into the next period if ``used`` was spent in this period; negative for a deficit."""
         left = self.own_aim.micros - used.micros
         carried = abs(left) * self.carry_over_percent // 100
         return Money(carried if left > 0 else -carried)

@@ -217,7 +217,7 @@ class Placement:
 
     @property
     def takes(self) -> int:
-        """The number of GPUs that no other job can use: held and empty ones."""
+        """The number of GPUs that no other job can use: held GPUs and empty GPUs."""
         return self.gpus + self.empty
 
 

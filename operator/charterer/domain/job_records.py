@@ -187,7 +187,7 @@ def with_session_over(job: Job) -> Job:
 def ends_session(job: Job, record: RunRecord) -> bool:
     """Whether the end of the job's present run also ends its session, so that no new run is needed.
 
-    A worker that stopped by itself ends the session. So does a worker that was lost while no cell ran.
+    A worker that stopped by itself ends the session. A worker that was lost while no cell ran ends the session too.
     """
     if job.interactive is None or job.allocation is None or job.allocation.run != record.number:
         return False
@@ -235,7 +235,7 @@ def _held_up(job: Job) -> Parts:
 
 
 def beside_empty(parts: Parts, empty: int, takes: int) -> Parts:
-    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the others have the activity ``parts``."""
+    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the rest have the activity ``parts``."""
     if not empty:
         return parts
     kept = WHOLE * empty // takes

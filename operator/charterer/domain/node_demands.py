@@ -58,7 +58,7 @@ class OfferedNode(NamedTuple):
     """The known properties of a node that a pool would give. ``labels``: the possible values of each label.
 
     ``gpus``: its GPUs or slices. ``resource``: the extended resource of whole GPUs. A label that is not listed counts
-    as missing, and so does an unlisted resource that not every node has.
+    as missing. A resource that is not listed counts as missing too, unless every node has it.
     """
 
     labels: tuple[tuple[str, tuple[str, ...]], ...]

@@ -56,7 +56,7 @@ class Interruptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to run a job: a pool and ``gpus`` GPUs of it. ``resource``: the extended resource of these GPUs.
+    """One way to run a job: on ``gpus`` GPUs of a pool. ``resource``: the extended resource of these GPUs.
 
     ``slice``: the MIG profile if the GPU is a slice, ``shared-2`` or ``mps-2`` if two jobs use the GPU at once, empty
     for whole GPUs.
@@ -89,7 +89,7 @@ class Option:
 
     @property
     def takes(self) -> int:
-        """The number of GPUs that no other job can use: its own and the empty ones."""
+        """The number of GPUs that no other job can use: the option's own GPUs and the empty GPUs."""
         return self.gpus + self.empty
 
     @property

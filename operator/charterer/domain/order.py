@@ -248,7 +248,8 @@ def cool_down(
 
 
 def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, ...]:
-    """The cool-downs to remember after a new one: at most ``KEPT`` cool-downs, the latest ones still on probation."""
+    """The cool-downs to remember after a new cool-down: the latest cool-downs that are still on probation, at most
+    ``KEPT``."""
     others = [
         each
         for each in known

@@ -158,9 +158,9 @@ Command = Rent | Release | Allocate
 class TargetOutlook:
     """The expected end of a job whose targetCompletionTime lies ahead.
 
-    ``seconds``: seconds until the end on the path chosen for the target, as far as the budget pays for it. ``met``:
-    whether that end is in time. ``fastest_seconds``: seconds until the end on the fastest path. ``counts``: False if
-    even that end is so late that the target is ignored.
+    ``seconds``: seconds until the end on the path chosen for the target, or on the fastest path that the budget pays
+    for. ``met``: whether that end is in time. ``fastest_seconds``: seconds until the end on the fastest path.
+    ``counts``: False if even that end is so late that the target is ignored.
     """
 
     seconds: float

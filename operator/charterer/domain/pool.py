@@ -37,7 +37,8 @@ class Commitment:
 
 
 def no_such_slice(gpu_type: str, profile: str) -> str:
-    """The message that GPUs of the type have no such profile, with the profiles that they have."""
+    """The message that GPUs of the type have no slices of this profile. The message lists the profiles that exist for
+    the type."""
     layouts = mig_layouts(gpu_type)
     if layouts is None:
         return f"spec.partition.profile is {profile}, and a {gpu_type} is not known to be cut into slices"
@@ -418,9 +419,9 @@ class Pool:
     controls it; empty if none does. ``max_nodes``: the declared number, or the size of its group if that is less
     (``controller.snapshot.pools``). ``start_seconds``: the declared time from a node's request to its readiness; money
     limits use it. ``cooled``: the cloud's recent refusals, the latest ``until`` last; no node is requested before that.
-    ``reached``: a refusal of another pool of the account that applies to this one too. ``deleted``: when its deletion
-    was requested. ``guarded``: the pool has the finalizer ``charterer.dev/in-use``, which prevents its deletion while
-    rentals name the pool. ``price_override``, ``price_adjustment`` (hundredths of a percent, until
+    ``reached``: a refusal of another pool of the account that applies to this pool too. ``deleted``: when its
+    deletion was requested. ``guarded``: the pool has the finalizer ``charterer.dev/in-use``, which prevents its
+    deletion while rentals name the pool. ``price_override``, ``price_adjustment`` (hundredths of a percent, until
     ``price_adjusted_until``): corrections of the list price, see ``priced``. ``offer_recorded``: whether the object's
     status holds this offering and (except for its time) this quote. ``quote_on_record``: the quote in the status.
     ``taken_by``: the older pool that acts for the same machines instead of this pool. ``gone``: the GPUPool no longer

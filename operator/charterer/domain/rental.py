@@ -49,7 +49,7 @@ ENDED_BY_ITSELF: Final = frozenset((INSTANCE_ENDED, VANISHED))
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Nodes that ``job`` needs at once: it cannot start with fewer than ``nodes`` new ones.
+    """Nodes that ``job`` needs at once: it cannot start with fewer than ``nodes`` new nodes.
 
     ``name``: unique among gangs as long as a rental of this gang exists. ``job_name``: namespace/name, for people.
     """

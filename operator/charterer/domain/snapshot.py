@@ -46,7 +46,8 @@ class Node:
 
     ``gpus``: its whole NVIDIA GPUs. ``slices``: its MIG slices, places on shared GPUs, and GPUs of other makers, by
     resource name. ``gpus`` and ``slices`` count what pods may use. ``not_ready_since``: since when its kubelet is
-    silent or reports trouble; None while it is ready. ``departure``: its end as others announced it on the Node.
+    silent or reports trouble; None while it is ready. ``departure``: its end, as another program announced it on the
+    Node.
     ``taints``: taints that keep pods off the node. ``refused``: the pod of a run that its kubelet refused and that
     still exists, with the kubelet's words; the node then gets no more pods. ``traits``: what the scheduler may also
     see of other nodes of its pool. ``machine``: the UUID of the machine as its kubelet reports it; empty if the

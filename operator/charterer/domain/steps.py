@@ -50,8 +50,9 @@ class OpenPeriod:
 class CountedJob:
     """A finished job: the ``actual`` cost of its GPUs, and the cost ``predicted`` when it first got GPUs.
 
-    ``opening``: the job waited for its budget and is no arrival. ``predicted_end``: its end as predicted at that time;
-    None if the job did not complete, because its end then says nothing about the length of such jobs.
+    ``opening``: the job was created before or soon after its budget, so it is not counted as an arrival.
+    ``predicted_end``: its end as predicted at that time; None if the job did not complete, because its end then says
+    nothing about the length of such jobs.
     """
 
     uid: str

@@ -188,7 +188,7 @@ Declared = Callable[[str, int], float | None]
 
 
 def with_declared(learned: Learned, declared: Declared) -> Learned:
-    """The learned curves with the declared ones as their prior."""
+    """The learned curves with the declared curves as their prior."""
     learned_phases = tuple(
         replace(phase, entries=_combined(phase.entries, declared)) for phase in learned.learned_phases
     )

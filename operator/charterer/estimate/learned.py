@@ -48,7 +48,7 @@ class LearnedPhase:
 
     ``until``: the fraction of the work at which it ends.
     ``noise``: gradient noise scale at the own batch size, in own batches, with its 90 % interval.
-    ``noise_reports``: number of reports in the phase; old ones count for less.
+    ``noise_reports``: number of reports in the phase; older reports count for less.
     """
 
     until: float

@@ -40,7 +40,7 @@ from charterer.gpu_types import whole_type
 
 
 def usual_work(own: ClassState, others: Iterable[ClassState]) -> float:
-    """Geometric mean of the other classes' mean work, or the class's own mean without others."""
+    """Geometric mean of the other classes' mean work, or the class's own mean if there are no other classes."""
     sizes = [(state.class_id, state.sizes.latest) for state in others if state.sizes.latest]
     told = Told.to(own.class_id, [(name, log(sum(works) / len(works))) for name, works in sizes])
     logs = [*told.own, *[vote(values, (log(PRIOR_WORK), SIZE_SPREAD**2)) for values in told.others]]
@@ -304,7 +304,7 @@ class Learner:
         return self._class(class_id)
 
     def restore(self, state: ClassState) -> None:
-        """Take in statistics of a class that were kept elsewhere. Its fits are computed anew."""
+        """Take in statistics of a class that were kept elsewhere. The class's fits are computed again."""
         self._classes[state.class_id] = state
         for gpu_type, times in state.times.items():
             for where in times.cells:

@@ -134,7 +134,8 @@ class NoiseReports:
     reports: int = 0
 
     def add(self, fraction: float, growth: float, value: float) -> None:
-        """Add a report: ``value`` is its log φ, ``fraction`` the work done, and ``growth`` is g of its batch size."""
+        """Add a report. ``fraction``: the fraction of the work that is done. ``growth``: g of the report's batch
+        size. ``value``: the report's log φ."""
         here = self.bins[bin_at(fraction)]
         keep = 1.0 - 1.0 / MEMORY_REPORTS
         here.weight = here.weight * keep + 1.0

@@ -138,8 +138,8 @@ def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float 
     ``refused_seconds``: how long the pool is expected to go on refusing, judged only by its latest unbroken series of
     refusals; None if the pool is not known to refuse now.
 
-    This estimate is combined with the one from the history, and the history counts more, the more hours like this one
-    were seen. If none were seen, the interval is that of a Pareto distribution with exponent 2.
+    ``refused_seconds`` is combined with the estimate from the history. The more hours like the present one were seen,
+    the more the history counts. If none were seen, the interval is that of a Pareto distribution with exponent 2.
     """
     queued, assumed = queue_seconds(launches), refused_seconds or 0.0
     if not any(launches.refused):

@@ -292,8 +292,8 @@ class CommitmentUse:
     """The use of a committed pool in the present period.
 
     ``used``, ``unused``: dollars for used and unused GPUs; further fields have the GPU-hours. ``node_less``,
-    ``node_more``: dollars that one node less or more would have saved (negative: cost). ``part``: the pool's fraction
-    of all GPU-hours of the budget's jobs.
+    ``node_more``: dollars that would have been saved with one node less or one node more (negative: additional cost).
+    ``part``: the pool's fraction of all GPU-hours of the budget's jobs.
     """
 
     pool: PoolId

@@ -412,7 +412,8 @@ def _fault(error: Exception) -> Wait:
 
 
 def _pools_of_sets(snapshot: Snapshot) -> Iterator[tuple[StepKind, str, Step | Wait]]:
-    """The steps and waits of pools that differ from their sets. An error in one set does not stop the others."""
+    """The steps and waits of pools that differ from their sets. An error in one set does not stop the steps of other
+    sets."""
     for name in snapshot.pool_sets:
         try:
             differences = pool_set_steps(name, snapshot)

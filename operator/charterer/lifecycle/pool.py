@@ -79,7 +79,8 @@ class PoolInventory:
 
     ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got an instance.
     ``held``: rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, living
-    ones first. ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to stay.
+    instances first. ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to
+    stay.
     ``surplus``: waiting rentals that are to be closed without a node. ``wanted``: waiting rentals that the cloud may be
     asked for now.
     """
@@ -435,7 +436,8 @@ def _cool(refusal: Refusal | None, inventory: PoolInventory, view: LifecycleView
 
 
 def _incomplete_gang(inventory: PoolInventory, now: Instant) -> Refusal | None:
-    """A gang that has billed machines and has waited too long for the others without a refusal, as a refusal."""
+    """A gang that has billed machines and has waited too long for its other machines, although the cloud refused
+    none. The gang is returned as a refusal."""
     pool = inventory.pool
     for members in inventory.split_gangs:
         gang = members[0].gang
@@ -530,7 +532,7 @@ def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental
 
 def _others_awaited(inventory: PoolInventory) -> Wait | None:
     """The wait of gangs that lack rentals, until the plan creates the missing rentals or releases the existing
-    ones."""
+    rentals."""
     short = next((rental.gang for rental in inventory.waiting if lacks_others(rental, inventory.gangs)), None)
     return None if short is None else Wait(f"all rentals of the {short.nodes} that {short.job_name} needs at once")
 

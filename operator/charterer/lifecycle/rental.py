@@ -179,7 +179,8 @@ def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def on_record(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the record of costs has all of an ended rental, or there is no such record, or nobody pays."""
+    """Whether the record of costs has all costs of an ended rental, or there is no record of costs, or no budget
+    pays."""
     budget = payer_of(rental, view)
     return (
         not view.snapshot.cost_recording.place or budget is None or next_part(rental, budget.calendar.time_zone) is None
@@ -363,7 +364,7 @@ def _at_its_end(rental: Rental, ended: Instant, cost: Money, *, estimated: bool)
 
 
 def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
-    """The end of an instance that left the list before anything of it was read.
+    """The end of an instance that left the cloud's list before any facts about it were read.
 
     The instance was launched, so it costs its worst price from when it was known until it was missing, and at least the
     billing minimum.
@@ -411,7 +412,7 @@ def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
 
 
 def _uncordon(rental: Rental, view: LifecycleView) -> Uncordon | None:
-    """Uncordon a Node that was cordoned for the end of the machine before this one. A person's cordon stays."""
+    """Uncordon a Node that was cordoned for the end of an earlier machine. A person's cordon stays."""
     node = view.node(rental)
     if node is None or not node.unschedulable or node.deleting or node.cordoned_for in ("", rental.uid):
         return None

@@ -80,7 +80,8 @@ time.
 
 
 def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: LifecycleView) -> str:
-    """A sentence about another job that failed together with this one on GPUs of both, or "" if none did.
+    """A sentence about another job that failed together with this job on a GPU that both used, or "" if no other job
+    did.
 
     ``failed``: when this job's run failed.
     """
@@ -336,8 +337,8 @@ def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
     deleted pods are missing.
 
     The Job's controller ends the other pods as well, but only after it has seen a failure. Both times are known in
-    whole seconds, and nothing is concluded from equal times. If pods were deleted at several times, only the first ones
-    are returned.
+    whole seconds, and nothing is concluded from equal times. If pods were deleted at several times, only the pods
+    that were deleted first are returned.
     """
     pods = (*run.pods, *run.departed)
     ends = [pod.finished for pod in pods if pod.phase is PodPhase.FAILED and _by_itself(pod)]

@@ -232,7 +232,7 @@ Rivals = Mapping[str, Sequence[Rental]]
 
 
 def rivals_of(rentals: Mapping[Any, Rental]) -> Rivals:
-    """The provider ids that several rentals have, each with these rentals."""
+    """The provider ids that more than one rental has, each with its rentals."""
     found: dict[str, list[Rental]] = defaultdict(list)
     for rental in rentals.values():
         if rental.provider_id:

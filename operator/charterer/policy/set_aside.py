@@ -1,6 +1,7 @@
-"""Planning in spite of faulty objects: an object that makes planning fail is set aside, and the others are planned.
+"""Planning in spite of faulty objects: an object that makes planning fail is set aside, and all other objects are
+planned.
 
-One faulty object must not block the others. If ``plan`` raises, objects are left out by kind until it succeeds: first
+One faulty object must not block all others. If ``plan`` raises, objects are left out by kind until it succeeds: first
 profiles, then jobs, pools and budgets. Bisection finds the faulty object, in about ten plans for a thousand objects.
 If the object is a profile, but planning succeeds without one of its jobs, the job is set aside instead. A profile
 that is set aside counts as empty. For a job that is set aside, nothing is decided. In a pool, nothing is rented or
@@ -121,7 +122,7 @@ class _Trials:
         return None
 
     def culprit(self, known: Faults) -> PlannedObject | None:
-        """The faulty object; None if there is no single one, or if it is not found in time."""
+        """The faulty object; None if no single object is at fault, or if the object is not found in time."""
         others = [at for at in _objects(self._snapshot) if at not in known]
         left_out = list(known)
         for kind in PlannedKind:

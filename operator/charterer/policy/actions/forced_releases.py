@@ -131,7 +131,7 @@ class ForcedReleases:
     def _draining_too_long(self) -> dict[RentalId, Reason]:
         """Draining rentals that now also end because of the hard limit or the end of a grant.
 
-        These rentals were released for another reason, so pods of others could keep them for an hour.
+        These rentals were released for another reason, so other owners' pods could keep them for an hour.
         """
         why = self.placer.must_release
         if why is None:

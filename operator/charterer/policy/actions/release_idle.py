@@ -305,7 +305,8 @@ def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[R
 
 
 def _worth(rental: Rental) -> tuple[bool, Instant, RentalId]:
-    """Sort key of rentals by their value: ready nodes before booting ones, then the oldest first."""
+    """Sort key of rentals by their value: ready nodes come before booting nodes, and older nodes before newer
+    nodes."""
     return rental.phase is not RentalPhase.READY, rental.created, rental.id
 
 

@@ -168,8 +168,8 @@ def make_room(plan: BudgetPlan) -> None:
 def move_where_it_pays(plan: BudgetPlan) -> None:
     """Move the jobs that benefit from a move, the largest gains first.
 
-    Each job's best move is found before any job moves, because nodes rented for one job are offered to others only in
-    the next plan. If jobs choose together, the moves that make the whole bill smaller are made.
+    Each job's best move is found before any job moves, because nodes that are rented for one job are offered to other
+    jobs only in the next plan. If jobs choose together, the moves that make the whole bill smaller are made.
     """
     if plan.whole is not None:
         _move_together(plan, plan.whole)
@@ -180,7 +180,7 @@ def move_where_it_pays(plan: BudgetPlan) -> None:
 
 
 def _move_together(plan: BudgetPlan, whole: WholeNodes) -> None:
-    """Move the jobs that chose another option together with the others, or report what prevents it."""
+    """Move the jobs for which the common choice is another option, or report what prevents the move."""
     for job in [facts.job for kept in plan.jobs.running for facts in kept.runners.values()]:
         allocation, assignment = job.allocation, plan.solution.assignment(job)
         if allocation is None or assignment is None or not plan.decided.stays(job):
@@ -325,7 +325,7 @@ def _settle(
 
 
 def _makes_room(job: Job, here: Option, to: Option, assignment: GroupAssignment) -> Reason:
-    """Why a job goes on with fewer GPUs for the benefit of others."""
+    """Why a job goes on with fewer GPUs for the benefit of other jobs."""
     move = assignment.drawn_values(job).move(here, to, assignment.position(job), rented=False)
     facts = MakesRoom(to, here, -move.saved_seconds, move.cost)
     return Reason(ReasonCode.MAKES_ROOM, assignment.group.weight * move.saved_seconds, move.cost, facts, here)

@@ -4,8 +4,8 @@ A target is a wish within the budget. The path for the target may cost more than
 given anyway. The difference is set aside, and the exchange rate is solved again with the rest of the money. The
 difference must be available in the period, and all limits of the budget apply.
 
-A target that is out of reach does not count. Otherwise a job could get priority over all others by asking for a time
-that nobody can keep.
+A target that is out of reach does not count. Otherwise a job could get priority over all other jobs by asking for a
+time that nobody can keep.
 """
 
 from __future__ import annotations
@@ -347,9 +347,9 @@ def _kept_back(option: Option, made: float) -> tuple[float, float]:
     """The ``reserve`` and the ``setback`` of an ``_End`` on the option. ``made``: number of starts that the job no
     longer needs.
 
-    The reserve has time for the starts and for ``_SETBACKS`` interruptions beyond the expected ones. An interruption
-    costs a start and half the work between two checkpoints. The setback has time for the starts that are still
-    needed, and for one interruption that loses all the work between two checkpoints.
+    The reserve has time for the starts and for ``_SETBACKS`` interruptions beyond the expected number. An
+    interruption costs a start and half the work between two checkpoints. The setback has time for the starts that are
+    still needed, and for one interruption that loses all the work between two checkpoints.
     """
     lost = option.interruptions
     if lost is None:

@@ -310,7 +310,7 @@ def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) 
 
 
 def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives | None:
-    """All options of a job, with the changes that would make others win; None without options."""
+    """All options of a job, with the changes that would make other options win; None without options."""
     weighing = _weighing(job, verdict, budget)
     if weighing is None:
         return None
@@ -408,7 +408,8 @@ class _Weighing:
         return found
 
     def _with_all_nodes(self) -> Mapping[OptionKey, tuple[float, float]]:
-        """Seconds and dollars in addition to each option's projection, if the job chooses together with others."""
+        """Seconds and dollars in addition to each option's projection, if the job chooses together with other
+        jobs."""
         waits = self._starts_in or self._outlook.waits.reason(self._job, self._chosen) is not None
         together = {} if waits else self._budget.whole.of_all_nodes(self._job)
         alone = self.projections(self._values, self.position) if together else {}

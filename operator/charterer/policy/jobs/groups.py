@@ -308,12 +308,12 @@ class JobGroup:
     when the first runner is stopped if it does not advance before. ``targeted``: active jobs with a target completion
     time. ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
 
-    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live pods
-    of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an
-    unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked. ``tried``:
-    jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by the class in
-    whose statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never had GPUs, and
-    interactive ones that request none.
+    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live
+    pods of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of
+    an unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked.
+    ``tried``: jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by
+    the class in whose statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never
+    had GPUs, and interactive jobs that request no GPUs.
     """
 
     key: GroupKey

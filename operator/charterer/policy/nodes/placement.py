@@ -39,9 +39,11 @@ def fit(option: Option, market: Market) -> tuple[int, int]:
 
 
 def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
-    """The options, best first. Among those that equal the first one, the one that fits its nodes best is put in front.
+    """The options, best first. Among the options that equal the first option, the option that fits its nodes best is
+    put in front.
 
-    An option equals the first one if it has the same width on GPUs of the same kind, and is as fast for no more money.
+    An option equals the first option if it has the same width on GPUs of the same kind, is as fast, and costs no
+    more.
     """
     first = options[0]
     kind = market.offers[first.pool].kind

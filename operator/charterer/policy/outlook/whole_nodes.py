@@ -184,7 +184,7 @@ class CostInSight:
         waiting: Mapping[PoolId, list[tuple[WaitingJob, bool]]],
         ready: Mapping[RentalId, float],
     ) -> None:
-        """Add the job to ``held`` if it has nodes or waits for given ones, or else to ``waiting``.
+        """Add the job to ``held`` if it has nodes or waits for nodes that the plan names; otherwise to ``waiting``.
 
         Each job in ``waiting`` has a flag that says whether it waits for GPUs that other jobs leave.
         """

@@ -131,7 +131,8 @@ class OptionTable:
         return max(self.prices[to] - here, 0.0) * self.joining_seconds
 
     def start_up_cost(self, here: int, to: int, same_pool: bool) -> float:
-        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or for the added ones."""
+        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or for the added nodes in the
+        same pool."""
         more = self.prices[to] - self.prices[here] if same_pool else self.prices[to]
         return max(more, 0.0) * self.start_seconds[to]
 

@@ -90,8 +90,8 @@ class ShareCommitments:
         run. For the last rule, jobs of classes without a known rate do not count, so the first job of a class with a
         known rate starts beside them. If the job's nodes exist already, only half of its price counts. Such nodes
         were rented when their price fitted, and rented nodes reduce the allowed rate by up to the other half
-        (``pacing``: h / 2 of it, paid over h). A job that adds nothing to the cost of nodes always starts. A job on
-        nodes that are paid for anyway always starts too.
+        (``PacingState``: at most h / 2 seconds of a node's price count, spread over the horizon h). A job that adds
+        nothing to the cost of nodes always starts. A job on nodes that are paid for anyway always starts too.
         """
         if self._money.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True

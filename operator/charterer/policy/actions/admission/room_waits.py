@@ -312,9 +312,10 @@ def values_of_ways(
 class Unplaced:
     """A job that gets no room now.
 
-    ``worth``: dollars per second of the job. ``waited``: seconds so far. ``target``: seconds until its target; infinite
-    without one. ``ends``: its options, including the value of their room to others. ``on_nodes_left``: the options
-    without a start-up. ``moves``: dollars, including time, of a move from each option; infinite if it may not be moved.
+    ``worth``: dollars per second of the job. ``waited``: seconds so far. ``target``: seconds until its target;
+    infinite without one. ``ends``: its options, including the value of their room to other jobs. ``on_nodes_left``:
+    the options without a start-up. ``moves``: dollars, including time, of a move from each option; infinite if it may
+    not be moved.
     """
 
     worth: float

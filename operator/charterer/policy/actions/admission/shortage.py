@@ -84,7 +84,7 @@ def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[
 
 
 def _widest(projections: Sequence[Projection], market: Market) -> Mapping[PoolId, int]:
-    """By pool, the GPUs of nodes that the widest of the options makes unavailable to others."""
+    """By pool, the GPUs of nodes that the widest of the options makes unavailable to other jobs."""
     widths: dict[PoolId, set[int]] = {}
     for projection in projections:
         widths.setdefault(projection.option.pool, set()).add(projection.option.takes)
@@ -203,7 +203,8 @@ class _Shortage:
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
     def _narrowable(self) -> Iterable[RoomCandidate]:
-        """The running jobs that may go on with fewer GPUs. If there are many, the last ones in Smith's order."""
+        """The running jobs that may go on with fewer GPUs. If there are many such jobs, the result has the last of
+        them in Smith's order."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._plan.jobs.running:
             assignment = self._plan.solution.assignments.get(kept.group.key)
@@ -224,7 +225,7 @@ class _Shortage:
                 yield candidate
 
     def _may_move(self, job: Job, assignment: GroupAssignment) -> bool:
-        """Whether the job may get fewer GPUs of these pools. Jobs with a target are not narrowed for others."""
+        """Whether the job may get fewer GPUs of these pools. Jobs with a target are not narrowed for other jobs."""
         held, solution = job.allocation, self._plan.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs:
             return False
