@@ -64,8 +64,8 @@ PRIOR_BATCHES = 5.0
 """a₀ = n₀: weight, in batches, of the owner's amount against the month's count, and of the month's count against the
 week's."""
 AMOUNT_FACTOR = 2.0
-"""R₀: the assumed ratio of the owner's amount to the least cost of the load that the amount was made for. In
-simulated months, 1.5 and 4 are as good. An owner who knows better declares how many jobs arrive
+"""R₀: the assumed ratio of the owner's amount to the least cost of the load that the amount was made for. In simulated
+months, ratios of 1.5 and 4 were as good. An owner who knows better declares how many jobs arrive
 (``arrivalsPerHour``)."""
 BATCH_SECONDS = 3_600.0
 """Jobs that come within this time of a batch's first job belong to that batch."""

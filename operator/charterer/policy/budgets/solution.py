@@ -1,5 +1,5 @@
-"""The solution of one budget: the money spent, the money that may be spent, its exchange rate, and the paths that
-each group of its jobs is given."""
+"""The solution of one budget: its spending, the money that it may spend, its exchange rate, and the paths of its
+jobs."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ from charterer.sentences import count
 
 
 _PERIODS = 12
-"""Number of past periods whose spending is compared with their aims; twelve months are a year. Older periods say
-little about how jobs arrive now."""
+"""Number of past periods that are compared with their aims: a year of months. Older periods say little about
+arrivals."""
 
 
 def forecast_budget(
@@ -79,8 +79,8 @@ def forecast_budget(
 ) -> Forecast:
     """The forecast of a budget whose groups' jobs come as ``streams`` and spend ``most`` dollars a second at most.
 
-    A class without jobs in sight is expected to cost as much as the balance has recorded for it. Its spending has no
-    upper bound.
+    A class without jobs in sight is expected to cost as much as the balance has recorded for it. Its spending is
+    unbounded.
     """
     in_sight = {key.class_id for key in streams}
     history = {} if balance is None else balance.class_history
@@ -120,8 +120,7 @@ def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], ca
 def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -> ForecastVerdict:
     """The forecast of several budgets together, capped at ``most``.
 
-    Half the width of its interval is the root of the sum of the squared half widths of the budgets' intervals, as if
-    the budgets spent independently.
+    The squares of the intervals' half widths are added, as if the budgets spent independently.
     """
     expected = total(each.expected for each in forecasts)
     below = Money(round(hypot(*(each.expected.micros - each.low.micros for each in forecasts))))
@@ -145,13 +144,12 @@ def solve_for_plausible_loads(
     """The solution at the geometric mean of the exchange rates θ that plausible loads would need.
 
     θ follows a power of money ÷ load. If θ is too low by some factor, some percentage of hours is lost. If θ is too
-    high by the same factor, about the same percentage of dollars is lost. So the mean is taken on a logarithmic
-    scale. The number of jobs to come is f times the expected number, where f is lognormal with mean 1 and variance
+    high by the same factor, about the same percentage of dollars is lost. So the mean is taken on a logarithmic scale.
+    The number of jobs to come is f times the expected number, where f is lognormal with mean 1 and variance
 
         u² / (a₀ + e) + (1 + c²) / (N + 1)
 
-    e is the number of batches that were seen, N the number of jobs to come, and u the fraction of these jobs that is
-    not declared.
+    e: number of batches that were seen; N: number of jobs to come; u: the fraction of these jobs that is not declared.
     """
     groups = [(group, calibration.factor(key.class_id)) for key, group in load.groups.items()]
     demands = [group.demand(kappa, calibration.overhead) for group, kappa in groups]
@@ -175,8 +173,7 @@ def solve_for_plausible_loads(
 
 
 def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float) -> bool:
-    """Whether the money is enough for the jobs in sight and the jobs that are counted on to arrive, if all take their
-    cheapest options."""
+    """Whether the money pays for the cheapest options of the jobs in sight and of the jobs that the plan counts on."""
     least = 0.0
     for key, group in load.groups.items():
         sure = 0.0 if group.basis is ArrivalsBasis.ASSUMED else 1.0
@@ -184,8 +181,7 @@ def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float
     return least <= allowed
 
 
-# Reasons name the time and cost of an option, the time and cost of the next option, and what the budget pays for a
-# second.
+# Reasons name time and cost of an option and of the next option, and the dollars that the budget pays for a second.
 
 
 def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
@@ -239,8 +235,7 @@ def of_first_period(budget: Budget, now: Instant) -> str:
 
 
 def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
-    """Why a job has this option: dollars and seconds compared with the next cheaper option, and a fact about a faster
-    option."""
+    """Why a job has this option, compared with the next cheaper option, and with a fact about a faster option."""
     menu = values.menu
     here = to_the_end(option, values, position)
     cost = Money.of(here.dollars)
@@ -402,8 +397,7 @@ class BudgetSolution(FundedJobs):
         return job.weight * worth / given if given else inf
 
     def own_values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
-        """The values by which the job chooses: the values that its target needs, or else those of the path that it
-        gets in its group."""
+        """The values by which the job chooses: those that its target needs, or else those of its path in its group."""
         return self.deadline_values(job) or assignment.drawn_values(job)
 
     def with_deadline_note(self, job: Job, why: Reason) -> Reason:
@@ -495,8 +489,7 @@ class BudgetSolution(FundedJobs):
         )
 
     def forecast_verdict(self) -> ForecastVerdict:
-        """The forecast, capped by limits and by what the pools' nodes can cost at most. The forecast is also given if
-        the arrivals are only assumed."""
+        """The forecast, capped by limits and by the most that nodes can cost. It is given for assumed arrivals too."""
         most = self._most_rate()
         low, expected, high = (
             self._within_limits(dollars, most)
@@ -505,8 +498,7 @@ class BudgetSolution(FundedJobs):
         return ForecastVerdict(expected=expected, low=low, high=high)
 
     def arrivals_verdict(self) -> ArrivalsVerdict:
-        """The arrivals of all classes together. Their basis is DECLARED only if the arrivals of every group are
-        declared."""
+        """The arrivals of all classes together. They are declared only if the arrivals of every group are declared."""
         came, groups = self.arrivals, [assignment.group for assignment in self.assignments.values()]
         absent = set(came.parts) - {group.class_id for group in groups}
         bases = {group.basis for group in groups if group.arrivals}
@@ -531,8 +523,7 @@ class BudgetSolution(FundedJobs):
         )
 
     def _within_limits(self, dollars: float, most: float) -> Money:
-        """A forecast of dollars with the opening spend added, capped by hard limits and by the most that nodes can
-        cost.
+        """``dollars`` plus the opening spend, capped by hard limits and by the most that nodes can cost.
 
         ``most``: dollars a second that all nodes of the budget can cost.
         """
@@ -546,8 +537,7 @@ class BudgetSolution(FundedJobs):
         return min(end, max(min(limits), self.spent)) if limits else end
 
     def _with_standing(self, forecast: ForecastVerdict, standing: Money) -> ForecastVerdict:
-        """The forecast, raised to at least ``standing``, the cost of the nodes that running jobs keep. Nodes are paid
-        for as a whole.
+        """The forecast, raised to at least ``standing``: the cost of the whole nodes that running jobs keep.
 
         The low end of the interval is not raised, because jobs may be moved together onto fewer nodes.
         """
@@ -571,8 +561,7 @@ class BudgetSolution(FundedJobs):
         return allowed if limit is None else min(allowed, limit)
 
     def _most_rate(self) -> float:
-        """The most dollars a second that the budget's nodes can cost: the cost of all nodes that it may have, at
-        worst prices."""
+        """The most dollars a second that the budget's nodes can cost: all nodes that it may have, at worst prices."""
         snapshot, memo = self.inputs.snapshot, self.inputs.memo
         micros, nodes_there = 0, 0
         open_to, more = snapshot.pools_of(self.budget), list[tuple[int, int]]()
@@ -655,8 +644,7 @@ micro-dollar an hour for each GPU (``Pool.marginal``), and the sum of that is le
 # to their parts. So whatever other shares demand, a share has at least its part, or all the money that makes its jobs
 # faster. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).
 #
-# All shares have one plan, one ledger and one set of nodes. Only the exchange rate at which a job chooses is that of
-# its share.
+# All shares have one plan, one ledger and one set of nodes. Only the exchange rate of a job is that of its share.
 
 
 class Solved(Protocol):
@@ -664,8 +652,7 @@ class Solved(Protocol):
 
     @property
     def content(self) -> float | None:
-        """The part of the money that the share's jobs take, if more money would make none of them faster; otherwise
-        None."""
+        """The part of the money that its jobs take, if more money would make no job faster; otherwise None."""
 
 
 _Solved = TypeVar("_Solved", bound=Solved)
@@ -674,8 +661,7 @@ _Solved = TypeVar("_Solved", bound=Solved)
 def divided(parts: Mapping[str, float], solve: Callable[[str, float], _Solved]) -> Mapping[str, _Solved]:
     """The shares, each solved by ``solve`` with its part of the money.
 
-    ``parts``: the parts of the shares that have jobs. If the parts add up to less than 1, the rest is divided in
-    proportion to them.
+    ``parts``: the parts of the shares that have jobs. A rest up to 1 is divided in proportion too.
     """
     found: dict[str, _Solved] = {}
     open_to_more, left = dict(parts), 1.0
@@ -696,8 +682,7 @@ def divided(parts: Mapping[str, float], solve: Callable[[str, float], _Solved]) 
 
 @dataclass(frozen=True, slots=True)
 class _SolvedShare:
-    """One share of a budget, solved. ``reserved``: dollars a second that are reserved for its targets. ``content``:
-    as in ``Solved``."""
+    """One share of a budget, solved. ``reserved``: dollars a second for its targets. ``content``: as in ``Solved``."""
 
     money: ShareSolution
     assignments: Mapping[GroupKey, GroupAssignment]

@@ -128,8 +128,8 @@ def backoff_seconds(failures: int) -> float:
 
 
 def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
-    """Of ``widths``, those that were never measured; none if the class has no reports. A job's own failures count on
-    these widths only."""
+    """The ``widths`` that were never measured; empty if the class has no reports. A job's own failures count on these
+    widths only."""
     if not profile.reports:
         return frozenset()
     return frozenset(width for width in widths if not _measured(profile, *width))
