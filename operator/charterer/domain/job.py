@@ -383,18 +383,18 @@ class Job:
     """A TrainingJob joined with its runs.
 
     ``budget``: None if no GPUBudget selects its namespace. ``remaining``: expected remaining work in seconds of the
-    class's reference option; None if unknown. ``invalid``: why the Job API or the operator refused the template of
-    the recorded generation; empty if neither did. ``allocation``, ``records``: read from status, where intents and
-    outcomes survive a crash. ``pod_gpus``: GPUs in the template's first container; 0 if absent. ``replaced``: former
-    allocations of other runs whose ends are not recorded yet; the write that replaces or clears an allocation adds
-    the old allocation here. ``has_service``: its headless Service exists. ``checking``: the API server is checking
-    the template; until it answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``:
-    the limit of its cost. ``target_completion``: when its owner wants the job to end. ``predicted``: the expected
-    cost from its first start to its end. ``predicted_end``: its expected end. Both were predicted at its first
-    allocation, and are None before it. ``quote``: the quote that its owner got before submitting the job. ``moves``:
-    the times in the 24 h up to the last one at which the job was moved because the move paid. ``earlier_cost``: the
-    cost of runs that are no longer in ``records``, and of ``stretches``. ``start_failures``: the number of latest
-    consecutive runs that were NOT_STARTED.
+    class's reference option; None if unknown. ``invalid``: why the Job API or the operator refused the template of the
+    recorded generation; empty if neither did. ``allocation``, ``records``: read from status, where intents and outcomes
+    survive a crash. ``pod_gpus``: GPUs in the template's first container; 0 if absent. ``replaced``: former allocations
+    of other runs whose ends are not recorded yet; the write that replaces or clears an allocation adds the old
+    allocation here. ``has_service``: its headless Service exists. ``checking``: the API server is checking the
+    template; until it answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``: the
+    limit of its cost. ``target_completion``: when its owner wants the job to end. ``predicted``: the expected cost from
+    its first start to its end. ``predicted_end``: its expected end. Both are predicted at its first allocation, and
+    None before that allocation. ``quote``: the quote that its owner got before submitting the job. ``moves``: the times
+    in the 24 h up to the last one at which the job was moved because the move paid. ``earlier_cost``: the cost of runs
+    that are no longer in ``records``, and of ``stretches``. ``start_failures``: the number of latest consecutive runs
+    that were NOT_STARTED.
     ``doubts``: rentals in ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of
     their GPUs. ``template``: digest of its template. ``bottlenecks``: what slows its present run.
     ``stall_timeout_seconds``: time after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None:

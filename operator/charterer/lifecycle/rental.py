@@ -265,7 +265,7 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
 
 
 def is_used(rental: Rental, instance: Instance | None, recorded: bool | None) -> bool:
-    """Whether the rental is ready and unchanged, as most are, so that it has no step unless the operator drains.
+    """Whether the rental is ready and unchanged, so that it has no step unless the operator drains. Most rentals are.
 
     ``instance``: the rental's instance as the cloud lists it. ``recorded``: whether the rental's uses are on record.
     """

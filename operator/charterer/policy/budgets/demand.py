@@ -105,9 +105,10 @@ class SeenJobs:
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """The jobs of all classes that came after a budget's opening, as of ``last``, when the last one came.
+    """The jobs of all classes that arrived after a budget's opening. All numbers are as of ``last``, the arrival of the
+    last job.
 
-    ``opening``: number of jobs that came during the opening, the budget's first hour.
+    ``opening``: number of jobs that arrived during the opening, which is the budget's first hour.
     ``month``, ``week``: number of jobs with weights that halve in that time.
     ``batches``: number of batches in which the jobs arrived.
     """

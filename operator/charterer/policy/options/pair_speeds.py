@@ -61,7 +61,7 @@ class PairSpeeds:
     ``measured``: for each class and partner's class, the fraction that the first class keeps.
     ``own``: for each class, the geometric mean of the fractions that it kept.
     ``partner``: for each partner's class and each namespace, the logarithms of the fractions that classes of the
-    namespace kept beside the partner's class, each divided by that class's mean.
+    namespace kept beside the partner's class, each divided by the mean of the class that kept it.
     """
 
     measured: Mapping[tuple[ClassId, ClassId], ExpectedPart]
