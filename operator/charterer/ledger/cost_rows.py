@@ -36,7 +36,7 @@ class Part:
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
-    """The next part to record; None while the part's time is not over, and if all of an ended rental's cost is on
+    """The next part to record. None if the part's time is not over yet, or if all of an ended rental's cost is on
     record.
 
     The result is also None if the rental is not launched and has not ended.

@@ -121,7 +121,7 @@ class Menu:
     ``rigid``: whether the job has only one width.
     ``table``: the same options as numbers.
     ``ceiling``: the most dollars that a second of a job of weight 1 may cost if its budget sets no limit.
-    ``usual``: the least dollars that the work usually costs which the reference option does in a second.
+    ``usual``: the least usual cost, in dollars, of the work that the reference option does in a second.
     """
 
     stages: tuple[tuple[Option, ...], ...]

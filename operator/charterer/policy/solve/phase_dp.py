@@ -232,8 +232,8 @@ class BackwardInduction:
         end, including the change.
 
         ``to_go``: for each option of the next phase, the dollars from the beginning of that phase. ``pool_options``:
-        groups that change by a restart, then groups that change in place. Options of a group are in order of price,
-        so the best narrower and the best wider option are running minima.
+        groups that change by a restart, then groups that change in place. The options of a group are in order of price,
+        so the best narrower option and the best wider option are found as running minima.
         """
         next_option, best = list(range(len(to_go))), list(to_go)
         cheapest: list[tuple[float, int]] = []
