@@ -2,15 +2,16 @@
 
 A snapshot is frozen, and unchanged parts are the same objects as in the previous snapshot (see ``observe``). A pure
 function that gets the same objects again has the same result, so it need not be called again. A ``Memo`` caches the
-results. The functions do not know about it. A call without a memo (``directly``) has the same result but takes longer.
+results, and the cached functions do not know about the memo. A call without a memo (``directly``) has the same result
+but takes longer.
 
 A memo has six methods:
 - ``__call__``: the result of one call
 - ``within``: the result of a function that uses the memo itself
 - ``each``: the results of a function for many things
 - ``joined``: the results of a function for each key of several mappings
-- ``grouped``: things in groups
-- ``stable``: new values, of which those equal to the previous turn's are replaced by the previous objects
+- ``grouped``: things sorted into groups
+- ``stable``: new values; each value that equals its value of the previous turn is replaced by the previous object
 
 Results that were not requested in a turn are dropped at its end, so a memo is never larger than one turn needs.
 """
@@ -148,9 +149,9 @@ class Memo:
     ) -> Mapping[Key, Result]:
         """``function(thing, *shared)`` for each of ``things``; the same mapping again if no thing changed.
 
-        If ``things`` is a tuple of two or three mappings, the function gets the values of each key of the first mapping
-        in all of them, or None for a missing key. ``name`` distinguishes calls with the same function and shared
-        arguments.
+        If ``things`` is a tuple of two or three mappings, the function gets the values of each key of the first
+        mapping in each of the mappings, or None if a mapping lacks the key. ``name`` distinguishes calls with the
+        same function and shared arguments.
         """
         mappings = things if isinstance(things, tuple) else (things,)
 
@@ -165,7 +166,7 @@ class Memo:
         """``function(sources, key, *shared)`` for each key of the first mapping of ``sources``.
 
         The function must read the sources only at this key. The function is called again for a key if any source has
-        another object there. If no source has, the result is the same mapping again.
+        another object at the key. If no key changed, the result is the same mapping again.
         """
 
         def made(keys: Iterable[Key]) -> dict[Key, Result]:
@@ -194,7 +195,8 @@ class Memo:
     def grouped(
         self, place: Callable[[Value], Group], order: Callable[[Value], Order], things: Mapping[Key, Value]
     ) -> Mapping[Group, tuple[Value, ...]]:
-        """``things`` grouped by ``place``. Members are sorted by ``order``, and groups by their first members.
+        """``things`` grouped by ``place``. The members of a group are sorted by ``order``, and the groups by their
+        first members.
 
         ``order`` must give no two things the same position. An unchanged group is the same tuple as before.
         """
@@ -211,9 +213,10 @@ class Memo:
         return groups
 
     def stable(self, values: Mapping[Key, Value], name: Hashable) -> Mapping[Key, Value]:
-        """``values``, in which each object that equals the previous turn's object is replaced by that object.
+        """``values``, in which each object that equals the previous turn's object of the same key is replaced by the
+        previous object.
 
-        If all are equal, the result is the same mapping as in the previous turn.
+        If all values are equal, the result is the same mapping as in the previous turn.
         """
         slot = Memo.stable, name
         entry = self._entry(slot)
@@ -260,7 +263,7 @@ def _regrouped(
     place: Callable[[Value], Group],
     order: Callable[[Value], Order],
 ) -> Mapping[Group, tuple[Value, ...]]:
-    """The groups without the ``leaving`` things and with the ``coming`` ones."""
+    """The groups without the ``leaving`` things and with the ``coming`` things."""
     gone = set(map(id, leaving))
     touched: dict[Group, list[Value]] = {}
     for thing in leaving:
@@ -292,7 +295,8 @@ def _updated(
 def _changed_rows(
     now: tuple[Mapping[Key, object], ...], before: tuple[Mapping[Key, object], ...]
 ) -> tuple[Collection[Key], Collection[Key]]:
-    """The keys of the first mapping for which any mapping has a new, changed or removed value; and the removed keys."""
+    """The keys of the first mapping at which any of the mappings has a new, changed or removed value. Second: the
+    removed keys."""
     changed, gone = identity_diff(now[0], before[0])
     others: set[Key] = set()
     for mapping, old in zip(now[1:], before[1:], strict=True):
@@ -301,7 +305,7 @@ def _changed_rows(
 
 
 def identity_diff(now: Mapping[Key, Value], before: Mapping[Key, Value]) -> tuple[list[Key], list[Key]]:
-    """The keys that are new or have another object than before, and the keys that were removed."""
+    """The keys that are new or whose object was replaced, and the keys that were removed."""
     if now is before:
         return [], []
     changed = list(compress(now, map(is_not, now.values(), map(before.get, now, repeat(_NOTHING)))))

@@ -23,10 +23,10 @@ _HOUR = 3_600
 def cost(segments: Sequence[PriceSegment], billing_minimum_seconds: int, launched: Instant, ended: Instant) -> Money:
     """The bill of an instance from ``launched`` to ``ended``, by "The rule of the bill" in docs/fakecloud.md.
 
-    The billed time is the span, rounded up to whole seconds and at least the billing minimum. Every segment but the
-    last lasts from its ``since`` to the ``since`` of the next, rounded down; the last gets the remaining seconds. A
-    segment that begins after ``ended`` does not count, unless it is the first. ValueError without any segment, because
-    an unknown price is not a price of zero.
+    The billed time is the span, rounded up to whole seconds and at least the billing minimum. Every segment except
+    the last lasts from its ``since`` to the ``since`` of the next segment, rounded down to whole seconds. The last
+    segment gets the remaining seconds. A segment that begins after ``ended`` does not count, unless it is the first.
+    ValueError without any segment, because an unknown price is not a price of zero.
     """
     if not segments:
         raise ValueError("cannot bill without a price: give at least one price segment")
@@ -47,12 +47,12 @@ def _lasted(segment: PriceSegment, following: PriceSegment, launched: Instant) -
 
 
 def abridged(segments: tuple[PriceSegment, ...], launched: Instant, most: int) -> tuple[PriceSegment, ...]:
-    """At most ``most`` (at least 4) segments with the same total cost: two segments replace the oldest ones.
+    """At most ``most`` (at least 4) segments with the same total cost: two segments replace the oldest segments.
 
-    The two segments last as many whole seconds as the replaced ones and cost the same to the micro-dollar. The first
-    segment has the average price. The second segment lasts an hour and corrects the remainder, because an hour can cost
-    any whole number of micro-dollars. Segments are replaced ``most`` / 2 at a time, so that the two seldom change when
-    a segment is added.
+    The two segments last as many whole seconds as the replaced segments and cost the same to the micro-dollar. The
+    first segment has the average price. The second segment lasts an hour and corrects the remainder, because an hour
+    can cost any whole number of micro-dollars. Segments are replaced ``most`` / 2 at a time, so that the two seldom
+    change when a segment is added.
     """
     if len(segments) <= most:
         return segments

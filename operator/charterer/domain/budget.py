@@ -220,15 +220,15 @@ EVERYTHING = Selector()
 NOTHING = Selector(nothing=True)
 
 
-# Shares of one budget's money, of which some jobs are sure while they have work (ADR 29).
+# Shares of one budget's money. Each share is guaranteed to some of the budget's jobs while they have work (ADR 29).
 
 
 @dataclass(frozen=True, slots=True)
 class JobShare:
     """A part of a budget's money for some of its jobs.
 
-    ``part``: of the money, above 0 and up to 1. ``user``, ``namespace``, ``label`` (a key and a value): whose jobs they
-    are; None says nothing, and all others must hold.
+    ``part``: the fraction of the money, above 0 and up to 1. ``user``, ``namespace``, ``label`` (a key and a value):
+    conditions for the jobs of the share. A condition of None is ignored, and all other conditions must hold.
     """
 
     name: str
@@ -238,7 +238,7 @@ class JobShare:
     label: tuple[str, str] | None = None
 
     def has(self, user: str, namespace: str, labels: Mapping[str, str]) -> bool:
-        """Whether a job of that user in that namespace, with those labels, is one of them."""
+        """Whether a job of that user in that namespace, with those labels, belongs to the share."""
         return (
             self.user in (None, user)
             and self.namespace in (None, namespace)
@@ -272,20 +272,20 @@ class GpuHours:
 
 
 NO_SHARE: Final = ""
-"""The name of what no share has: the jobs of all others, and the rest of the money."""
+"""The name under which the jobs that belong to no share are counted, together with the rest of the money."""
 
 
 OTHERS: Final = "(others)"
-"""How people are told of it."""
+"""The words for NO_SHARE in messages to people."""
 
 
 def share_of(shares: Iterable[JobShare], user: str, namespace: str, labels: Mapping[str, str]) -> str:
-    """The name of the first share that has the job; NO_SHARE where none has."""
+    """The name of the first share to which the job belongs; NO_SHARE if it belongs to none."""
     return next((share.name for share in shares if share.has(user, namespace, labels)), NO_SHARE)
 
 
 def parts_of(shares: Iterable[JobShare]) -> Mapping[str, float]:
-    """The parts of the money by share, with what is left for all others. They add up to 1."""
+    """The parts of the money by share. NO_SHARE has the rest, so that the parts add up to 1."""
     parts = {share.name: share.part for share in shares}
     return {**parts, NO_SHARE: max(1.0 - sum(parts.values()), 0.0)}
 
@@ -298,19 +298,21 @@ class Mode(StrEnum):
 
 
 HISTORY_HALF_LIFE_SECONDS = 30 * 86_400.0
-"""Half life of class statistics, in seconds: a month, because the costs of jobs drift as their code changes."""
+"""Half life of class statistics, in seconds. It is a month, because the costs of jobs drift as their code changes."""
 WEEK_SECONDS = 7 * 86_400.0
-"""Half life of recent arrivals, in seconds: a week, the shortest span with a whole cycle of work days and weekends."""
+"""Half life of recent arrivals, in seconds. It is a week, the shortest span with a whole cycle of work days and
+weekends."""
 
 PERIODS_KEPT = 120
-"""Past periods that a balance keeps: ten years of months, or two years of weeks."""
+"""Number of past periods that a balance keeps. It suffices for ten years of months, or two years of weeks."""
 LENDERS_KEPT = 10
-"""Lenders that a past period keeps: those that lent the largest amounts."""
+"""Number of lenders that a past period keeps. They are the lenders of the largest amounts."""
 LENDING_KEPT = 12
-"""Past periods that keep their lenders."""
+"""Number of past periods that keep their lenders."""
 FOLDED_KEPT = 10_000
-"""Maximum number of folded rentals whose uids a balance keeps while their objects may still exist. The limit bounds the
-ledger's size. Further rentals are folded as soon as the objects of others are deleted, so that none is left out."""
+"""Maximum number of folded rentals whose uids a balance keeps while their objects may still exist. The limit bounds
+the ledger's size. Further rentals are folded as soon as the objects of folded rentals are deleted, so that no rental
+is left out."""
 
 
 def decay(seconds: float, half_life: float) -> float:
@@ -329,7 +331,7 @@ class ClassHistory:
     ``since``: the creation of the earliest job. ``complete``: the number of jobs that completed. ``cost_logs``,
     ``cost_log_squares``: sums, over completed jobs, of log(actual ÷ predicted) of dollars and of its square.
     ``life_logs``, ``life_log_squares``: sums of log(actual ÷ predicted) of the seconds since creation, and of its
-    square. All fields are floats, because they are decaying statistics and not accounts.
+    square. All sums are floats, because they are decaying statistics and not accounts.
     """
 
     jobs: float
@@ -460,9 +462,9 @@ class Costs:
     """Everything that a budget's rentals ever cost, as of ``through``. No amount ever decreases.
 
     ``by_pool``: dollars by pool and cause. ``by_namespace``: the dollars of cause JOB by the job's namespace.
-    ``lifetime``: the balance's ``lifetime`` at ``through``; comparing it with the present one shows what was folded
-    since. ``before``: the sums by cause at the beginning of the present period. ``days``: the last days with additions,
-    in order. ``went_to``: the dollars of jobs whose use is known, by namespace and use.
+    ``lifetime``: the balance's ``lifetime`` at ``through``. Its difference from the present ``lifetime`` is the cost
+    that was folded since. ``before``: the sums by cause at the beginning of the present period. ``days``: the last
+    days with additions, in order. ``went_to``: the dollars of jobs whose use is known, by namespace and use.
     """
 
     by_pool: Mapping[tuple[PoolId, Cause], Money] = field(default_factory=dict)
@@ -637,8 +639,8 @@ class Budget:
 
     @property
     def period(self) -> tuple[Instant, Instant]:
-        """The first instant of its period and of the next one. Before the first period is opened: the period of its
-        creation."""
+        """The first instant of the budget's period and the first instant of the next period. Before the first period
+        is opened, the budget's period is that of its creation."""
         if self.balance is None:
             return self.calendar.bounds(self.created)
         return self.balance.period_start, self.calendar.end(self.balance.period_start)
@@ -646,8 +648,8 @@ class Budget:
     def in_period_of(self, now: Instant) -> Budget:
         """The budget with an empty balance for the present period, if it has no balance or one of a past period.
 
-        The empty balance is used only until the new period is opened. Without the empty balance, spending of the past
-        period would count against the new one, and jobs would be moved for that reason.
+        The empty balance is used only until the new period is opened. Without the empty balance, the spending of the
+        past period would count against the new period, and jobs would be moved for that reason.
         """
         if self.balance is not None and now < self.period[1]:
             return self
@@ -656,11 +658,11 @@ class Budget:
 
     @property
     def closed(self) -> bool:
-        """Whether its period lies outside its grant, so that the budget may spend nothing."""
+        """Whether the budget's period lies outside its grant, so that the budget may spend nothing."""
         return self.calendar.grant is not None and not self.calendar.is_open(self.period[0])
 
     def closed_at(self, now: Instant) -> bool:
-        """As ``closed``, for the period that holds ``now``."""
+        """As ``closed``, but for the period that contains ``now``."""
         return self.calendar.grant is not None and self.in_period_of(now).closed
 
     @property
@@ -698,7 +700,7 @@ class Budget:
         return wanted if self.hard_limit is None else min(wanted, max(self.hard_limit, self.amount))
 
     def carries(self, used: Money) -> Money:
-        """The amount carried into the next period if ``used`` was spent in this one; negative for a deficit."""
+        """The amount carried into the next period if ``used`` was spent in this period; negative for a deficit."""
         left = self.own_aim.micros - used.micros
         carried = abs(left) * self.carry_over_percent // 100
         return Money(carried if left > 0 else -carried)

@@ -30,7 +30,7 @@ class BudgetTree:
     faults: Mapping[BudgetId, Fact] = field(default_factory=dict)
 
     def with_parents(self, budget: BudgetId) -> tuple[BudgetId, ...]:
-        """The budgets whose limits hold for this one: itself and its ancestors, the nearest first."""
+        """The budgets whose limits hold for ``budget``: the budget itself and its ancestors, the nearest first."""
         return (budget, *self.above.get(budget, ()))
 
     def without_parents_among(self, budgets: list[Budget]) -> list[Budget]:
@@ -69,7 +69,7 @@ def budget_tree(budgets: Mapping[BudgetId, Budget], problems: Iterable[Problem] 
 
 
 def _parents(name: BudgetId, budgets: Mapping[BudgetId, Budget]) -> tuple[tuple[BudgetId, ...], Fact | None]:
-    """The known ancestors of a budget, the nearest first, and the fault if not all are known.
+    """The known ancestors of a budget, the nearest first, and the fault if not all ancestors are known.
 
     A parent with another kind of period or another grant is a fault: no balance holds the spending of a part of a
     period, so the sums could not be computed.
@@ -141,5 +141,5 @@ def with_shares(budgets: Mapping[BudgetId, Budget]) -> Mapping[BudgetId, Budget]
 
 
 def _in_proportion(amount: Money, asked: Money, given: Money) -> Money:
-    """``amount``, scaled down by ``given`` ÷ ``asked`` if more is asked for than given."""
+    """``amount``, or ``amount`` times ``given`` ÷ ``asked`` if ``asked`` exceeds ``given``."""
     return amount if asked <= given else Money(amount.micros * given.micros // asked.micros)

@@ -16,7 +16,8 @@ from charterer.domain.time import Instant
 WHOLE: Final = 1_000
 """Number of equal parts into which GPU-time is divided."""
 Parts = tuple[tuple[JobTime, int], ...]
-"""The number of parts, out of ``WHOLE``, of each use. Parts that are missing from the sum are unknown."""
+"""For each use, its number of parts out of ``WHOLE``. If the parts add up to less than ``WHOLE``, the use of the rest
+is unknown."""
 
 
 class Spell(NamedTuple):
@@ -33,7 +34,7 @@ stays bounded and no activity is invented."""
 # A row of the record of costs: the cost of one rental for one purpose in a part of one day.
 #
 # The rows of a rental add up to its cost to the micro-dollar. The rows are written before the rental's object is
-# deleted, and are never changed. A later row with ``correction`` corrects a wrong one.
+# deleted, and are never changed. A later row with ``correction`` corrects a wrong row.
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class BilledMachine:
 class Payer:
     """The job that a row is for: its run, its class, the person who submitted it, and its labels that are recorded.
 
-    ``user``: the user name of the job's creator in the API server; empty if it was not recorded.
+    ``user``: the user name of the job's creator in the API server; empty if the name was not recorded.
     """
 
     namespace: str
@@ -153,7 +154,7 @@ class Use:
 class RecordedCost:
     """The recorded part of a rental's cost: ``parts`` parts, which cost ``cost`` up to ``through``.
 
-    ``correcting``: a file of a further part that corrects these may exist.
+    ``correcting``: a file with a further part that corrects these parts may exist.
     """
 
     through: Instant

@@ -54,7 +54,8 @@ class ClassId(NamedTuple):
 
     @property
     def counted_in(self) -> ClassId:
-        """The class in whose statistics the jobs are counted: itself, or NO_PROFILE without a profile."""
+        """The class in whose statistics the jobs are counted: this class, or NO_PROFILE if the class has no
+        profile."""
         return self if self.has_profile else NO_PROFILE
 
     def __str__(self) -> str:

@@ -44,7 +44,8 @@ IN_DOUBT = "CompletedInDoubt"
 CANNOT_START = "CannotStart"
 """``Finish.reason`` of a job whose last runs all failed to start."""
 START_ATTEMPTS = 3
-"""Consecutive runs that may fail to start before the job fails. Each holds machines for up to readyTimeoutSeconds."""
+"""Number of consecutive runs that may fail to start before the job fails. Each such run holds machines for up to
+readyTimeoutSeconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +59,12 @@ class Finish:
 
     @property
     def done(self) -> bool:
-        """Whether the work is done, as far as known: the job is complete, and not in doubt."""
+        """Whether the work is done, as far as known: the job is complete, and its completion is not in doubt."""
         return self.kind is FinishKind.COMPLETE and self.reason != IN_DOUBT
 
 
-# The group of pods in which a run trains that is resized in place: the group that Charterer requests, and the group
-# that the run's leader reports.
+# A run that is resized in place trains in a group of pods. Charterer requests a group, and the run's leader reports
+# the group that trains.
 #
 # docs/development/adr/0020-in-place.md describes the protocol.
 
@@ -81,10 +82,10 @@ class TrainingGroup:
 
     ``generation``: 1 for a run's first group; each change of the group adds one. ``since``: when this generation was
     requested. ``by``: the deadline for forming this group. ``uids``: the first characters of the pods' uids; empty
-    before any of them trains. ``formed``: the generation in which the run's leader last reported to train; 0 before its
-    first report. ``reports``: whether any run of the job reported a generation; a trainer that never does changes its
-    group in its own way (torchrun). ``withdrawn``: the number of consecutive widenings that failed, the last one at
-    ``withdrawn_at``.
+    before any of them trains. ``formed``: the generation in which the run's leader last reported to train; 0 before
+    its first report. ``reports``: whether any run of the job reported a generation; a trainer that never reports one
+    changes its group in its own way (torchrun). ``withdrawn``: the number of consecutive widenings that failed, the
+    last one at ``withdrawn_at``.
     """
 
     run: int
@@ -149,8 +150,8 @@ class Stretch(NamedTuple):
 
 
 class Variant(NamedTuple):
-    """One way to train. ``class_id``: the class with its speed. The other fields: see ``Widths``. A tuple, as part of
-    keys."""
+    """One way to train. ``class_id``: the class with the variant's speed. ``Widths`` explains the other fields. A
+    Variant is a tuple because keys contain it."""
 
     name: str
     class_id: ClassId
@@ -170,11 +171,12 @@ LEAST_KEPT = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Widths:
-    """Numbers of GPUs; all equal for a rigid job. ``slices``: MIG profiles that the job accepts instead of a GPU.
+    """Numbers of GPUs; all equal if the job has only one width. ``slices``: MIG profiles that the job accepts instead
+    of a GPU.
 
-    ``shared_mib``: GPU memory in MiB that the job needs on a GPU shared with other jobs; 0: it shares no GPU.
+    ``shared_mib``: GPU memory in MiB that the job needs on a GPU shared with other jobs; 0 if it shares no GPU.
     ``least_kept``: the fraction of its speed that it must keep on a shared GPU, if Charterer can choose its partner.
-    ``each``: the fixed number of GPUs of each of its pods; 0: one pod gets all GPUs that the job has on a node.
+    ``each``: the fixed number of GPUs of each of its pods; 0 if one pod gets all GPUs that the job has on a node.
     """
 
     min: int
@@ -215,7 +217,7 @@ class Placement:
 
     @property
     def takes(self) -> int:
-        """The number of GPUs that no other job can use: held and empty ones."""
+        """The number of GPUs that no other job can use: held GPUs and empty GPUs."""
         return self.gpus + self.empty
 
 
@@ -296,12 +298,13 @@ class RunRecord:
 class Run:
     """The observed Kubernetes object of a run (see ``workloads``) and its pods, of which ``completions`` must succeed.
 
-    ``complete``, ``failed``: when the object got that terminal condition, which is only evidence: ``lifecycle.verdict``
-    decides. ``failed_by_disruption``: the object reports that a disrupted pod made it fail. ``warning``: the last
-    Warning Event about the object or its pods; known only if the run takes long to start. ``owned``: the TrainingJob
-    controls the object; False after the TrainingJob was deleted without its dependents. ``template``: digest of the pod
-    template from which the object was made; empty if unknown. ``departed``: pods that were asked to end and no longer
-    exist. ``retries``: how many pods may fail before the object fails. ``failed_pods``: how many have failed.
+    ``complete``, ``failed``: when the object got that terminal condition, which is only evidence:
+    ``lifecycle.verdict`` decides. ``failed_by_disruption``: the object reports that it failed because of a disrupted
+    pod. ``warning``: the last Warning Event about the object or its pods; known only if the run takes long to start.
+    ``owned``: the TrainingJob controls the object; False after the TrainingJob was deleted without its dependents.
+    ``template``: digest of the pod template from which the object was made; empty if unknown. ``departed``: pods that
+    were asked to end and no longer exist. ``retries``: the number of pods that may fail before the object fails.
+    ``failed_pods``: the number of pods that have failed.
     ``incomplete``: what the object's controller waits for beside its pods; empty if it waits for nothing.
     """
 
@@ -343,7 +346,8 @@ class Run:
 
     @property
     def unproven(self) -> tuple[int, ...]:
-        """Indexes without an undisturbed Succeeded pod, in order. The run is complete if there are none."""
+        """Indexes without an undisturbed Succeeded pod, in order. The run is complete if there are no such
+        indexes."""
         proven = {pod.index for pod in self.pods if pod.proves_completion}
         return tuple(index for index in range(self.completions) if index not in proven)
 
@@ -357,19 +361,20 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class CostLimit:
-    """The most that a job may cost. ``budget``: whose ``spec.jobDefaults`` says so; None where the job itself does."""
+    """The most that a job may cost. ``budget``: the budget whose ``spec.jobDefaults`` sets the limit; None if the job
+    itself sets it."""
 
     amount: Money
     budget: BudgetId | None = None
 
     @property
     def field(self) -> str:
-        """Where it is written."""
+        """The field in which the limit is written."""
         return "spec.maxCost" if self.budget is None else f"spec.jobDefaults.maxCost of GPUBudget {self.budget}"
 
     @property
     def raised_by(self) -> str:
-        """The remedy for its owner. A job's own limit takes the place of its budget's."""
+        """The remedy for the job's owner. A job's own limit takes the place of its budget's limit."""
         return "raise spec.maxCost" if self.budget is None else f"set the job's own spec.maxCost above {self.amount}"
 
 
@@ -385,10 +390,11 @@ class Job:
     allocation here. ``has_service``: its headless Service exists. ``checking``: the API server is checking the
     template; until it answers, nothing is planned for the job, and what the job may need is kept. ``max_cost``: the
     limit of its cost. ``target_completion``: when its owner wants the job to end. ``predicted``: the expected cost from
-    its first start to its end, and ``predicted_end`` its expected end, both as of its first allocation; None before
-    that. ``quote``: the quote that its owner got before submitting it. ``moves``: when the job was moved because the
-    move paid, in the 24 h up to the last such move. ``earlier_cost``: the cost of runs that are no longer in
-    ``records``, and of ``stretches``. ``start_failures``: the number of latest consecutive runs that were NOT_STARTED.
+    its first start to its end. ``predicted_end``: its expected end. Both are predicted at its first allocation, and
+    None before that allocation. ``quote``: the quote that its owner got before submitting the job. ``moves``: the times
+    in the 24 h up to the last one at which the job was moved because the move paid. ``earlier_cost``: the cost of runs
+    that are no longer in ``records``, and of ``stretches``. ``start_failures``: the number of latest consecutive runs
+    that were NOT_STARTED.
     ``doubts``: rentals in ``allocation`` and ``replaced`` that are not believed to be the job's; the job holds none of
     their GPUs. ``template``: digest of its template. ``bottlenecks``: what slows its present run.
     ``stall_timeout_seconds``: time after which a stalled run is stopped (``policy.jobs.job_facts``); 0: never; None:
@@ -466,7 +472,7 @@ class Job:
 
     @property
     def cost_limit(self) -> CostLimit | None:
-        """The most that it may cost: its own limit, or else its budget's; None without either."""
+        """The most that the job may cost: its own limit, or else its budget's limit; None without any limit."""
         if self.max_cost is not None:
             return CostLimit(self.max_cost)
         return None if self.default_max_cost is None else CostLimit(self.default_max_cost, self.budget)

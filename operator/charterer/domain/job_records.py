@@ -75,7 +75,8 @@ def with_allocation(job: Job, allocation: Allocation, rentals: Mapping[RentalId,
 
 
 def resized(job: Job, rentals: Mapping[RentalId, Rental], now: Instant) -> Job:
-    """The job when the width of its allocation begins to count: the group has formed, or no report will say so."""
+    """The job at the moment when the width of its allocation begins to count, because the new group has formed or
+    because no report will ever say so."""
     if job.allocation is None or job.resized_from is None:
         return job
     counted = with_allocation(job, replace(job.allocation, since=now), rentals)
@@ -178,7 +179,7 @@ def with_run_given(job: Job) -> Job:
 
 
 def with_session_over(job: Job) -> Job:
-    """The job when its session is over: the requests that its run served are answered, later ones are not."""
+    """The job when its session is over. The requests that its run served are answered; later requests are not."""
     told = job.interactive
     return job if told is None else replace(job, interactive=replace(told, answered=max(told.answered, told.served)))
 
@@ -186,7 +187,7 @@ def with_session_over(job: Job) -> Job:
 def ends_session(job: Job, record: RunRecord) -> bool:
     """Whether the end of the job's present run also ends its session, so that no new run is needed.
 
-    A worker that stopped by itself ends the session. So does a worker that was lost while no cell ran.
+    A worker that stopped by itself ends the session. A worker that was lost while no cell ran ends the session too.
     """
     if job.interactive is None or job.allocation is None or job.allocation.run != record.number:
         return False
@@ -234,7 +235,7 @@ def _held_up(job: Job) -> Parts:
 
 
 def beside_empty(parts: Parts, empty: int, takes: int) -> Parts:
-    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the others have the activity ``parts``."""
+    """The activity of ``takes`` GPUs, of which ``empty`` stay empty and the rest have the activity ``parts``."""
     if not empty:
         return parts
     kept = WHOLE * empty // takes
@@ -251,7 +252,8 @@ def _divided(whole: int, weights: Mapping[JobTime, int]) -> Parts:
 
 _WORDS: Final = ", with which it shares GPUs by MPS, failed in the same moment"
 _MOST: Final = 2
-"""How often two jobs may end each other. The first time may be chance, or the fault may have been fixed since."""
+"""Number of times that two jobs may end each other. The first time may have been chance, or the fault may have been
+fixed since."""
 
 
 def told_of(other: Job) -> str:

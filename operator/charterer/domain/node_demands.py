@@ -55,10 +55,10 @@ NO_TRAITS = NodeTraits()
 
 
 class OfferedNode(NamedTuple):
-    """A node of a pool before it exists, as far as it is known. ``labels``: the possible values of each label.
+    """The known properties of a node that a pool would give. ``labels``: the possible values of each label.
 
     ``gpus``: its GPUs or slices. ``resource``: the extended resource of whole GPUs. A label that is not listed counts
-    as missing, and so does an unlisted resource that not every node has.
+    as missing. A resource that is not listed counts as missing too, unless every node has it.
     """
 
     labels: tuple[tuple[str, tuple[str, ...]], ...]
@@ -138,7 +138,7 @@ class Toleration(NamedTuple):
 Term: TypeAlias = tuple[Requirement, ...]
 """Requirements that must all be met."""
 AnyOf: TypeAlias = tuple[Term, ...]
-"""Terms of which one must be met; if empty, there is no requirement."""
+"""Terms of which one must be met. If there are no terms, there is no requirement."""
 
 
 @dataclass(frozen=True)
@@ -171,7 +171,8 @@ class NodeDemands:
         return self._hash
 
     def also(self, terms: AnyOf) -> NodeDemands:
-        """The demands, and one of these terms must be met too, as for a volume that only some zones can attach."""
+        """These demands together with the demand that one of ``terms`` is met, as for a volume that only some zones
+        can attach."""
         both = tuple([(*own, *other) for own in self.terms or ((),) for other in terms])
         return replace(self, terms=both)
 
@@ -197,8 +198,8 @@ class UntoleratedTaint:
 
 @dataclass(frozen=True, slots=True)
 class LackingRoom:
-    """A pod that requests more of a resource than a node has. ``asked`` and ``there`` are in thousandths; ``there``: 0
-    if the node has none."""
+    """A pod that requests more of a resource than a node has. ``asked`` and ``there`` are in thousandths; ``there``
+    is 0 if the node has none."""
 
     resource: str
     asked: int
@@ -228,7 +229,8 @@ def passes(taint: NodeTaint) -> bool:
 
 
 def shown_by_all(of_nodes: Sequence[NodeTraits]) -> NodeTraits:
-    """Traits of several nodes: labels that all have, lasting taints of any, and the least amount of each resource."""
+    """The traits of several nodes together: labels that all nodes have, lasting taints that any node has, and the
+    least amount of each resource."""
     if not of_nodes:
         return NO_TRAITS
     labels = set.intersection(*[set(traits.labels) for traits in of_nodes])

@@ -61,20 +61,21 @@ class Interruptions:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One way to run a job: a pool and ``gpus`` GPUs of it. ``resource``: the extended resource of these GPUs.
+    """One way to run a job: on ``gpus`` GPUs of a pool. ``resource``: the extended resource of these GPUs.
 
     ``slice``: the MIG profile if the GPU is a slice, ``shared-2`` or ``mps-2`` if two jobs use the GPU at once, empty
     for whole GPUs.
 
     ``speed``: units of work per second; the class's reference option has speed 1. ``price``: the marginal bill while
-    the option runs, which is its part of its nodes' price. ``entry_seconds``, ``entry_cost``: paid once when the option
-    is entered, for node start-up, restart and billing minimum; planning and acting use these same numbers. ``trial``:
-    the speed was never measured and is an optimistic estimate (``policy.options.speeds``). ``interruptions``: the
-    effect of interruptions, which ``speed`` includes; None if none are expected. This field is never recorded.
-    ``variant``: the job's variant; empty for the plain template. ``paid``: the price of its nodes if they are paid for
-    whether used or not; ``price`` is then almost zero. An allocated option has this price as its ``price``. ``empty``:
-    GPUs of its nodes that no other job can use, because the pods do not fill the nodes or use up other resources
-    (``domain.offered_node``). The price includes the empty GPUs.
+    the option runs, which is its part of its nodes' price. ``entry_seconds``, ``entry_cost``: paid once when the
+    option is entered, for node start-up, restart and billing minimum; planning and acting use the same numbers.
+    ``trial``: the speed was never measured and is an optimistic estimate (``policy.options.speeds``).
+    ``interruptions``: the effect of interruptions, which ``speed`` includes; None if no interruptions are expected.
+    ``interruptions`` is never recorded.
+    ``variant``: the job's variant; empty for the plain template. ``paid``: the price of its nodes if they are paid
+    for whether used or not; ``price`` is then almost zero. If such an option is allocated, its ``price`` is set to
+    ``paid``. ``empty``: GPUs of its nodes that no other job can use, because the pods do not fill the nodes or use up
+    other resources (``domain.offered_node``). The price includes the empty GPUs.
     """
 
     pool: PoolId
@@ -93,7 +94,7 @@ class Option:
 
     @property
     def takes(self) -> int:
-        """The number of GPUs that no other job can use: its own and the empty ones."""
+        """The number of GPUs that no other job can use: the option's own GPUs and the empty GPUs."""
         return self.gpus + self.empty
 
     @property

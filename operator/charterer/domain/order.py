@@ -18,15 +18,16 @@ LONGEST_SECONDS: Final = 3600.0
 """The longest cool-down, unless the pool's own ``cooldownSeconds`` is longer. The limit is long because a failed launch
 may be billed, and a quota or a mistake stays until somebody changes it."""
 LONGEST_FREE_SECONDS: Final = 900.0
-"""The longest cool-down if a refusal costs only a call: four calls an hour. Capacity that is back is then found 7
-minutes late on average, which is little compared with the hours for which a job keeps a node."""
+"""The longest cool-down if a refusal costs only a call. It allows four calls an hour. Capacity that has returned is
+then found 7 minutes late on average, which is little compared with the hours for which a job keeps a node."""
 KEPT: Final = 8
 """Maximum number of cool-downs that a pool remembers."""
 
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: for people at its console.
+    """One rental that needs a node. ``token``: the order's name in the cloud. ``rental``: the rental's name, which
+    people see in the cloud's console.
 
     Names of rentals are reused, tokens never. So only the token identifies the rental of an instance.
     """
@@ -37,7 +38,8 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """All orders of a pool that have no instance yet. The cloud makes what is missing and repeats nothing.
+    """All orders of a pool that have no instance yet. The cloud launches the missing nodes, and launches no node
+    twice.
 
     ``at_least``: the total number of nodes including these orders, for clouds that only count. ``together``: the orders
     are useful only if all are served, in one zone.
@@ -188,8 +190,8 @@ class CoolDown:
         """The length of the cool-down. It is also the expected wait: as long as the refusals have lasted so far.
 
         A state that has lasted t is expected to last t longer (Lindy's law: the mean residual life of a Pareto
-        distribution with exponent 2). A cool-down is about as long as all consecutive ones before it, because each is
-        twice the one before.
+        distribution with exponent 2). A cool-down is about as long as all consecutive cool-downs before it together,
+        because each is twice as long as the previous one.
         """
         return seconds_between(self.since, self.until)
 
@@ -208,11 +210,12 @@ class CoolDown:
 
     @property
     def probation_until(self) -> Instant:
-        """The end of the offer's probation, which follows the cool-down and lasts as long as that did.
+        """The end of the offer's probation, which follows the cool-down and lasts as long as the cool-down did.
 
-        Until then it is unknown whether the offer is back. Probation lasts at least an hour in two cases: if the
-        cool-down had its greatest length, because a limit of that length does not bring the offer back sooner; and if
-        machines were never ready, because the next machine takes a quarter of an hour to show whether it becomes ready.
+        Until the end of the probation, it is unknown whether the offer is back. Probation lasts at least an hour in
+        two cases: if the cool-down had its greatest length, because the limit on its length does not bring the offer
+        back sooner; and if machines were never ready, because the next machine takes a quarter of an hour to show
+        whether it becomes ready.
         """
         grown = self.seconds >= self.kind.longest_seconds or self.kind is RefusalKind.NEVER_READY
         return after(self.until, max(self.seconds, LONGEST_SECONDS) if grown else self.seconds)
@@ -245,7 +248,8 @@ def cool_down(
 
 
 def with_cool_down(known: Sequence[CoolDown], new: CoolDown) -> tuple[CoolDown, ...]:
-    """The cool-downs to remember after a new one: at most ``KEPT`` cool-downs, the latest ones still on probation."""
+    """The cool-downs to remember after a new cool-down: the latest cool-downs that are still on probation, at most
+    ``KEPT``."""
     others = [
         each
         for each in known

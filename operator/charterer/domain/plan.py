@@ -78,8 +78,8 @@ class ReasonCode(StrEnum):
 class Reason:
     """Why a command or verdict was chosen.
 
-    ``seconds``: the weighted job life that it saves, and ``money``: the dollars that it costs (negative: it saves
-    them), both compared with ``instead_of``. ``facts``: the content of its sentence.
+    ``seconds``: the weighted job life that the command saves. ``money``: the dollars that the command costs
+    (negative: saves). Both are compared with ``instead_of``. ``facts``: the content of the reason's sentence.
     """
 
     code: ReasonCode
@@ -158,9 +158,9 @@ Command = Rent | Release | Allocate
 class TargetOutlook:
     """The expected end of a job whose targetCompletionTime lies ahead.
 
-    ``seconds``: seconds until the end on the path chosen for the target, as far as the budget pays for it. ``met``:
-    whether that end is in time. ``fastest_seconds``: seconds until the end on the fastest path. ``counts``: False if
-    even that end is so late that the target is ignored.
+    ``seconds``: seconds until the end on the path chosen for the target, or on the fastest path that the budget pays
+    for. ``met``: whether that end is in time. ``fastest_seconds``: seconds until the end on the fastest path.
+    ``counts``: False if even that end is so late that the target is ignored.
     """
 
     seconds: float
@@ -239,10 +239,12 @@ class SpendVerdict:
 
 @dataclass(frozen=True, slots=True)
 class ShareVerdict:
-    """The verdict on a share of a budget's money, or on what is left for all others (``name`` NO_SHARE).
+    """The verdict on a share of a budget's money, or on the rest of the money for all other jobs (``name`` is
+    NO_SHARE).
 
-    ``part``: of the money, that its jobs are sure of. ``jobs``: that want to run. ``allowed``, ``planned``, ``rate``
-    and ``feasible``: as of a BudgetVerdict, with what other shares leave.
+    ``part``: the fraction of the money that is guaranteed to its jobs. ``jobs``: the number of its jobs that want to
+    run. ``allowed``, ``planned``, ``rate`` and ``feasible``: as in BudgetVerdict, for the share's money including the
+    money that other shares leave.
     """
 
     name: str

@@ -37,7 +37,8 @@ class Commitment:
 
 
 def no_such_slice(gpu_type: str, profile: str) -> str:
-    """The message that GPUs of the type have no such profile, with the profiles that they have."""
+    """The message that GPUs of the type have no slices of this profile. The message lists the profiles that exist for
+    the type."""
     layouts = mig_layouts(gpu_type)
     if layouts is None:
         return f"spec.partition.profile is {profile}, and a {gpu_type} is not known to be cut into slices"
@@ -260,10 +261,11 @@ NO_LAUNCHES: Final = LaunchHistory()
 
 @dataclass(frozen=True, slots=True)
 class ExpectedWait:
-    """Seconds until the cloud gives a node that is requested now, without the node's start-up. The wait is not billed.
+    """Seconds until the cloud gives a node that is requested now. The node's start-up is not included, and the wait
+    is not billed.
 
     ``low`` to ``high``: the 90 % interval. ``hours``: how many comparable hours with an answer were observed.
-    ``measured``: whether these are enough to rely on.
+    ``measured``: whether these hours are enough for a reliable estimate.
     """
 
     seconds: float
@@ -417,22 +419,24 @@ class Pool:
     controls it; empty if none does. ``max_nodes``: the declared number, or the size of its group if that is less
     (``controller.snapshot.pools``). ``start_seconds``: the declared time from a node's request to its readiness; money
     limits use it. ``cooled``: the cloud's recent refusals, the latest ``until`` last; no node is requested before that.
-    ``reached``: a refusal of another pool of the account that applies to this one too. ``deleted``: when its deletion
-    was requested. ``guarded``: the pool has the finalizer ``charterer.dev/in-use``, which prevents its deletion while
-    rentals name the pool. ``price_override``, ``price_adjustment`` (hundredths of a percent, until
+    ``reached``: a refusal of another pool of the account that applies to this pool too. ``deleted``: when its
+    deletion was requested. ``guarded``: the pool has the finalizer ``charterer.dev/in-use``, which prevents its
+    deletion while rentals name the pool. ``price_override``, ``price_adjustment`` (hundredths of a percent, until
     ``price_adjusted_until``): corrections of the list price, see ``priced``. ``offer_recorded``: whether the object's
     status holds this offering and (except for its time) this quote. ``quote_on_record``: the quote in the status.
-    ``taken_by``: the older pool that acts for the same machines. ``gone``: the GPUPool no longer exists and is known
-    only from its rentals; ``uid`` is then the uid of a new pool of that name, if one exists. ``confirmed_price``: the
-    list price that a person confirmed. ``price_held``: the cloud's list price if it changed too much to be believed, so
-    that the recorded price counts. ``lifetimes``: counts of its ended nodes. ``hazard``: the rate at which its nodes
-    are taken back; None if unknown. ``launches``: counts of its refusals and starts. ``learns_waits``: whether options
-    use these counts. ``correlated_launches``: the counts of this pool and of pools that fail together with it; None
-    without such pools. ``trouble``: why the pool was not ready at the last check, and the remedy, in the words of its
-    status; empty if it was ready. ``partition``: how its GPUs are cut or shared; None for whole GPUs. ``committed``:
-    the budget that pays for all of its nodes at ``price_override``, and the end of this commitment; None without a
-    commitment in force. ``node_labels``, ``node_resources``: declared labels and resources (in thousandths) of its
-    nodes. ``device``: the extended resource of its nodes' whole GPUs.
+    ``taken_by``: the older pool that acts for the same machines instead of this pool. ``gone``: the GPUPool no longer
+    exists and is known only from its rentals; ``uid`` is then the uid of a new pool of that name, if one exists.
+    ``confirmed_price``: the list price that a person confirmed. ``price_held``: the cloud's list price if this price
+    changed too much to be believed, so that the recorded price counts. ``lifetimes``: counts of its ended nodes.
+    ``hazard``: the rate at which its nodes are taken back; None if unknown. ``launches``: counts of its refusals and
+    starts.
+    ``learns_waits``: whether the pool's expected wait is estimated from ``launches``. ``correlated_launches``: the
+    counts of this pool and of pools that fail together with it; None without such pools. ``trouble``: why the pool
+    was not ready at the last check, and the remedy, in the words of its status; empty if it was ready. ``partition``:
+    how its GPUs are cut or shared; None for whole GPUs. ``committed``: the budget that pays for all of its nodes at
+    ``price_override``, and the end of this commitment; None without a commitment in force. ``node_labels``,
+    ``node_resources``: declared labels and resources (in thousandths) of its nodes. ``device``: the extended resource
+    of its nodes' whole GPUs.
     """
 
     id: PoolId
@@ -514,8 +518,8 @@ class Pool:
 
     @property
     def max_because(self) -> str:
-        """What determines ``max_nodes``, as the end of a sentence: the size of its group, its existing Nodes, or its
-        spec."""
+        """The cause of ``max_nodes``, as the end of a sentence: the size of the pool's group, its existing Nodes, or
+        its spec."""
         if self.offering is None or self.offering.group_size != self.max_nodes:
             return "spec.maxNodes allows"
         return "its group takes" if self.cloud.rents else "takes part" if self.max_nodes == 1 else "take part"
@@ -572,7 +576,8 @@ class Pool:
 
     @property
     def marginal(self) -> Price | None:
-        """What one more hour of a node adds to the bill: its price, or almost nothing if the node is paid for anyway.
+        """The amount that one more hour of a node adds to the bill: its price, or almost nothing if the node is paid
+        for anyway.
 
         Almost nothing is a micro-dollar per hour for each GPU, because no exchange rate follows from options that cost
         exactly nothing.
@@ -647,11 +652,11 @@ class Instance:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A warning that an instance is taken back at ``at``; None: soon, at an unknown time.
+    """A warning that an instance is taken back at ``at``. None means soon, at an unknown time.
 
-    ``certain``: False if the instance only may be taken back; its jobs go on, and nothing new begins there. ``why``:
-    the source of the warning, if the reader would not know it. ``broken``: its GPUs are broken, and it should be given
-    back.
+    ``certain``: False if the instance may only possibly be taken back. Its jobs then go on, and no new job begins
+    there. ``why``: the source of the warning, if the reader would not know it. ``broken``: its GPUs are broken, and
+    it should be given back.
     """
 
     instance: InstanceId

@@ -173,20 +173,21 @@ class Profile:
     """A SpeedupProfile. Work is in seconds of the reference option: the smallest width of the first phase's first
     curve.
 
-    ``phases``: at least one, in order; the learned ones if there are any, otherwise one phase with the declared curves,
-    which may be none. ``declared``: the curves of the spec. ``reports``: the number of reports from which the phases
-    were learned; 0 for declared ones. ``failed``: widths on which runs failed. ``unreadable``: the error in the learned
-    fields of the status; empty without an error.
+    ``phases``: at least one phase, in order. They are the learned phases if there are any; otherwise, one phase with
+    the declared curves, of which there may be none. ``declared``: the curves of the spec. ``reports``: the number of
+    reports from which the phases were learned; 0 for declared phases. ``failed``: widths on which runs failed.
+    ``unreadable``: the error in the learned fields of the status; empty without an error.
 
     ``mean_work``, ``arrivals_per_hour``: the declared values; if None, they are estimated from known jobs.
-    ``claims_work``, ``claims_arrivals``: whether a user declares them, so that they count only as far as observed jobs
-    confirm them. ``batch``: the batch sizes that the spec allows; None if every job keeps its own. ``restart_seconds``:
-    seconds from stopping one run until the next one trains, without node start-up. ``checkpoint_seconds``: seconds to
-    write a checkpoint; None if unknown. ``model``: facts that the owner declares about it. ``resize_seconds``: the
-    pause of training when a run is resized in place. ``budget``: pays for the jobs of the profile's namespace; None if
-    no budget selects it. ``samples``: samples in one unit of its throughputs, by which variants are compared. For
-    learned curves, this is the own batch size; declared curves are assumed to be in samples. ``pairs``: its speeds
-    beside other classes on shared GPUs.
+    ``claims_work``, ``claims_arrivals``: whether a user declares ``mean_work`` and ``arrivals_per_hour``. Declared
+    values count only as far as observed jobs confirm them. ``batch``: the batch sizes that the spec allows; None if
+    every job keeps its own.
+    ``restart_seconds``: seconds from stopping one run until the next one trains, without node start-up.
+    ``checkpoint_seconds``: seconds to write a checkpoint; None if unknown. ``model``: facts that the owner declares
+    about it. ``resize_seconds``: the pause of training when a run is resized in place. ``budget``: the budget that
+    pays for the jobs of the profile's namespace; None if no budget selects the namespace. ``samples``: samples in one
+    unit of its throughputs, by which variants are compared. For learned curves, this is the own batch size; declared
+    curves are assumed to be in samples. ``pairs``: its speeds beside other classes on shared GPUs.
     """
 
     id: ClassId

@@ -49,7 +49,7 @@ ENDED_BY_ITSELF: Final = frozenset((INSTANCE_ENDED, VANISHED))
 
 @dataclass(frozen=True, slots=True)
 class Gang:
-    """Nodes that ``job`` needs at once: it cannot start with fewer than ``nodes`` new ones.
+    """Nodes that ``job`` needs at once: it cannot start with fewer than ``nodes`` new nodes.
 
     ``name``: unique among gangs as long as a rental of this gang exists. ``job_name``: namespace/name, for people.
     """
@@ -65,7 +65,7 @@ class Rental:
     """A GPURental. ``reserved``: its worst-case cost, which is held back from the hard limit until it has ended.
 
     ``named``: when the cloud's reply named its instance. ``missing_since``: the cloud's time of the first list that
-    should have shown its instance and did not. ``worst``: the most that the rental can cost per hour. ``launched``,
+    should have shown its instance but did not. ``worst``: the most that the rental can cost per hour. ``launched``,
     ``ended``, ``segments``: data from the cloud. ``released_because``, ``released``: why and since when it drains.
     ``node``, ``provider_id``: known after an instance was adopted. ``held_by``: pods not started by Charterer that, at
     the last check, kept its machine from being ended. ``cloud``, ``capacity_type``: copied from its pool, so that the
@@ -209,10 +209,11 @@ def incomplete_gangs(rentals: Iterable[Rental], jobs: Mapping[JobId, Job]) -> Ma
 
 
 def gang_deadline(members: Iterable[Rental], start_seconds: float) -> Instant:
-    """Until when machines of an incomplete gang are kept: as long as starting them again would take.
+    """The time until which machines of an incomplete gang are kept, which is as long as starting them again would
+    take.
 
-    The time counts from the creation of the gang's last rental. Keeping something for as long as getting it again costs
-    is at most twice as expensive as the best decision with knowledge of the future (Karlin et al. 1988, "Competitive
-    snoopy caching").
+    The time counts from the creation of the gang's last rental. To keep something until keeping it has cost as much
+    as getting it again is at most twice as expensive as the best decision with knowledge of the future (Karlin et al.
+    1988, "Competitive snoopy caching").
     """
     return after(max(rental.created for rental in members), max(start_seconds, SHORTEST_WAIT_SECONDS))

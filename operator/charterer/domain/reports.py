@@ -66,14 +66,16 @@ TRUSTED_FRACTION = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The last report of the current run's pods. ``fraction``: of work, 0 to 1. ``throughput``: in the job's own unit.
+    """The last report of the current run's pods. ``fraction``: the fraction of the work that is done, 0 to 1.
+    ``throughput``: in the job's own unit.
 
-    Reports with the same content are equal. ``advanced``: when this process last saw step or fraction change; None if
-    it has not seen the run, or if neither is reported. ``longest_pause``: the most seconds between two such changes, of
-    which it has seen ``advances`` in all runs of the job. ``generation``: the generation of the group in which the pods
-    train (``domain.job``); None if the pods never reported one. ``busy``: whether a cell runs in an interactive job's
-    run; None if its worker has not reported it. ``usage``: the reported usage of all its runs. ``reached``,
-    ``reached_step``: the largest fraction and step reported earlier, in any run.
+    Reports with the same content are equal. ``advanced``: when this process last saw the step or the fraction change;
+    None if this process has had no report of the run, or if the run reports neither. ``longest_pause``: the most
+    seconds between two such changes, of which it has seen ``advances`` in all runs of the job. ``generation``: the
+    generation of the group in which the pods train (``domain.job``); None if the pods never reported one. ``busy``:
+    whether a cell runs in an interactive job's run; None if its worker has not reported it. ``usage``: the reported
+    usage of all its runs. ``reached``,
+    ``reached_step``: the largest fraction and the largest step that earlier reports of any run contained.
     """
 
     run: int
@@ -102,8 +104,9 @@ class Progress:
 
     @property
     def behind(self) -> bool:
-        """Whether the job was farther before, by every value that can be compared. A job that became larger has a
-        smaller fraction at the same step, and a larger batch means fewer steps."""
+        """Whether the job had made more progress before, by every value that can be compared. All values are compared
+        because a job that became larger has a smaller fraction at the same step, and because a larger batch means
+        fewer steps."""
         told = [
             now < before
             for now, before in ((self.fraction, self.reached), (self.step, self.reached_step))

@@ -29,8 +29,8 @@ LOST_AFTER_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is possible
-    only.
+    """The announced end of a Node's machine. ``why``: the words on the Node. ``certain``: False if the end is only
+    possible.
 
     ``broken``: the machine is not taken back, but its GPUs are broken.
     """
@@ -145,11 +145,12 @@ class Snapshot:
     ``now``: the operator's clock. ``surveys``: the cloud of a pool without an entry has not answered yet, and nothing
     is rented or ended there. ``problems``: errors found while joining objects. ``orphans``: runs of jobs that no longer
     exist. ``overlaps``: a sentence for each budget that selects a namespace together with another one.
-    ``pays_nowhere``: a sentence for each budget that pays for no namespace and is no parent of one that could.
+    ``pays_nowhere``: a sentence for each budget that pays for no namespace and has no child that could.
     ``unread_nodes``: nodes with live pods of runs whose TrainingJobs are unreadable. ``stop``: None unless a person
     stopped the operator. ``real_amounts``: the real amounts of budgets that are planned with another amount for
-    comparison; arrival rates follow from the real one. ``declared_pools``: the readable pools as their objects declare
-    them. ``unplanned``: budgets that the plan leaves out; their money still counts under the limits of their parents.
+    comparison. Arrival rates follow from the real amounts. ``declared_pools``: the readable pools as their objects
+    declare them. ``unplanned``: budgets that the plan leaves out; their money still counts under the limits of their
+    parents.
     ``slow_nodes``: nodes that slowed a run and have not been found healthy since. ``cost_recording``: the state of the
     record of costs. ``candidates``: labelled objects without a TrainingJob. ``not_adopted``: the kinds of object that
     the operator's owner excludes from adoption.

@@ -30,7 +30,8 @@ from charterer.domain.time import Instant
 class OpenPeriod:
     """Begin a budget's first period, or begin the next one and move the last one into the history.
 
-    ``last_start``: the beginning of the period that ends (None for the first), which makes repeating the step harmless.
+    ``last_start``: the beginning of the period that ends (None for the first), by which a repeated step is
+    recognised.
     ``last_spent``, ``last_aim``: the spending and the target of the period that ends. ``carried``: the part of its
     surplus (negative: deficit) that is carried into the new period. ``borrowed``: dollars that others lent the budget,
     by lender. ``last_gpu_time``: GPU-microseconds by GPU type that runs held in the period that ends.
@@ -50,8 +51,9 @@ class OpenPeriod:
 class CountedJob:
     """A finished job: the ``actual`` cost of its GPUs, and the cost ``predicted`` when it first got GPUs.
 
-    ``opening``: the job waited for its budget and is no arrival. ``predicted_end``: its end as predicted at that time;
-    None if the job did not complete, because its end then says nothing about the length of such jobs.
+    ``opening``: the job was created before or soon after its budget, so it is not counted as an arrival.
+    ``predicted_end``: its end as predicted at that time; None if the job did not complete, because its end then says
+    nothing about the length of such jobs.
     """
 
     uid: str
@@ -200,8 +202,8 @@ class RentalRecord:
 
 @dataclass(frozen=True, slots=True)
 class AskCloud:
-    """Request nodes for all orders of the pool without an instance. Orders that the cloud has on record are not
-    repeated."""
+    """Request nodes for all orders of the pool that have no instance. Orders that the cloud has on record already are
+    not repeated."""
 
     pool: PoolId
     ask: Ask
@@ -245,7 +247,8 @@ class Adopt:
 
 @dataclass(frozen=True, slots=True)
 class RecordOrphan:
-    """Create a GPURental for an instance of ours without one, so that it is paid for, and then used or ended."""
+    """Create a GPURental for an instance in a pool's group that has none, so that the instance is paid for, and then
+    used or ended."""
 
     rental: RentalId
     pool: PoolId
@@ -262,7 +265,8 @@ class CloseUnfulfilled(RentalRecord):
 class RecordOffer:
     """Record the cloud's last offering and quote in the pool's status, for use while the cloud does not answer.
 
-    ``replaces``: the quote on record before. ``starts``: the starts of nodes that became ready since the last record.
+    ``replaces``: the quote that is on record until this step. ``starts``: the starts of nodes that became ready since
+    the last record.
     """
 
     pool: PoolId
@@ -365,8 +369,8 @@ class MarkMissing(RentalRecord):
 
 @dataclass(frozen=True, slots=True)
 class MarkDraining:
-    """Record that a rental is to be ended because of a person's action on its object, or on the only object that used
-    it."""
+    """Record that a rental is to be ended, because of a person's action on the rental's object or on the only object
+    that used the rental."""
 
     rental: RentalId
     because: str
@@ -380,7 +384,7 @@ class MarkEnded(RentalRecord):
 
 
 class RecordUses(RentalRecord):
-    """Record the uses of the rental's GPUs: all that are kept, and since when none is missing."""
+    """Record the uses of the rental's GPUs: all uses that are kept, and the instant since which no use is missing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,15 +462,16 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class StopOrphan:
-    """Stop a run whose TrainingJob does not exist, as ``StopRun`` does. An uncached read first confirms that."""
+    """Stop a run whose TrainingJob does not exist, as ``StopRun`` does. First, an uncached read confirms that the
+    TrainingJob does not exist."""
 
     orphan: Orphan
 
 
 @dataclass(frozen=True, slots=True)
 class ResizeRun:
-    """Resize in place: set parallelism and completions in one patch. ``retries``: how many more of the run's pods may
-    fail."""
+    """Resize a run in place: set the Job's parallelism and completions in one patch. ``retries``: the number of
+    further pods of the run that may fail."""
 
     job: JobId
     run: int
@@ -521,7 +526,7 @@ class RecordRun:
 class DeleteRun:
     """Delete the Job object of a run that is recorded or that the status does not name.
 
-    The deletion is in the foreground and tests the uid, so that the object exists until its pods are gone.
+    The deletion tests the uid, and it is a foreground deletion, so that the object exists until its pods are gone.
     """
 
     job: JobId
@@ -578,8 +583,8 @@ class EndTarget:
 class GiveBack:
     """Stop the job's adopted object, restore it to its author's form, and then delete the TrainingJob.
 
-    ``record``: a run that is recorded first, once its pods are gone. ``closes``: gives back the machines that only this
-    object used, before it could begin on them.
+    ``record``: a run that is recorded first, once its pods are gone. ``closes``: the step also gives back the
+    machines that only this object used, so that the restored object cannot begin on them.
     """
 
     job: JobId
@@ -690,7 +695,8 @@ __all__ = [
 class Wait:
     """No step is due now. ``reason``: what is awaited, for the log. ``until``: when to check again.
 
-    ``error``: the program fault that prevented finding a step. Such a fault must not stop the steps of other objects.
+    ``error``: the program fault that prevented finding a step. The steps of other objects go on in spite of such a
+    fault.
     """
 
     reason: str

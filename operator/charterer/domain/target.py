@@ -138,7 +138,7 @@ class Target:
         return self.ref.queued
 
     def controls(self, controller: str) -> bool:
-        """Whether the object named ``controller`` controls pods of this one."""
+        """Whether the object named ``controller`` controls pods of this object."""
         prefix = self.controller_prefix
         return controller in self.controllers or (bool(prefix) and controller.startswith(prefix))
 

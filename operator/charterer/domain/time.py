@@ -67,7 +67,8 @@ def after(at: Instant, seconds: float) -> Instant:
 
 
 _FIRST, _LAST = Instant(0), after(LAST, -400 * 86_400.0)
-"""Days and periods are computed for instants limited to this range, so that no calendar passes the last possible year.
+"""Instants are limited to this range before days and periods are computed, so that no date lies beyond the last
+possible year.
 """
 
 
@@ -144,8 +145,8 @@ class Grant:
 class Calendar:
     """The periods of a budget in its own time zone. ``grant``: set exactly for the period GRANT.
 
-    Weeks begin on Monday. The days before and after a grant are in periods too, one for each calendar year. In these
-    periods nothing may be spent (``is_open``). So any bill falls in some period.
+    Weeks begin on Monday. The days before and after a grant belong to periods too, one for each calendar year. In
+    these periods nothing may be spent (``is_open``). So every bill belongs to some period.
     """
 
     time_zone: str

@@ -17,13 +17,13 @@ from charterer.domain.time import Instant, seconds_between
 
 _KEPT: Final = 5
 _LEAST: Final = 2
-"""Checkpoints that must have been seen: the first one may also make folders or wake a volume."""
+"""Number of checkpoints that must have been seen. The first checkpoint may also create folders or wake a volume."""
 
 
 class CheckpointTimes:
     """The seconds of a run's last checkpoints.
 
-    Reports repeat the last one, so equal numbers in a row are one checkpoint.
+    Reports repeat the seconds of the last checkpoint, so equal numbers in a row are one checkpoint.
     """
 
     __slots__ = ("_seconds",)
@@ -32,30 +32,31 @@ class CheckpointTimes:
         self._seconds: deque[float] = deque(maxlen=_KEPT)
 
     def add(self, seconds: float) -> bool:
-        """Take in the seconds of a report. Returns whether they are those of another checkpoint."""
+        """Take in the seconds of a report. Returns whether they belong to a new checkpoint."""
         if self._seconds and self._seconds[-1] == seconds:
             return False
         self._seconds.append(seconds)
         return True
 
     def longer_than(self, grace_seconds: float) -> float | None:
-        """The median if it is longer than the grace period; None if it is not, or after too few checkpoints."""
+        """The median seconds of a checkpoint if they exceed the grace period; None if they do not, or if too few
+        checkpoints were seen."""
         if len(self._seconds) < _LEAST:
             return None
         seconds = median(self._seconds)
         return seconds if seconds > grace_seconds else None
 
 
-# How long nodes took to compute the same step, by class: which of them is slower than the others.
+# How long nodes took to compute the same step, by class, from which slow nodes are found.
 #
-# A run of one pod has no peers. It is compared with what runs of its class took on other nodes of the same GPU type
-# with the same batch on each GPU. The nodes' jobs are different ones, so a slow job cannot be told from a slow node
-# by this: the finding is for a person, and no node is given back for it.
+# A run of one pod has no peers. Its time for a step is compared with that of runs of its class on other nodes of the
+# same GPU type, with the same batch on each GPU. Different jobs ran on these nodes, so a slow job cannot be told from
+# a slow node. So the finding is only shown to a person, and no node is given back because of it.
 
 
 SLOW_NODE: Final = 1.25
-"""Ratio of a slow node's time for a step to that of other nodes. It must also take a tenth longer than any other node.
-The ratio is larger than within a run, since jobs of a class differ in their data."""
+"""Least ratio of a slow node's time for a step to that of other nodes. A slow node must also take a tenth longer than
+any other node. The ratio is larger than within a run, since jobs of a class differ in their data."""
 _BEYOND: Final = 1.1
 LEAST_NODES: Final = 5
 """Number of other nodes that must have been seen."""
@@ -73,7 +74,8 @@ class Step(NamedTuple):
 
 
 class NodeHistory:
-    """Median seconds of computing, by step and node. Of too many, those that reported longest ago are dropped."""
+    """Median seconds of computing, by step and node. If there are too many entries, those whose last report is oldest
+    are dropped."""
 
     def __init__(self) -> None:
         self._steps: OrderedDict[Step, OrderedDict[RentalId, float]] = OrderedDict()
@@ -90,7 +92,8 @@ class NodeHistory:
             self._steps.popitem(last=False)
 
     def slowdown(self, step: Step, rental: RentalId) -> float | None:
-        """The ratio of the node's time for the step to that of other nodes; None if it is not slow or not known."""
+        """The ratio of the node's time for the step to that of other nodes; None if the node is not slow, or too
+        little is known."""
         nodes = self._steps.get(step, OrderedDict())
         own, others = nodes.get(rental), [seconds for name, seconds in nodes.items() if name != rental]
         if own is None or len(others) < LEAST_NODES:
@@ -99,25 +102,28 @@ class NodeHistory:
         return ratio if ratio > SLOW_NODE and own > _BEYOND * max(others) else None
 
 
-# A measure that exceeds a limit again and again: a sign test over its last values.
+# A sign test over the last values of a measure shows whether the measure exceeds a limit persistently.
 #
 # If the median of a measure is at most the limit, each value exceeds it with a probability of at most one half,
-# whatever the distribution. Of WINDOW independent values, FOUND or more then do so with a probability of at most
+# whatever the distribution. Of WINDOW independent values, FOUND or more then exceed the limit with a probability of
+# at most
 #
 #   Σ_{k ≥ 28} C(30, k) / 2^30 = 466 / 2^30 = 4.3e-7
 #
-# (Dixon and Mood 1946, "The statistical sign test"). The test is repeated with every value. So an hour of 360 reports
-# has a false finding with a probability of at most 1.6e-4 by the union bound, and only if the truth lies at the limit
-# itself. No single value counts more than another, so a pause, however long, is two values at most.
+# (Dixon and Mood 1946, "The statistical sign test"). The test is repeated with every value. So by the union bound, an
+# hour of 360 reports has a false finding with a probability of at most 1.6e-4. The probability is that high only if
+# the true median lies at the limit itself. No value counts more than another, so a pause, however long, counts as two
+# values at most.
 
 
 WINDOW: Final = 30
 """Number of last values that are looked at: five minutes of reports."""
 FOUND: Final = 28
-"""Number of values above the limit at which a finding begins. With 30, one pause of garbage collection would delay it
-by five minutes; with 26 the bound above would be 3e-5 a value, one in a hundred hours."""
+"""Number of values above the limit at which a finding begins. With 30, one pause of garbage collection would delay
+the finding by five minutes. With 26, the bound above would be 3e-5 a value, which is one false finding in a hundred
+hours."""
 OVER: Final = 15
-"""A finding ends if no more values than this are above the limit: then the median is below it."""
+"""A finding ends if no more values than this are above the limit, because the median is then below the limit."""
 
 
 class PersistentExcess:
@@ -154,25 +160,29 @@ class PersistentExcess:
 
 # The reports of one run's pods, and which pod or which part of the steps slows the run down.
 #
-# In synchronous training all ranks have the same step time: the slow one computes longest and waits least for the
-# others (Scavenger and CM-DARE find stragglers so). Each report of a pod is compared with the last ones of its peers,
-# so what all have in common (another batch, a longer sequence, an evaluation) cancels out. Reports that say nothing are
-# left out: a pod that reports no computing, step times that differ, peers without a recent report.
+# In synchronous training all ranks have the same step time. The slow rank computes longest and waits least for the
+# other ranks (Scavenger and CM-DARE find stragglers so). Each report of a pod is compared with the last reports of
+# its peers, so what all pods have in common (another batch, a longer sequence, an evaluation) cancels out. A report
+# is left out if it contains no computing time, if the step times of the pods differ, or if no peer has a recent
+# report.
 
 
 SLOW: Final = 1.1
-"""Ratio of a slow worker's computing to that of its peers. A restart and a new node take some ten minutes; a tenth
-gives them back in two hours. Nodes of one kind differ by 1 to 3 % (TRAINING figures of CM-DARE: by 1 %)."""
+"""Least ratio of a slow worker's computing time to that of its peers. A restart on a new node takes some ten minutes,
+and being a tenth faster makes up for them in two hours. Nodes of one kind differ by 1 to 3 % (by 1 % in the TRAINING
+figures of CM-DARE)."""
 STARVED: Final = 0.15
-"""Fraction of a step spent waiting for input. Below it, more loader processes gain less than the change costs."""
+"""Fraction of a step spent waiting for input. Below this fraction, more loader processes gain less than the change
+costs."""
 SYNC_BOUND: Final = 0.3
-"""Fraction of a step that even the rank that waits least spends waiting for the others."""
+"""Least fraction of a step that all ranks, even the one that waits least, spend waiting for other ranks."""
 _FRESH_SECONDS: Final = 60.0
 """Greatest age in seconds of a peer's report that is compared with a pod's."""
 _LEAST_SECONDS: Final = 5.0
-"""Least seconds between two reports of a pod that count: more reports of the same time are no more evidence."""
+"""Least seconds between two reports of a pod that count, because more frequent reports are no further evidence."""
 _ALIKE: Final = 1.25
-"""Greatest ratio of two step times that count as the same: one of them may include a checkpoint."""
+"""Greatest ratio of two step times that count as the same. A larger ratio may come from a checkpoint in one of
+them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +234,7 @@ class RunReports:
     def add(self, index: int, parts: StepParts, at: Instant) -> bool:
         """Take in a report of pod ``index``.
 
-        Returns whether it begins or ends a finding. ``at``: by the operator's clock.
+        Returns whether the report begins or ends a finding. ``at``: when the report came, by the operator's clock.
         """
         if not 0 <= index < self.pods or parts.compute <= 0.0:
             return False
@@ -256,7 +266,7 @@ class RunReports:
         if not 1.0 / _ALIKE <= parts.seconds / whole <= _ALIKE:
             return None
         if parts.sync > median([peer.sync for peer in peers]):
-            return 1.0  # who waits longer than its peers does not hold them up
+            return 1.0  # a pod that waits longer than its peers does not hold them up
         return parts.compute / median([peer.compute for peer in peers])
 
     def findings(self) -> tuple[Bottleneck, ...]:

@@ -1,4 +1,5 @@
-"""The step times that were reported from one configuration (a cell), and those of a class on one GPU type."""
+"""The step times that were reported from one configuration (a cell), and all step times of a class on one GPU
+type."""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 #
 #   mean 0,    cov(u(m, s), u(m', s')) = variance · exp(-(|log m - log m'| + |log s - log s'|) / CELL_RANGE)
 #
-# So reports at one batch size inform about its neighbours. One that is far from all that ran keeps the whole variance.
+# So reports at one batch size inform about its neighbours. A batch size that is far from all that ran keeps the whole
+# variance.
 
 
 Array = NDArray[np.floating[Any]]
@@ -33,11 +35,13 @@ MEMORY_REPORTS = 100.0
 """Number of reports that a configuration remembers. At the usual scatter of 5 % its mean is then known to 0.5 %, less
 than the model's own error, and code that became faster or slower shows soon."""
 REPORT_SCATTER = 0.05
-"""Standard deviation of log seconds between reports of one configuration, until the class's own has been seen."""
+"""Standard deviation of log seconds between reports of one configuration, assumed until the class's own scatter has
+been seen."""
 SCATTER_REPORTS = 4.0
 """Number of reports that ``REPORT_SCATTER`` counts as."""
 OUTLIER_SCATTERS = 4.0
-"""Greatest distance of a report in standard deviations. One farther off counts as being there."""
+"""Greatest distance of a report from the mean, in standard deviations. A report that is farther off counts as if it
+were at this distance."""
 CELL_RANGE = log(2.0) / 2.0
 """Difference of log batch at which the correlation is 1/e: kernels have sizes that are powers of two, and halfway to
 the next power little is left in common. In tables measured on T4 and A100, 1/e lies between ratios of 1.25 and 1.35."""
@@ -45,7 +49,7 @@ the next power little is left in common. In tables measured on T4 and A100, 1/e 
 
 @dataclass(slots=True)
 class BatchCell:
-    """Mean and variance of the log seconds per step of one configuration.
+    """The reports of one configuration, as mean and variance of the log seconds per step.
 
     ``weight``: number of reports remembered, at most ``MEMORY_REPORTS``; ``count``: number of all reports.
     """
@@ -70,7 +74,7 @@ class BatchCell:
 
 @dataclass(slots=True)
 class CellEffect:
-    """A cell's own effect on log seconds, which follows its width's reports: mean and standard deviation."""
+    """Mean and standard deviation of a cell's own effect on log seconds, as learned from all reports of its width."""
 
     mean: float
     deviation: float
@@ -88,7 +92,8 @@ def correlation(first: Array, second: Array) -> Array:
 
 @dataclass(slots=True)
 class CellEffects:
-    """The effects of one width's cells. ``variance``: of each before any report. ``observed``: cells that ran."""
+    """The effects of one width's cells. ``variance``: variance of each effect before any report. ``observed``: cells
+    that ran."""
 
     variance: float
     observed: tuple[Configuration, ...] = ()
@@ -97,7 +102,8 @@ class CellEffects:
     _effects: dict[Configuration, CellEffect] = field(default_factory=dict)
 
     def of(self, configurations: Sequence[Configuration]) -> list[CellEffect]:
-        """The effects of cells, in the order given; each is the same object for as long as this one lives."""
+        """The effects of cells, in the order given. A cell always gets the same CellEffect object, which ``learn``
+        updates."""
         known = [(where, self._effects.get(where)) for where in configurations]
         missing = {where: CellEffect(0.0, 0.0) for where, effect in known if effect is None}
         if missing:
@@ -108,7 +114,8 @@ class CellEffects:
     def learn(self, observed: Sequence[Configuration], residuals: Sequence[float], scatter: Sequence[float]) -> None:
         """Replace the observations.
 
-        For each cell: mean log seconds minus the model's (residual), and the mean's variance.
+        For each observed cell, ``residuals`` has its mean log seconds minus those of the model, and ``scatter`` the
+        variance of that mean.
         """
         self.observed = tuple(observed)
         at = cell_positions(self.observed)
@@ -131,8 +138,9 @@ class CellEffects:
 
 
 GROWN = 1.3
-"""Ratio by which the reports of a width must have grown since the last fit for the next fit. It is counted by width:
-beside a thousand reports of others, a new width would keep its first few reports' estimate for a hundred more."""
+"""Ratio by which the reports of a width must have grown since the last fit before the next fit is due. Reports are
+counted by width. If they were counted together, a new width beside a thousand reports of other widths would keep the
+estimate of its first few reports for a hundred more."""
 NEW_CELLS = 0.1
 """Fraction of configurations that may be new before the next fit is due. One new width is always enough."""
 MOST_CELLS = 128
@@ -145,7 +153,7 @@ class StepTimes:
 
     ``reports``: number of reports.
     ``new_reports``: for each width, number of reports since the last fit.
-    ``new_cells``: number of configurations that are new since then; a new width counts as ``MOST_CELLS``.
+    ``new_cells``: number of configurations that are new since the last fit; a new width counts as ``MOST_CELLS``.
     ``scatter``: standard deviation of log seconds between reports of one configuration.
     """
 

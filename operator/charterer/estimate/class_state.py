@@ -23,15 +23,16 @@ if TYPE_CHECKING:
 
 
 KEPT_SIZES = 200
-"""Number of latest jobs kept: their mean is then known to about the 10 % that heavy tails allow."""
+"""Number of latest jobs kept. With this number, the mean is known to about 10 %, the most that heavy tails allow."""
 SIZE_HALF_LIFE = 50.0
 """Number of later jobs of the class after which a job counts half, so that jobs that became larger are followed."""
 PRIOR_WORK = 14_400.0
-"""Work of a job before any was completed, in own-batch steps: four hours of steps of a second."""
+"""Expected work of a job before any job was completed, in own-batch steps: four hours of steps of a second."""
 PRIOR_SIZES = 1.0
 """Number of jobs that the prior from other classes counts as."""
 SIZE_SPREAD = 1.5
-"""Standard deviation of log sizes before some were seen: sizes of training jobs range over orders of magnitude."""
+"""Standard deviation of log sizes before some jobs were seen. Sizes of training jobs range over orders of
+magnitude."""
 _COVERED = 0.9
 
 
@@ -39,7 +40,7 @@ _COVERED = 0.9
 class Interval:
     """An estimate with its 90 % interval.
 
-    ``count``: number of observations that it rests on; old ones count for less.
+    ``count``: number of observations behind the estimate, of which older observations count for less.
     """
 
     value: float
@@ -69,7 +70,7 @@ class JobSizes:
     def _pseudo(self, prior: float) -> float:
         """Work of the prior's pseudo-job.
 
-        It soon follows the class's own jobs, since classes differ by orders of magnitude.
+        The pseudo-job soon follows the class's own jobs, because classes differ by orders of magnitude.
         """
         count = total = 0.0
         for work, weight in self._weighted():
@@ -81,9 +82,9 @@ class JobSizes:
         return exp((1.0 - shown) * log(prior) + shown * log(total / count))
 
     def mean(self, prior: float) -> Interval:
-        """Mean work of a job, with an interval that is normal in the logarithm.
+        """Mean work of a job, with an interval for which the logarithm of the mean is taken to be normal.
 
-        ``prior``: what other classes suggest.
+        ``prior``: the mean work that other classes suggest.
         """
         weight, total = PRIOR_SIZES, PRIOR_SIZES * self._pseudo(prior)
         logs = spread = 0.0
@@ -110,18 +111,17 @@ PairKey = tuple[str, ClassId]
 class ClassState:
     """All statistics of one class, and results derived from them.
 
-    Statistics are ``times`` by GPU type, ``noise``, ``sizes``, ``pairs`` and the owner's ``model``. ``pairs`` are the
-    logarithms of the fraction of its speed alone that the class kept beside others (``learner``).
-
-    Derived are
+    The statistics are ``times`` by GPU type, ``noise``, ``sizes``, ``pairs`` and the owner's ``model``. ``pairs`` are
+    about shared GPUs: beside each other class, the logarithm of the speed that the class kept, as a fraction of its
+    speed alone (``learner``). The derived results are
 
     - the noise ``curve``, from ``curve_reports`` reports that scatter with the variance ``curve_scatter``,
-    - ``curve_off``: the sum of the distances of later reports of log φ above the curve,
+    - ``curve_off``: the sum of the signed distances log φ − curve of the reports since then,
     - ``candidates`` by GPU type and width, with the fit that they belong to,
     - ``profiles`` by widths and GPU types, with the ``version`` that they belong to.
 
-    What is only borrowed from other classes is kept with the number of its prior generation: the curve before any
-    report, and fits of GPU types on which the class never ran.
+    Results that only borrow from other classes are kept with the number of their prior generation. They are the curve
+    before any report, and fits of GPU types on which the class never ran.
     """
 
     class_id: ClassId

@@ -1,4 +1,5 @@
-"""Curves of a class: through noisy points, by phase of a job's life, and as they were declared."""
+"""Curves of a class: how they are fitted to noisy points, divided into phases of a job's life, and combined with
+declared curves."""
 
 from __future__ import annotations
 
@@ -18,16 +19,16 @@ from charterer.estimate.throughput import WIDTH_MISFIT
 
 # Phases: segments of a job's life with curves of their own.
 #
-# Curves differ between segments only by the gain of large batches. So neighbours are joined while their gains differ by
-# less than ``ALIKE`` at every batch size, the most similar ones first. While there are too many segments, those are
-# joined that add least to the sum of squares over their bins (Ward 1963), so that a short segment in which noise grows
-# fast is kept.
+# Curves differ between segments only by the gain of large batches. So neighbours are joined while their gains differ
+# by less than ``ALIKE`` at every batch size, the most similar ones first. While there are too many segments, the two
+# neighbours are joined whose joining adds least to the sum of squares over their bins (Ward 1963). So a short segment
+# in which noise grows fast is kept.
 
 
 MOST_PHASES = 12
-"""Most phases: a plan looks at every phase of every job, and more than a dozen gain little."""
+"""Most phases of a class. A plan looks at every phase of every job, and more than a dozen phases gain little."""
 ALIKE = 0.05
-"""Difference of log gains below which neighbours are joined: as much as one report scatters."""
+"""Difference of log gains below which neighbours are joined. It is as large as the scatter of one report."""
 
 
 @dataclass(slots=True)
@@ -59,7 +60,8 @@ class PhaseSegment:
 
 
 def phase_segments(curve: Sequence[Noise], largest_scale: float) -> tuple[tuple[float, Noise], ...]:
-    """Phases of a noise curve of ``BINS`` bins, at most MOST_PHASES: where each ends (the last at 1), and its noise."""
+    """The at most MOST_PHASES phases of a noise curve of ``BINS`` bins: for each, the fraction of the work at which
+    it ends (1 for the last), and its noise."""
     scales = [largest_scale**fraction for fraction in (0.25, 0.5, 1.0)]
     segments = [PhaseSegment(1, noise, _gains(noise, scales)) for noise in curve]
     costs = [first.unlike(second) for first, second in pairwise(segments)]
@@ -103,12 +105,12 @@ _MOST_ITERATIONS_PER_WIDTH = 30
 
 
 def expected_time(log_mean: float, variance: float, fallback: float) -> float:
-    """Expected time per unit of work of a width whose log time is normal. ``fallback``: that of the next narrower
-    width.
+    """Expected time per unit of work at a width whose log time is normal. ``fallback``: the expected time at the next
+    narrower width.
 
-    A job that finds the width slower than the narrower one goes back, so a time T counts as min(T, fallback). An
-    unlikely gain never makes the width better than its median, and going back is never worse than staying (the mean of
-    T).
+    A job that finds the width slower than the narrower width goes back, so a time T counts as min(T, fallback). The
+    result is at least the median of T, so an unlikely gain never makes the width look better than its median. The
+    result is at most the mean of T, because going back is never worse than staying.
     """
     spread, median = sqrt(variance), exp(log_mean)
     mean = median * exp(variance / 2.0)
@@ -147,10 +149,11 @@ def concave_fit(widths: Sequence[int], values: Sequence[float], weights: Sequenc
 def near_concave(
     widths: Sequence[int], values: Sequence[float], weights: Sequence[float], model_misfit: float
 ) -> list[float]:
-    """The concave fit, drawn back to values that are known well, since true curves lie off concave ones.
+    """The concave fit, moved towards the measured values where they are known well, because true curves are not
+    exactly concave.
 
-    ``model_misfit``: by how much they do, as a standard deviation relative to the value. At 0 the result is the concave
-    fit itself.
+    ``model_misfit``: how far true curves lie off concave curves, as a standard deviation relative to the value. At 0
+    the result is the concave fit itself.
     """
     if not model_misfit:
         return concave_fit(widths, values, weights)
@@ -164,18 +167,20 @@ def near_concave(
 
 # Declared curves as priors of the learned ones.
 #
-# At a width, the logarithm l of goodput was learned with variance v, and d is the logarithm of the declared throughput.
-# The units differ by a factor that is common to all widths and GPU types of a phase: its logarithm is the weighted mean
-# c of l − d. A declared curve is assumed to be right to s at each width, so the combined estimate is
+# At a width, the logarithm l of goodput was learned with variance v, and d is the logarithm of the declared
+# throughput. The units of l and d differ by a factor that is common to all widths and GPU types of a phase. The
+# logarithm of this factor is estimated as c, the weighted mean of l − d. A declared curve is assumed to have an error
+# of standard deviation s at each width, so the combined estimate is
 #
 #   (l/v + (d + c)/s²) / (1/v + 1/s²)    with variance 1 / (1/v + 1/s²)
 #
-# If little was measured, it has the declared shape at the measured scale. A width that was measured well keeps its
-# measured value. There is no threshold at which one replaces the other.
+# If little was measured, the combined curve has the declared shape at the measured scale. A width that was measured
+# well keeps its measured value. There is no threshold at which measured values replace declared ones.
 
 
 DECLARED_SPREAD = WIDTH_MISFIT
-"""Standard deviation of declared log throughput: interconnects differ from those where curves were measured."""
+"""Standard deviation s of declared log throughput. The interconnects differ from those on which the declared curves
+were measured."""
 _LEAST_VARIANCE = 1e-6
 
 Declared = Callable[[str, int], float | None]
@@ -183,7 +188,7 @@ Declared = Callable[[str, int], float | None]
 
 
 def with_declared(learned: Learned, declared: Declared) -> Learned:
-    """The learned curves with the declared ones as their prior."""
+    """The learned curves with the declared curves as their prior."""
     learned_phases = tuple(
         replace(phase, entries=_combined(phase.entries, declared)) for phase in learned.learned_phases
     )

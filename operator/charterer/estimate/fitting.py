@@ -2,8 +2,8 @@
 
 The negative logarithm of the posterior is half a sum of squares: one for each configuration's residual, one for each
 unknown's distance from its prior, and one for each effect of a width. ``scipy.optimize.least_squares`` minimises it
-(maximum a posteriori), and the inverse of JᵀJ at the minimum is the covariance of all parameters. Slow passes and slow
-synchronisation can explain the same few reports, so there may be more than one minimum.
+(maximum a posteriori), and the inverse of JᵀJ at the minimum is the covariance of all parameters. Slow passes and
+slow synchronisation can both explain the same few reports, so there may be more than one minimum.
 """
 
 from __future__ import annotations
@@ -31,13 +31,14 @@ from charterer.estimate.throughput import (
 )
 
 _TOLERANCE = 1e-6
-"""Relative change of the cost, or of the parameters, at which the fit ends: the cost is about the number of cells, and
-1e-4 of it is far below what any decision depends on."""
+"""Relative change of the cost, or of the parameters, at which the fit ends. The cost is about the number of cells,
+and a change of 1e-4 of the cost is too small to change any decision."""
 _MOST_EVALUATIONS = 300
-"""Most evaluations, after which a fit ends where it is; 10 to 20 are usual."""
+"""Largest number of evaluations, after which a fit ends where it is; 10 to 20 are usual."""
 _NO_SUMS: Mapping[Unknown, LinearPrior] = {}
 _UNLIKELY = 3.0
-"""Standard deviations of χ². If its reports are less likely than this, a fit starts again from elsewhere."""
+"""Number of standard deviations of χ². If the cost of a fit is farther above its expected value, the fit starts again
+from other points."""
 
 
 def fit(
@@ -52,12 +53,12 @@ def fit(
     """The most likely unknowns given the reports and a prior for each (mean, variance), with their covariance.
 
     ``scatter``: variance of one report.
-    ``sums``: priors of sums of unknowns; each replaces the own prior of the unknown that is its key.
+    ``sums``: priors of sums of unknowns; each replaces the prior of the unknown that is its key.
     ``last``: an earlier fit to start from.
 
-    The fit starts from ``last`` or from the prior. If the minimum found leaves the reports unlikely (twice the cost is
-    then χ² with a degree of freedom for each cell), the prior and slower synchronisation are starting points too, and
-    the likeliest result counts.
+    The fit starts from ``last`` or from the prior. If the reports are unlikely at the minimum found, the fit also
+    starts from the prior and from slower synchronisation, and returns the likeliest result. Reports are unlikely if
+    twice the cost is too large for a χ² variable with one degree of freedom for each cell.
     """
     problem = _FitProblem(cells, largest_local, prior, misfit, scatter, sums)
     parameters, cost = problem.minimise(problem.expected() if last is None else problem.remembered(last))
@@ -124,7 +125,8 @@ class _FitProblem:
         return found
 
     def expected(self, slower_sync: float = 0.0) -> Array:
-        """The prior mean, with the speed at which the reports are right on average.
+        """The prior mean of the parameters, with the speed set so that the residuals of the reports are zero on
+        average.
 
         ``slower_sync``: number of prior standard deviations by which synchronisation is slower.
         """

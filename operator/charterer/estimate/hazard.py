@@ -11,28 +11,31 @@ from charterer.domain.pool import BAND_ENDS, CapacityType, EndedNode, Hazard, No
 from charterer.domain.time import Instant, seconds_between
 
 LONGEST_HOURS: Final = 24.0
-"""Longest part of a node's life, in hours, over which the mean rate is taken: no job expects a spot node for longer."""
+"""Longest part of a node's life, in hours, over which the mean rate is taken. No job expects to keep a spot node for
+longer."""
 TOGETHER_SECONDS: Final = 300.0
-"""Seconds within which deaths in one pool are one event. Half of all pairs of Google's machines that started together
-died within it, and a tenth of pairs whose lifetimes were shuffled."""
+"""Seconds within which deaths in one pool count as one event. Of the pairs of Google's machines that started
+together, half died within this time of each other. Of pairs with shuffled lifetimes, a tenth did."""
 HALF_LIFE_SECONDS: Final = 30 * 86_400.0
 """Seconds after which evidence counts half: a month, over which AWS too averages the figures of its Spot advisor."""
 _SHAPE: Final = 1.14
-"""Weight, in events, of the prior of a spot pool, and of the pool's own rate in each band of ages."""
+"""Weight, in events, of the prior of a spot pool. The pool's mean rate has the same weight as the prior of each band
+of ages."""
 _SPOT_HOURS: Final = 8.9
-"""Node-hours of the prior of a spot pool."""
+"""Number of node-hours that the prior of a spot pool counts as."""
 _ON_DEMAND_HOURS: Final = 168.0
-"""Weight of an on-demand pool's prior, in node-hours without a death: one death in its first hours is bad luck rather
-than a rate (of 16,384 GPUs of Meta one machine in 6,000 node-hours failed), and the second one counts twice."""
+"""Weight of an on-demand pool's prior, in node-hours without a death. One death in the pool's first hours is more
+likely bad luck than a rate, and a second death doubles the estimate. In a cluster of 16,384 GPUs of Meta, one machine
+failed in 6,000 node-hours."""
 _JOINT_WEIGHT: Final = 10.0
-"""Weight of q's prior in deaths. Its mean is 1/2: nothing is known of the pool, and half was measured elsewhere."""
+"""Weight, in deaths, of the prior of q (``Hazard.joint``). The prior mean is 1/2, which was measured elsewhere."""
 _ANNOUNCED_WEIGHT: Final = 2.0
-"""Weight, in deaths, of the prior that there is no notice."""
+"""Weight, in deaths, of the prior that the cloud gives no notice of a death."""
 _TAIL: Final = 0.05
 
 
 def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
-    """The numbers with one more node; unchanged if it is counted already."""
+    """The lifetimes with one more node; unchanged if the node is counted already."""
     if node.uid in lifetimes.counted:
         return lifetimes
     aged = replace(_aged(lifetimes, node.at), ordinal=max(lifetimes.ordinal, node.ordinal))
@@ -56,7 +59,8 @@ def with_ended(lifetimes: NodeLifetimes, node: EndedNode) -> NodeLifetimes:
 
 
 def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifetimes:
-    """The numbers without the uids of counted rentals that are gone."""
+    """The lifetimes without the uids of counted rentals whose objects no longer exist. ``there``: the uids that still
+    exist."""
     known = frozenset(there)
     return replace(lifetimes, counted=tuple([uid for uid in lifetimes.counted if uid in known]))
 
@@ -64,7 +68,7 @@ def without_rentals(lifetimes: NodeLifetimes, there: Iterable[str]) -> NodeLifet
 def hazard(
     lifetimes: NodeLifetimes, running_hours: Sequence[float], now: Instant, capacity_type: CapacityType
 ) -> Hazard:
-    """The hazard as known at ``now``. ``running_hours``: the ages of the present nodes, in hours."""
+    """The pool's hazard as estimated at ``now``. ``running_hours``: the ages of the present nodes, in hours."""
     seen = _aged(lifetimes, now)
     bands = [hours_by_band(hours) for hours in running_hours]
     hours = [spent + sum(band[at] for band in bands) for at, spent in enumerate(seen.hours)]
@@ -94,7 +98,7 @@ def hazard(
 def _interval(events: float, hours: float) -> tuple[float, float]:
     """The 90 % interval of an hourly rate, from the number of events in ``hours``.
 
-    The library is imported here, so that commands that only show help do not wait for it.
+    scipy is imported here, so that commands that only show help do not wait for the import.
     """
     from scipy.special import gammaincinv
 
@@ -104,7 +108,7 @@ def _interval(events: float, hours: float) -> tuple[float, float]:
 
 
 def _aged(lifetimes: NodeLifetimes, now: Instant) -> NodeLifetimes:
-    """The numbers as they count at ``now``; unchanged if ``now`` is earlier than they are."""
+    """The lifetimes with their weights decayed up to ``now``; unchanged if ``now`` is earlier than their own time."""
     if lifetimes.at is None or now <= lifetimes.at:
         return replace(lifetimes, at=lifetimes.at or now)
     keep = 0.5 ** (seconds_between(lifetimes.at, now) / HALF_LIFE_SECONDS)
@@ -133,7 +137,8 @@ def hours_by_band(hours: float) -> tuple[float, ...]:
 
 
 def mean_rate(rates: Sequence[float], hours: float) -> float:
-    """Deaths per node-hour over a new node's first ``hours``, while it lives: ∫h·S ÷ ∫S, over a day at most."""
+    """Deaths per node-hour over a new node's first ``hours``, at most a day: ∫h·S ÷ ∫S, with h the rate and S the
+    chance to live that long."""
     until = min(hours, LONGEST_HOURS)
     alive, lived, begin = 1.0, 0.0, 0.0
     if until <= 0.0:

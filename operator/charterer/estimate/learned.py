@@ -11,7 +11,7 @@ from charterer.domain.ids import ClassId
 from charterer.domain.profile import TRIAL_STEP, CurveSource, Origin, Phase, SpeedCurve, ThroughputTable
 
 MOST_WIDTHS = 64
-"""Most widths of a curve, so that it is readable and fits into a status."""
+"""Most widths of a curve, so that a person can read the curve and a status can hold it."""
 LIKELY = 1.645
 """Standard deviations from the mean to each end of a normal distribution's 90 % interval."""
 
@@ -22,7 +22,7 @@ class Entry:
 
     ``goodput``: own-batch steps a second, with the 90 % interval from ``low`` to ``high``.
     ``batch``: the total batch size for which the goodput is highest.
-    ``step_seconds``: seconds of a step with that batch.
+    ``step_seconds``: seconds of a step with that batch size.
     ``reports``: number of reports from the width.
     """
 
@@ -48,7 +48,7 @@ class LearnedPhase:
 
     ``until``: the fraction of the work at which it ends.
     ``noise``: gradient noise scale at the own batch size, in own batches, with its 90 % interval.
-    ``noise_reports``: number of reports in the phase; old ones count for less.
+    ``noise_reports``: number of reports in the phase; older reports count for less.
     """
 
     until: float
@@ -70,7 +70,7 @@ class Learned:
 
     @cached_property
     def phases(self) -> tuple[Phase, ...]:
-        """The planner's view: a table of goodput for each phase and GPU type."""
+        """The phases as the planner sees them: a table of goodput for each phase and GPU type."""
         return tuple(Phase(phase.until, _curves(phase.entries)) for phase in self.learned_phases)
 
     @property
@@ -84,7 +84,8 @@ class Learned:
         return next(ends, len(self.learned_phases) - 1)
 
     def entry(self, phase: int, gpus: int, gpu_type: str | None = None) -> Entry:
-        """The entry of a width, of the first GPU type if none is named. ValueError if there is none."""
+        """The entry of a width on the GPU type, or on the first GPU type if none is named. Raises ValueError if there
+        is no such entry."""
         entries = [entry for entry in self.learned_phases[phase].entries if gpu_type in (None, entry.gpu_type)]
         for entry in entries:
             if entry.gpus == gpus:
@@ -118,11 +119,13 @@ def _curves(entries: Sequence[Entry]) -> tuple[SpeedCurve, ...]:
 
 
 _NODES = (1, 2, 3, 4, 6)
-"""Numbers of nodes at which a curve has points, and these times 2, 4, 8, … Between them a curve is read linearly."""
+"""Numbers of nodes at which a curve has points; these numbers times 2, 4, 8, … also have points. Between two points a
+curve is linear."""
 
 
 def curve_widths(widths: Iterable[int], node_gpus: int) -> list[int]:
-    """The widths at which a curve has points: all below a node of ``node_gpus`` GPUs, and some numbers of nodes."""
+    """The widths at which a curve has points: all widths below a node of ``node_gpus`` GPUs, and some whole numbers
+    of nodes."""
     return [gpus for gpus in widths if gpus < node_gpus or _round(gpus // node_gpus)]
 
 
@@ -139,9 +142,9 @@ def plannable_widths(learned: Learned, ran: Mapping[str, Sequence[int]], declare
 
     No width is wider than ``TRIAL_STEP`` times the widest that ran. On a GPU type on which the class never ran, no
     width is wider than the widest that ran. A declared curve lifts both limits. A class that never ran has neither
-    limit: its jobs have one of their own (``policy.options.sources``). The speed of a GPU type on which it never ran is
-    uncertain as a whole, and that counts in the expected time: seconds are lognormal, so their mean is exp(v/2) times
-    their median.
+    limit, because ``policy.options.sources`` limits the widths of its jobs. On a GPU type on which the class never
+    ran, the speeds of all widths share one uncertainty. It makes the expected time longer: seconds are lognormal, so
+    their mean is exp(v/2) times their median.
     """
     if not ran and not learned.reports:
         return learned

@@ -36,11 +36,11 @@ from charterer.estimate.priors import (
 from charterer.estimate.throughput import LinearPrior, Misfit, ModelPrediction, Normal, StepTimeFit, Unknown
 from charterer.gpu_types import whole_type
 
-# What other classes suggest for one, from their statistics (``priors`` says who is believed how far).
+# What the statistics of other classes suggest for one class. ``priors`` says how far each class is believed.
 
 
 def usual_work(own: ClassState, others: Iterable[ClassState]) -> float:
-    """Geometric mean of the other classes' mean work, or the class's own mean without others."""
+    """Geometric mean of the other classes' mean work, or the class's own mean if there are no other classes."""
     sizes = [(state.class_id, state.sizes.latest) for state in others if state.sizes.latest]
     told = Told.to(own.class_id, [(name, log(sum(works) / len(works))) for name, works in sizes])
     logs = [*told.own, *[vote(values, (log(PRIOR_WORK), SIZE_SPREAD**2)) for values in told.others]]
@@ -69,25 +69,25 @@ def speed_ratios(listener: ClassId, others: Iterable[ClassState], gpu_type: str,
     return [*told.own, *[vote(values, usual) for values in told.others]]
 
 
-# Goodput: statistical progress per second, in steps at the own batch size, and the batch size that makes most of
-# it.
+# Goodput is statistical progress per second, in steps at the own batch size. The best batch size has the highest
+# goodput.
 #
 # goodput(k, B) = gain(B / B₀) / T(k, B) (Pollux, OSDI'21, §3: throughput × statistical efficiency)
 
 
 _GRID = 1.06
-"""Ratio between neighbouring batch sizes: goodput is flat around the best one except for kinks of real step times. On
-those a ratio of 1.25 loses 0.7 % of all time and money, and one of 1.12 loses 0.4 %."""
+"""Ratio between neighbouring batch sizes. Goodput is flat around the best batch size except for kinks of real step
+times. With the kinks, a ratio of 1.25 loses 0.7 % of all time and money, and a ratio of 1.12 loses 0.4 %."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchCandidate:
-    """One way to do a step on a shape, with all that does not depend on the phase.
+    """One way to do a step on a shape, with all its properties that do not depend on the phase.
 
     ``model``: log seconds of a step, without the cell's own effect.
-    ``own``: the cell's own effect, which follows its reports.
+    ``own``: the cell's own effect, which changes with the reports.
     ``scale``: B/B₀.
-    ``noise_growth``: ``noise_growth`` of that scale.
+    ``noise_growth``: the result of the function ``noise_growth`` for that scale.
     """
 
     where: Configuration
@@ -108,10 +108,11 @@ class BatchChoice:
 
 
 def configurations(terms: BatchTerms, shape: Shape) -> tuple[Configuration, ...]:
-    """Ways to do a step between the own and the largest batch: single passes of any size, full passes, and the largest.
+    """Ways to do a step with a batch between the own and the largest batch size: single passes of several sizes,
+    several full passes, and the largest batch.
 
-    A batch that does not divide by the GPUs is rounded up to whole samples per GPU, so even the own batch may come out
-    above the largest. The result is empty if even the least batch per GPU is too large in total.
+    A batch is rounded up to whole samples per GPU, so even the own batch may become larger than the largest batch.
+    The result is empty if even the least batch per GPU makes a total batch that is too large.
     """
     least = max(terms.own, terms.smallest_per_gpu * shape.gpus)
     most = terms.largest
@@ -151,8 +152,9 @@ def candidates(fit: StepTimeFit, terms: BatchTerms, shape: Shape) -> tuple[Batch
 def probes(options: Sequence[BatchCandidate]) -> Sequence[Configuration]:
     """The configurations with which a new width is tried first: the smallest and the largest single pass.
 
-    The two together show what a step between them takes, and each further pass costs what the larger one computes. From
-    one batch size alone, however often it ran, nobody can say which part depends on the batch.
+    Both together show how long a step with a batch size in between takes, and each further pass takes as long as the
+    computing of the larger pass. One batch size alone, however often it ran, cannot show which part of a step depends
+    on the batch size.
     """
     single = [option.where for option in options if option.where.passes == 1]
     return (single[0], single[-1]) if single else ()
@@ -163,9 +165,9 @@ def best_batch(
 ) -> BatchChoice | None:
     """The candidate with the highest expected goodput; None if there are no candidates.
 
-    ``optimism``: standard deviations by which each step time counts as shorter. Uncertainty that all batch sizes share
-    favours none, so only the variance beyond that of the surest one counts. The goodput that is returned is the
-    expected one, without optimism.
+    ``optimism``: number of standard deviations by which each step time counts as shorter. Uncertainty that all batch
+    sizes share must favour none of them. So only the variance beyond that of the batch size with the least variance
+    counts. The goodput that is returned is the expected goodput, without optimism.
     """
     best, most = None, 0.0
     level, tilt = noise.level, noise.tilt
@@ -182,7 +184,7 @@ def best_batch(
 
 
 def _hopes(fit: StepTimeFit, options: Sequence[BatchCandidate], optimism: float) -> Sequence[float]:
-    """For each candidate, by how much its log seconds count as less."""
+    """For each candidate, the amount that optimism subtracts from its log seconds."""
     if not optimism:
         return [0.0] * len(options)
     variances = [fit.variance(option.model, option.own) for option in options]
@@ -191,30 +193,36 @@ def _hopes(fit: StepTimeFit, options: Sequence[BatchCandidate], optimism: float)
 
 
 DEFAULT_NODE_GPUS = 8
-"""GPUs of a node if nobody says how many it has and no pod had more: those of the usual large node."""
+"""Number of GPUs of a node, if it was not set and no pod had more GPUs. It is that of the usual large node."""
 NOISE_GROWN = 1.1
-"""Ratio by which a class's gradient reports must have grown before its noise curve is computed anew."""
+"""Ratio by which the number of a class's gradient reports must have grown before its noise curve is computed
+again."""
 NOISE_REPORTS = 50
-"""Number of new gradient reports that always suffices for a new noise curve: as many as a bin remembers."""
+"""Number of new gradient reports that always suffices for a new noise curve. It is the number of reports that a bin
+remembers."""
 SURPRISE = 2.0
-"""Distance of the mean of new gradient reports from the curve, in its standard deviations, at which the curve is
-computed anew at once: the 95 % interval. If a learning rate drops, noise doubles within an epoch, and the curve would
-be 50 reports late."""
+"""Distance of the mean of new gradient reports from the curve, in standard deviations of that mean, at which the
+curve is computed again at once: the 95 % interval. Otherwise, if a learning rate drops and noise doubles within an
+epoch, the curve would be 50 reports late."""
 PRIOR_GROWN = 1.1
-"""Ratio by which the number of fits must have grown before classes borrow anew from the others."""
+"""Ratio by which the number of fits must have grown before classes borrow again from other classes."""
 PROBED_REPORTS = 4
-"""Reports after which a width is no longer probed: a trainer may round to other sizes than the advised ones."""
+"""Number of reports after which a width is no longer probed. Without this limit probing might never end, because a
+trainer may round the advised batch sizes to other sizes."""
 BATCH_OPTIMISM = 1.0
-"""Standard deviations of optimism. With fewer a better batch size may never be tried; with more, too many bad ones."""
+"""Number of standard deviations of optimism. With fewer, a better batch size may never be tried. With more, too many
+bad batch sizes are tried."""
 
 
 class Learner:
     """All that reports have taught so far. Copies (``copy.deepcopy``) and pickles are independent of each other.
 
-    ``classes``: their declared batch sizes.
-    ``node_gpus``: for each GPU type, the GPUs of a node; without it, the most that a pod ever had.
-    ``model_misfit``: how far a true curve lies off its concave fit (standard deviation of its logarithm). At 0 curves
-    are concave and non-decreasing, whatever was measured; above 0, values that were measured often enough are believed.
+    ``classes``: the declared batch sizes of each class.
+    ``node_gpus``: for each GPU type, the number of GPUs of a node. For other types, the most GPUs that a pod ever had
+    are used.
+    ``model_misfit``: how far a true curve differs from its concave fit (standard deviation of its logarithm). At 0,
+    curves are concave and non-decreasing, whatever was measured. Above 0, values that were measured often enough
+    replace the concave fit.
     """
 
     def __init__(
@@ -231,13 +239,14 @@ class Learner:
         self._prior_generation = 0
 
     def declare(self, class_id: ClassId, terms: BatchTerms) -> None:
-        """Add a class, or change its terms; what was learned under other terms is dropped."""
+        """Add a class, or change its batch sizes. If they change, all that was learned about the class is dropped."""
         state = self._classes.get(class_id)
         if state is None or state.terms != terms:
             self._classes[class_id] = ClassState(class_id, terms, model=NO_FACTS if state is None else state.model)
 
     def describe(self, class_id: ClassId, model: ModelFacts) -> None:
-        """Set the owner's description of a class's model. Its prior follows from it, and those of similar classes."""
+        """Set the owner's description of a class's model. The priors of this class and of similar classes follow from
+        the description."""
         state = self._class(class_id)
         if state.model != model:
             state.model = model
@@ -249,7 +258,7 @@ class Learner:
         return None if state is None else state.terms
 
     def forget(self, class_id: ClassId) -> None:
-        """Remove the class; what others learned with its help stays with them."""
+        """Remove the class. What other classes have borrowed from it stays with them."""
         self._classes.pop(class_id, None)
 
     def set_node_gpus(self, gpu_type: str, gpus: int) -> None:
@@ -271,7 +280,7 @@ class Learner:
     def report(self, report: Observation) -> None:
         """Learn from a report.
 
-        ValueError if it is unusable, with the reason; meaningless gradient figures are ignored.
+        Raises ValueError with the reason if the report is unusable. Meaningless gradient figures are ignored.
         """
         state = self._class(report.class_id)
         if fault := report.fault():
@@ -295,7 +304,7 @@ class Learner:
         return self._class(class_id)
 
     def restore(self, state: ClassState) -> None:
-        """Take in statistics of a class that were kept elsewhere. Its fits are computed anew."""
+        """Take in statistics of a class that were kept elsewhere. The class's fits are computed again."""
         self._classes[state.class_id] = state
         for gpu_type, times in state.times.items():
             for where in times.cells:
@@ -303,7 +312,7 @@ class Learner:
         self._note_facts()
 
     def _note_facts(self) -> None:
-        """Note that what classes borrow from each other has changed."""
+        """Note that the facts have changed from which classes borrow from each other."""
         self._fits += 1
         self._prior_generation = self._fits
 
@@ -314,8 +323,9 @@ class Learner:
     def profile(self, class_id: ClassId, widths: Sequence[int], gpu_types: Sequence[str] | None = None) -> Learned:
         """The class's profile at those numbers of GPUs, ascending.
 
-        ``gpu_types``: GPU types for which curves are wanted; None for those on which the class ran, or any class if it
-        did not. ValueError if widths do not ascend from 1 or are more than MOST_WIDTHS.
+        ``gpu_types``: GPU types for which curves are wanted. None stands for the types on which the class ran, or if
+        it never ran, for the types on which any class ran. Raises ValueError if ``widths`` do not ascend from 1 or
+        are more than MOST_WIDTHS.
         """
         if not 1 <= len(widths) <= MOST_WIDTHS or any(a >= b for a, b in zip((0, *widths), widths, strict=False)):
             raise ValueError(f"widths {list(widths)}: give 1 to {MOST_WIDTHS} ascending numbers of GPUs")
@@ -334,9 +344,9 @@ class Learner:
     def batch(self, class_id: ClassId, gpu_type: str, gpus: int, fraction: float) -> int:
         """The total batch size to train with now. ``fraction``: the fraction of the job's work that is done.
 
-        A width on which the class never ran is probed first. After that a batch size is tried that may be better than
-        is known: if it is not, only a few steps were a little slower. (Optimism in the face of uncertainty: Auer,
-        Cesa-Bianchi and Fischer 2002.)
+        A width on which the class never ran is probed first. After that, a batch size is tried that may be better
+        than it is known to be. If it turns out worse, only a few steps were a little slower. This is optimism in the
+        face of uncertainty (Auer, Cesa-Bianchi and Fischer 2002).
         """
         state = self._class(class_id)
         step_fit = self._fit(class_id, gpu_type)
@@ -352,7 +362,8 @@ class Learner:
         return state.terms.own if choice is None else choice.where.batch
 
     def step_times(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
-        """The fitted model of the class's step times on a GPU type; from priors alone if it never ran there."""
+        """The fitted model of the class's step times on a GPU type. If the class never ran on that type, only priors
+        determine the model."""
         self._class(class_id)
         return self._fit(class_id, gpu_type)
 
@@ -381,7 +392,7 @@ class Learner:
         return Shape(-(-gpus // per_node), gpus)
 
     def _fit(self, class_id: ClassId, gpu_type: str) -> StepTimeFit:
-        """The class's fit on a GPU type; from priors alone if it never ran there."""
+        """The class's fit on a GPU type. If the class never ran on that type, only priors determine the fit."""
         state = self._classes[class_id]
         times = state.times.get(gpu_type)
         if times is None:
@@ -393,7 +404,7 @@ class Learner:
         return result
 
     def _note_progress(self, state: ClassState) -> None:
-        """Note that a class is known better, so that others can borrow from it."""
+        """Note that more is known about a class, so that other classes can borrow from it."""
         state.version += 1
         self._fits += 1
         if self._fits >= max(PRIOR_GROWN * self._prior_generation, self._prior_generation + 1):
@@ -413,7 +424,8 @@ class Learner:
     def _prior(
         self, class_id: ClassId, gpu_type: str
     ) -> tuple[tuple[Normal, ...], Misfit, Mapping[Unknown, LinearPrior]]:
-        """The priors of the unknowns, of the misfit and of sums, from other classes and from its other GPU types."""
+        """The priors of the unknowns, of the misfit and of sums of unknowns, from other classes and from the class's
+        other GPU types."""
         others = self._others(class_id)
         best = ((state.class_id, state.best) for state in others)
         known_best = ((name, times.fit) for name, times in best if times is not None and times.fit is not None)
@@ -467,7 +479,8 @@ class Learner:
         return state.curve
 
     def _curve_is_due(self, state: ClassState) -> bool:
-        """Whether there are many new gradient reports since the curve was computed, or some that it did not foresee."""
+        """Whether many gradient reports have come since the curve was computed, or some that lie far from the
+        curve."""
         reports, last = state.noise.reports, state.curve_reports
         if not reports:
             return state.curve_prior != self._prior_generation
@@ -517,11 +530,12 @@ def _entries(
     reports: int,
     model_misfit: float,
 ) -> Iterable[Entry]:
-    """One curve: the concave fit of 1 / E[time per work], from which expected seconds and dollars follow.
+    """The entries of one curve, which is the concave fit of 1 / E[time per work]. Expected seconds and dollars follow
+    from it.
 
-    Uncertainty that all widths share favours none, so only the variance beyond that of the surest width counts. A class
-    without reports has the medians, because what it gains by a width is as uncertain as the width is far. A wider width
-    never counts as slower, as on every curve.
+    Uncertainty that all widths share must favour none of them, so only the variance beyond that of the width with the
+    least variance counts. A class without reports gets medians instead of expected values, because the farther a
+    width is, the less certain its gain. As on every curve, a wider width never counts as slower.
     """
     common = min((choice.variance for _, choice in choices), default=0.0)
     values: list[float] = []
@@ -551,15 +565,16 @@ def _entries(
         )
 
 
-# Reports of jobs that share a GPU with one other job of a known class: the fraction of their speed alone that they
-# keep.
+# Jobs that share a GPU with one other job of a known class. Their reports show which fraction of their speed alone
+# they keep.
 
 
 def learn_pair(learner: Learner, report: Observation, beside: ClassId) -> None:
-    """Learn from a report of a job that shared its GPU with a job of the class ``beside``. The learner has taken it.
+    """Learn from a report of a job that shared its GPU with a job of the class ``beside``. ``learner.report`` has
+    taken the report before.
 
-    The job's step is compared with what the same step takes alone on a GPU of that type, as it is estimated now. A pair
-    remembers ``MEMORY_REPORTS`` reports, so comparisons with a worse estimate are forgotten.
+    The seconds of the job's step are compared with the present estimate of the same step alone on a GPU of that type.
+    A pair remembers ``MEMORY_REPORTS`` reports, so comparisons with earlier, worse estimates are forgotten.
     """
     state = learner.state(report.class_id)
     alone = learner.step_times(report.class_id, whole_type(report.gpu_type))
@@ -573,7 +588,7 @@ def learn_pair(learner: Learner, report: Observation, beside: ClassId) -> None:
 
 
 def learned_pairs(state: ClassState) -> tuple[PairSpeed, ...]:
-    """What the class kept beside others, the least recent pair first."""
+    """The fraction of its speed that the class kept beside each other class, the least recent pair first."""
     return tuple(
         [
             PairSpeed(gpu_type, beside, min(exp(cell.mean), 1.0), cell.count)
@@ -583,7 +598,7 @@ def learned_pairs(state: ClassState) -> tuple[PairSpeed, ...]:
 
 
 def remembered(pairs: Iterable[PairSpeed]) -> dict[PairKey, BatchCell]:
-    """The statistics of pairs, from what was recorded of them."""
+    """The statistics of pairs, restored from their records."""
     return {
         (pair.gpu_type, pair.beside): BatchCell(
             min(float(pair.reports), MEMORY_REPORTS), log(pair.kept), 0.0, pair.reports

@@ -4,9 +4,10 @@
 
     gain = (φ + 1) / (φ/s + 1)        (Pollux, OSDI'21, equation 6)
 
-steps at the own batch. φ grows over training by orders of magnitude, and the measured φ also grows with the batch size,
-up to a limit. Training with small batches stays away from the bottom of its valley, because its own noise throws it
-off, in proportion to σ²/B (Mandt, Hoffman and Blei 2017), and μ² contains a part of that: 1/φ = 1/φ∞ + c/s. So
+steps at the own batch. φ grows over training by orders of magnitude, and the measured φ also grows with the batch
+size, up to a limit. Training with a small batch B does not reach the minimum of the loss, because the noise of its
+own steps keeps it away, in proportion to σ²/B (Mandt, Hoffman and Blei 2017). This distance adds a part to μ², so 1/φ
+= 1/φ∞ + c/s. Therefore
 
     log φ = h(p) + b(p)·g(s),   g(s) = log((1 + R) / (1 + R/s))
 
@@ -22,27 +23,33 @@ from dataclasses import dataclass, field
 from math import exp, isfinite, log
 
 BINS = 64
-"""Number of bins of a job's progress. Each is 1.6 % of it, an epoch or two, in which noise may change by one step."""
+"""Number of bins of a job's progress. A bin is 1.6 % of the job, or an epoch or two. From bin to bin, noise changes
+by one step."""
 LEVEL_STEP = 0.3
-"""Standard deviation of a step of h. If a learning rate drops, φ doubles at once: a step of two standard deviations."""
+"""Standard deviation of a step of h. If a learning rate drops, φ doubles at once, which is a step of two standard
+deviations."""
 TILT_STEP = 0.05
-"""Standard deviation of a step of b. It grows with the root of the number of bins: b may change by 0.4 over a life."""
+"""Standard deviation of a step of b. Steps add up with the root of the number of bins, so b may change by 0.4 over a
+job's life."""
 TILT_START = (0.5, 0.25)
-"""Mean and variance of b at the start of training. The two cases of theory, 0 and 1, are one standard deviation off."""
+"""Mean and variance of b at the start of training. The two theoretical cases, 0 and 1, are one standard deviation
+from the mean."""
 OWN_NOISE = 3.0
 """R. In measured tables the medians of c·φ∞ are 0.2 (yolov3), 0.7 (deepspeech2), 2 (imagenet; 14 after a learning rate
 dropped), 3 (cifar10) and 45 (bert); b absorbs the difference."""
 LEVEL_START = (0.0, 9.0)
 """Mean and variance of h at the start of training, before any class was seen: from 0.05 to 20 own batches."""
 REPORT_SCATTER = 0.3
-"""Standard deviation of log φ between reports until the class's own is known: reports are short averages."""
+"""Standard deviation of log φ between reports, assumed until the class's own is known. It is large because reports
+average few steps."""
 SCATTER_REPORTS = 4.0
 MEMORY_REPORTS = 50.0
 """Number of reports that a bin remembers, so that a class whose code changed is followed within a few jobs."""
 LEAST_NOISE = 0.01
-"""Least φ that counts: below it no batch gains even 1 %, so a smaller value says no more."""
+"""Smaller values of φ count as this one. Below it, no larger batch gains even 1 %."""
 MOST_NOISE_PER_SCALE = 100.0
-"""Largest φ that counts, as a multiple of the largest scale: beyond it the gain equals the scale to 1 %."""
+"""Larger values of φ count as this multiple of the largest scale. Beyond it, the gain equals the scale to within 1
+%."""
 
 
 def bin_at(fraction: float) -> int:
@@ -51,9 +58,11 @@ def bin_at(fraction: float) -> int:
 
 
 def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float | None:
-    """log φ of a report, limited to the range that matters; None if nothing was measured (both zero, or not finite).
+    """log φ of a report, limited to the range that matters; None if nothing was measured (both numbers are zero, or
+    one is not finite).
 
-    ``grad_sqr`` is an unbiased estimate, so it may be negative if noise outweighs the gradient: then φ is large.
+    ``grad_sqr`` is an unbiased estimate, so it may be negative if noise outweighs the gradient. Then φ counts as
+    large.
     """
     if not (isfinite(grad_sqr) and isfinite(grad_var) and grad_var >= 0.0) or (grad_sqr <= 0.0 and not grad_var):
         return None
@@ -62,7 +71,7 @@ def log_noise(grad_sqr: float, grad_var: float, largest_scale: float) -> float |
 
 
 def noise_growth(scale: float) -> float:
-    """g: by how much log φ is larger at ``scale`` own batches than at one, if b is 1."""
+    """The function g: how much larger log φ is at ``scale`` own batches than at one own batch, if b is 1."""
     return log((1.0 + OWN_NOISE) / (1.0 + OWN_NOISE / scale))
 
 
@@ -99,7 +108,7 @@ class Noise:
 
 @dataclass(slots=True)
 class NoiseBin:
-    """Weighted sums of the reports of one bin. x is g(s) and y is log φ of a report."""
+    """Weighted sums of the reports of one bin. In the names of the sums, x is g(s) and y is log φ of a report."""
 
     weight: float = 0.0
     x: float = 0.0
@@ -125,7 +134,8 @@ class NoiseReports:
     reports: int = 0
 
     def add(self, fraction: float, growth: float, value: float) -> None:
-        """Add a report: ``value`` is its log φ, ``fraction`` the work done, and ``growth`` is g of its batch size."""
+        """Add a report. ``fraction``: the fraction of the work that is done. ``growth``: g of the report's batch
+        size. ``value``: the report's log φ."""
         here = self.bins[bin_at(fraction)]
         keep = 1.0 - 1.0 / MEMORY_REPORTS
         here.weight = here.weight * keep + 1.0
@@ -137,7 +147,7 @@ class NoiseReports:
         self.reports += 1
 
     def scatter(self) -> float:
-        """Variance of a report about its bin's mean, without the part that the batch size explains."""
+        """Variance of log φ of a report about its bin's mean, without the part that the batch size explains."""
         squares, degrees = SCATTER_REPORTS * REPORT_SCATTER**2, SCATTER_REPORTS
         for noise_bin in self.bins:
             if noise_bin.weight > 2.0:
@@ -179,7 +189,7 @@ def _smooth(bins: Sequence[NoiseBin], prior: NoisePrior, scatter: float) -> tupl
 
 
 def _update(state: _State, noise_bin: NoiseBin, scatter: float) -> _State:
-    """The state after a bin's reports (Bayes for normal distributions, by precisions)."""
+    """The state after the reports of a bin, by Bayes' rule for normal distributions."""
     h, b, hh, hb, bb = state
     determinant = hh * bb - hb * hb
     p, q, r = bb / determinant, -hb / determinant, hh / determinant
@@ -194,7 +204,9 @@ def _update(state: _State, noise_bin: NoiseBin, scatter: float) -> _State:
 
 
 def _backward(here: _State, ahead: _State, after: _State) -> _State:
-    """The state given all later reports too (Rauch, Tung and Striebel 1965). ``ahead``: as predicted from ``here``."""
+    """The state of a bin given all later reports too (Rauch, Tung and Striebel 1965). ``ahead``: the next bin's state
+    as predicted from
+    ``here``. ``after``: the next bin's state given all later reports."""
     _, _, hh, hb, bb = ahead
     determinant = hh * bb - hb * hb
     p, q, r = bb / determinant, -hb / determinant, hh / determinant

@@ -12,7 +12,7 @@ from charterer.domain.time import Instant
 
 @dataclass(frozen=True, slots=True, order=True)
 class Shape:
-    """How a run is spread: number of nodes (one pod each) and total number of GPUs."""
+    """How a run is spread: the number of nodes, with one pod on each, and the total number of GPUs."""
 
     nodes: int
     gpus: int
@@ -33,7 +33,8 @@ class Configuration:
 
 
 def split(terms: BatchTerms, shape: Shape, batch: int) -> Configuration:
-    """The configuration for a total batch: the fewest equal passes that fit, rounded up to whole samples per GPU."""
+    """The configuration for a total batch. It has the fewest equal passes that fit, with samples per GPU rounded up
+    to whole numbers."""
     per_gpu = -(-batch // shape.gpus)
     passes = max(-(-per_gpu // terms.largest_per_gpu), 1)
     return Configuration(shape, -(-per_gpu // passes), passes)

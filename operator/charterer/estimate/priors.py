@@ -30,11 +30,12 @@ from charterer.estimate.throughput import (
 )
 from charterer.gpu_types import data_sheet, relative_speeds, slice_speed, whole_type
 
-# What classes of other namespaces may say of a class: each namespace has one vote, which is bounded by what is likely.
+# What classes of other namespaces may say about a class. Each namespace has one vote, which is limited to likely
+# values.
 #
-# Teams of one cluster need not trust each other, and whoever may create TrainingJobs can report anything. Classes of
-# the own namespace are believed as they are. The classes of another namespace together count as their median, which is
-# limited to one standard deviation around what is expected before anything was seen.
+# Teams of one cluster need not trust each other, and everybody who may create TrainingJobs can report anything.
+# Classes of the own namespace are believed without a limit. All classes of another namespace together count as their
+# median, which is limited to one standard deviation around the value that is expected before anything was seen.
 
 
 T = TypeVar("T")
@@ -42,7 +43,8 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Told(Generic[T]):
-    """Values that classes report to another one: those of its ``own`` namespace, and those of each other namespace."""
+    """Values that other classes report to a listening class: ``own`` has those of its own namespace, and ``others``
+    those of each other namespace."""
 
     own: Sequence[T]
     others: Sequence[Sequence[T]]
@@ -58,18 +60,21 @@ class Told(Generic[T]):
 
 
 def vote(values: Sequence[float], expected: Normal) -> float:
-    """The vote of one namespace: the median of its values, at most a standard deviation off what is expected."""
+    """The vote of one namespace: the median of its values, limited to one standard deviation around the expected
+    value."""
     mean, variance = expected
     spread = sqrt(variance)
     return min(max(median(values), mean - spread), mean + spread)
 
 
-# How long synchronising takes, from the number of a model's parameters and from other classes on the same GPU type.
+# The time for synchronising is predicted from the number of a model's parameters and from other classes on the same
+# GPU type.
 #
-# Gradients are as large as the model, and that is most of the difference between classes: the seconds of α_l and of α_n
-# are the parameters times a number of the GPU type's link, within a factor of e^``MODEL_SPREAD``. If a class is faster
-# than its size suggests on one of the links, it is so on the other: it sends its gradients in fewer bytes, or while it
-# computes. Before anything ran over a link, nothing is known of it beyond ``BASE``.
+# Gradients are as large as the model, which explains most of the difference between classes. So the seconds α_l
+# (within a node) and α_n (between nodes) are the number of parameters times a number of the GPU type's link, within a
+# factor of e^``MODEL_SPREAD``. A class may be faster on one link than its size suggests, because it sends its
+# gradients in fewer bytes or while it computes. Such a class is faster on the other link too. Before anything ran
+# over a link, nothing is known about the link beyond ``BASE``.
 
 
 MODEL_SPREAD: Final = 0.45
@@ -82,13 +87,14 @@ SYNCS: Final = (Unknown.LOCAL_SYNC, Unknown.NODE_SYNC)
 
 @dataclass(frozen=True, slots=True)
 class MeasuredLink:
-    """What a class's reports say of the links of a GPU type: for each unknown, log seconds per parameter."""
+    """What a class's reports say about the links of a GPU type: log seconds per parameter, for each of α_l and
+    α_n."""
 
     per_parameter: Mapping[Unknown, Normal]
 
     @classmethod
     def of(cls, parameters: float, fit: StepTimeFit) -> MeasuredLink:
-        """The links as the fit to a class's reports has them."""
+        """The links according to the fit to a class's reports."""
         compute = Unknown.COMPUTE
         return cls(
             {
@@ -108,10 +114,10 @@ class MeasuredLink:
 def sync_priors(
     parameters: float | None, prior: Sequence[Normal], measured: Told[MeasuredLink]
 ) -> Mapping[Unknown, LinearPrior]:
-    """Priors of the log seconds of α_l and α_n, if they are surer than ``prior``, which is of their ratios to
-    computing.
+    """Priors of the log seconds of α_l and α_n, where their variance is less than that of ``prior``, the prior of
+    their ratios to computing.
 
-    A link's number is the mean of what classes showed, each weighted by its precision.
+    A link's number is the mean of the numbers that classes have shown, each weighted by its precision.
     """
     if parameters is None:
         return {}
@@ -137,48 +143,52 @@ def sync_priors(
 
 
 def _given_local(local: Normal, node: Normal) -> LinearPrior:
-    """α_n given α_l: if a class is faster than its size suggests on one link, it is so on the other."""
+    """The prior of α_n given α_l: a class that is faster than its size suggests on one link is so on the other link
+    too."""
     common = ALIKE * MODEL_SPREAD**2
     slope = common / local[1]
     slopes = {Unknown.NODE_SYNC: 1.0, Unknown.LOCAL_SYNC: -slope, Unknown.COMPUTE: 1.0 - slope}
     return LinearPrior(slopes, (node[0] - slope * local[0], node[1] - slope * common))
 
 
-# The distribution across classes: a class that was never seen starts from it, and it steadies the others.
+# The distribution of unknowns across classes. A class that was never seen starts from this distribution, and the
+# estimates of other classes are drawn towards it.
 #
-# Each unknown of the step-time model is normal across classes. Its mean and spread start from weakly informative values
-# and follow the classes' fits. A fit counts by how much of it came from that class's own reports. A class's other GPU
-# types say most about a new GPU type.
+# Each unknown of the step-time model is normal across classes. Its mean and spread start from weakly informative
+# values and follow the classes' fits. The weight of a fit is the fraction of it that came from that class's own
+# reports. For a new GPU type, the fits of the same class on its other GPU types say most.
 
 
 BASE: tuple[Normal, ...] = (
     (log(0.5), 4.0),  # a full pass takes from 10 ms to half a minute
     (log(0.1), 1.0),  # launching kernels and reading data: a tenth of a full pass
     (log(0.1), 1.0),  # gradients over NVLink or PCIe
-    (log(0.05), 1.0),  # a ring moves 2(K - 1)/K of the gradients: hardly more for more GPUs
+    (log(0.05), 1.0),  # a ring moves 2(K - 1)/K of the gradients, hardly more for more GPUs
     (log(0.5), 1.5),  # gradients over the network of a cloud
     (log(0.02), 1.0),
     (log(1.0), 0.5),  # half hidden: γ = 2, and within Pollux's bounds of 1 and 10
-    (log(1.0), 0.04),  # a fifth more or less than computing seems to take in single passes
+    (log(1.0), 0.04),  # a fifth more or less than the time that computing seems to take in single passes
 )
 """Mean and variance of each unknown (``throughput.Unknown``) before any class was seen."""
 BASE_CLASSES = 1.0
-"""Weight of the base means in classes; the base spreads weigh twice that. Three classes outweigh them."""
+"""Weight of the base means, in classes. The base spreads weigh twice as much. Three classes outweigh the base."""
 SIBLING_SPREAD = 0.5
-"""Standard deviation of log ratios between GPU types of one class. That of speeds is twice as large."""
+"""Standard deviation of the log ratios of unknowns between GPU types of one class. The standard deviation of speeds
+is twice as large."""
 SHEET_POWER = 0.6
-"""Power of the ratio of data sheets by which speeds differ. In Gavel's and Sia's measurements (K80, P100, V100; T4,
-A100; 27 pairs of two types for a model) the slope of the logarithms is 0.57. Part of a step is neither arithmetic nor
-memory traffic of the GPU."""
+"""Speeds of two GPU types differ by the ratio of their data sheets to this power. In Gavel's and Sia's measurements
+(K80, P100, V100; T4, A100; 27 pairs of two types for a model) the slope of the logarithms is 0.57. Part of a step is
+neither arithmetic nor memory traffic of the GPU."""
 SHEET_SPREAD = 0.65
-"""Standard deviation of log speed ratios about that power of the data sheets."""
+"""Standard deviation of log speed ratios around the ratio that follows from the data sheets."""
 MISFIT_WIDTHS = 4.0
 """Weight of ``WIDTH_MISFIT`` in widths, and of ``CELL_MISFIT`` in cells."""
 USUAL_CLASSES = 1.0
-"""Weight, in classes, of the assumption that a width has no usual effect."""
+"""Weight, in classes, of the assumption that the mean effect of a width is zero."""
 START_CLASSES = 1.0
 MOST_MISFIT = 9.0
-"""Largest factor by which another namespace may raise squares of misfits: three standard deviations, squared."""
+"""Largest factor by which another namespace may increase the squares of misfits: three standard deviations,
+squared."""
 GROWTH: Normal = (0.0, 0.25)
 """Range of what other namespaces may say of the growth of noise from one bin to the next."""
 
@@ -197,7 +207,7 @@ class _Moments:
         self.squares += weight * value * value
 
     def normal(self, base: Normal, classes: float) -> Normal:
-        """Mean and predictive variance for one more class."""
+        """Mean and variance of the prediction for one more class."""
         mean0, variance0 = base
         weight = classes + self.weight
         mean = (classes * mean0 + self.total) / weight
@@ -220,7 +230,8 @@ def unknowns_prior(told: Told[StepTimeFit]) -> tuple[Normal, ...]:
 
 
 def usual_ratio(gpu_type: str, sibling: str) -> Normal:
-    """log(seconds on the type / seconds on the sibling) before any class ran on both: by the data sheets, if known."""
+    """log(seconds on the type / seconds on the sibling) before any class ran on both types, from the data sheets if
+    both are known."""
     slices = log(slice_speed(sibling) / slice_speed(gpu_type))
     if not in_data_sheets(gpu_type, sibling):
         return slices, (2.0 * SIBLING_SPREAD) ** 2
@@ -231,12 +242,12 @@ def usual_ratio(gpu_type: str, sibling: str) -> Normal:
 
 
 def in_data_sheets(*gpu_types: str) -> bool:
-    """Whether data sheets compare these types."""
+    """Whether all these types have data sheets by which they can be compared."""
     return all(data_sheet(each) is not None for each in gpu_types)
 
 
 def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:
-    """The prior if only the GPU type is known: a slice is slower than the GPUs on which other classes ran."""
+    """The prior if only the GPU type is known. A slice counts as slower than the GPUs on which other classes ran."""
     slower = -log(slice_speed(gpu_type))
     return tuple((mean + slower * (at == Unknown.COMPUTE), variance) for at, (mean, variance) in enumerate(prior))
 
@@ -244,7 +255,7 @@ def on_type(prior: Sequence[Normal], gpu_type: str) -> tuple[Normal, ...]:
 def sibling_prior(
     prior: Sequence[Normal], sibling: StepTimeFit, usual: Normal, speed_ratios: Iterable[float]
 ) -> tuple[Normal, ...]:
-    """The prior on one GPU type of a class that is known on another one, the sibling.
+    """The prior of a class on one GPU type, from its fit on another GPU type, the sibling.
 
     ``usual``: the expected log ratio of their seconds (``usual_ratio``). ``speed_ratios``: the log ratios of classes
     that ran on both.
@@ -265,9 +276,10 @@ def sibling_prior(
 
 
 def estimate_misfit(fits: Told[StepTimeFit], others: Told[StepTimeFit]) -> Misfit:
-    """How far the truth lies off the model: spreads from all ``fits``, by one step of expectation-maximisation.
+    """How far the truth differs from the model, as spreads over all ``fits``, by one step of
+    expectation-maximisation.
 
-    ``others``: the fits of other classes on the GPU type, which give the usual effect of each width.
+    ``others``: the fits of other classes on the GPU type, from which the usual effect of each width is taken.
     """
     spreads = WIDTH_MISFIT, SYNC_MISFIT, CELL_MISFIT
     sums = [MISFIT_WIDTHS * spread**2 for spread in spreads]
@@ -288,7 +300,8 @@ def estimate_misfit(fits: Told[StepTimeFit], others: Told[StepTimeFit]) -> Misfi
 
 
 def _misfits(fits: Iterable[StepTimeFit]) -> Iterator[tuple[int, float]]:
-    """Squares of deviations from the model, each with its kind: 0 of a width, 1 of its synchronising, 2 of a cell."""
+    """Squares of deviations from the model, each with its kind: 0 for a width, 1 for the synchronising of a width, 2
+    for a cell."""
     for fit in fits:
         for shape, known in fit.effects.items():
             usual = fit.misfit.mean_effect(shape)
@@ -324,7 +337,8 @@ def _usual(told: Told[StepTimeFit]) -> Mapping[Shape, Effect]:
 
 
 def noise_prior(told: Told[Sequence[Noise]]) -> NoisePrior:
-    """The prior from the other classes' curves. A bin counts by its number of reports, up to the weight of a class."""
+    """The prior from the other classes' curves. The weight of a bin is its number of reports, up to the weight of one
+    class."""
     start = _Moments()
     sums, weights = [0.0] * (BINS - 1), [START_CLASSES] * (BINS - 1)
     for curve in told.own:
@@ -347,7 +361,7 @@ def _known(noise: Noise) -> float:
     return noise.count / (noise.count + 1.0)
 
 
-# How fast a model trains, from its owner's description, before the first job of its class has run.
+# The speed of a model is predicted from its owner's description before the first job of its class has run.
 #
 # The log of the seconds that one GPU needs for a sample, in passes as large as fit, is (CM-DARE: Li, Walls and Guo,
 # ICDCS 2020, who regress step times on the model's FLOPs and the GPU's peak throughput)
@@ -356,10 +370,11 @@ def _known(noise: Noise) -> float:
 #           + type + family + family on the type + slope of the family·x + model + model on the type
 #
 # with x = log(FLOPs a sample / CENTRE). Larger models use a GPU better, up to a limit: beyond the largest measured
-# model, seconds grow with FLOPs. The effects are normal with mean 0. There is one of the GPU type beside its data
-# sheet, one of the family (classes that run one program) and one of the model, the last two also for that type alone.
-# Classes that ran here are data, because some of their effects are those of the class in question. So the prediction is
-# the mean and variance of a normal variable given others (kriging, as in ``cells``).
+# model, seconds grow with FLOPs. The effects are normal with mean 0. There is an effect of the GPU type (beside its
+# data sheet), an effect of the family (classes that run one program) and an effect of the model. The family and the
+# model also have an effect on that type alone. Classes that ran in this cluster are data, because they share some
+# effects with the class in question. So the prediction is the mean and variance of a normal variable given other
+# normal variables (kriging, as in ``cells``).
 #
 # ``tests.bench.predict`` derives the constants again from measured tables, and shows how well models that are left out
 # are predicted.
@@ -368,30 +383,32 @@ def _known(noise: Noise) -> float:
 CENTRE = 3e9
 """FLOPs per sample at the middle, on a logarithmic scale, of CM-DARE's models."""
 LARGEST = log(22.9e9 / CENTRE)
-"""x of the largest of them, and SMALLEST of the smallest."""
+"""x of the largest of CM-DARE's models; SMALLEST is x of the smallest."""
 SMALLEST = log(0.63e9 / CENTRE)
 LEVEL = -3.811
 """The mean of log t at ``CENTRE``, on a GPU of one teraflops and one gigabyte a second."""
 SLOPE = 0.654
 TYPE_SPREAD = 0.26
-"""Standard deviation of the effect of a GPU type. This one and the family's are maximum likelihood estimates for four
-models of Gavel's on three types."""
+"""Standard deviation of the effect of a GPU type. The standard deviations for GPU types and for families are maximum
+likelihood estimates from four of Gavel's models on three types."""
 FAMILY_SPREAD = 0.47
 FAMILY_TYPE_SPREAD = sqrt(SHEET_SPREAD**2 / 2.0 - TYPE_SPREAD**2)
-"""The rest of ``SHEET_SPREAD``, to which two types contribute."""
+"""The part of ``SHEET_SPREAD`` that the other effects do not explain; two types contribute to it."""
 FAMILY_SLOPE_SPREAD = 0.18
 """Half of the difference between the slopes of CM-DARE's two families."""
 IN_FAMILY_SPREAD = 0.15
-"""Standard deviation of a CM-DARE model about the line through the others of its family."""
+"""Standard deviation of a CM-DARE model around the line through the other models of its family."""
 MODEL_TYPE_SPREAD = 0.08
 """Standard deviation of a model's effect on one type, from the ratios of its seconds on CM-DARE's two types."""
 MOST_MEASURED = 64
-"""Most classes that a prediction takes as data, those of the same family first: its time grows with the cube."""
+"""Most classes that a prediction takes as data, classes of the same family first. Its computing time grows with the
+cube of this number."""
 
 
 @dataclass(frozen=True, slots=True)
 class MeasuredModel:
-    """A class on a GPU type: log seconds of a sample on one GPU in full passes, and their variance."""
+    """The measured speed of a class on a GPU type: log seconds of a sample on one GPU in full passes, and their
+    variance."""
 
     class_id: ClassId
     facts: ModelFacts
@@ -425,7 +442,7 @@ def predicted_seconds(
 ) -> Normal | None:
     """Mean and variance of the log seconds of a sample on one GPU in full passes.
 
-    None if the FLOPs are not declared or the GPU type has no data sheet.
+    The result is None if the FLOPs are not declared or the GPU type has no data sheet.
     """
     here = _Point.of(class_id, facts, gpu_type)
     if here is None:
@@ -449,8 +466,8 @@ def predicted_seconds(
 
 
 def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[MeasuredModel]:
-    """The measured models that are believed: all of the own namespace, and of each other namespace one for each GPU
-    type and family, the median class.
+    """The measured models that are believed: all models of the own namespace, and from each other namespace the
+    median class of each GPU type and family.
     """
     foreign: dict[tuple[str, str, str], list[tuple[float, MeasuredModel]]] = {}
     for one in measured:
@@ -466,12 +483,12 @@ def _believed(listener: ClassId, measured: Iterable[MeasuredModel]) -> Iterable[
 
 
 _SPREAD = sqrt(TYPE_SPREAD**2 + FAMILY_SPREAD**2 + FAMILY_TYPE_SPREAD**2 + IN_FAMILY_SPREAD**2 + MODEL_TYPE_SPREAD**2)
-"""Standard deviation of log seconds about what the FLOPs and the data sheet say."""
+"""Standard deviation of log seconds around the value that follows from the FLOPs and the data sheet."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Point:
-    """``x``: as in the formula above, limited to what was measured.
+    """``x``: as in the formula above, limited to the measured range.
 
     ``expected``: log seconds per sample without effects.
     """

@@ -6,14 +6,16 @@ With m samples per GPU and pass, s passes, K GPUs:
     T_sync = 0 (K = 1),  α_l + β_l·(K − 2) on one node,  α_n + β_n·(K − 2) on several
     T      = (s − 1)·δ·T_grad + (T_grad^γ + T_sync^γ)^(1/γ),   δ = 1 (K = 1)
 
-Pollux has no δ. Single passes hardly show computing and synchronising apart, because one hides behind the other.
-Further passes do not synchronise, so what they cost on GPUs that synchronise is only known once some ran.
+Pollux has no δ. Single passes hardly show how much of a step is computing and how much is synchronising, because the
+two overlap. Further passes do not synchronise, so how long they take on several GPUs is only known once some have
+run.
 
-The unknowns are logarithms of ratios (``Unknown``), so all but the first mean the same for every class and can be
-learned across classes. Two effects of a width describe the misfit of the model there: one on the log time of every
-step, and one on the log time of synchronising, which large batches hide and further passes do not have. Both are normal
-about the mean that other classes showed at the width. The misfit that is left at one batch size of a width is an effect
-of that cell. ``fitting`` estimates all of them.
+The unknowns are logarithms of ratios (``Unknown``), so all but the first have the same meaning for every class and
+can be learned across classes. Two effects of a width describe how far the model is wrong at that width. One is added
+to the log time of every step. The other is added to the log time of synchronising, which large batches hide and
+further passes do not have. Both effects are normal around the mean that other classes showed at the width. The
+remaining error at one batch size of a width is the effect of that cell. ``fitting`` estimates the unknowns and all
+effects.
 """
 
 from __future__ import annotations
@@ -30,21 +32,23 @@ from charterer.estimate.cells import Array, BatchCell, CellEffect, CellEffects
 from charterer.estimate.observation import Configuration, Shape
 
 WIDTH_MISFIT = 0.08
-"""Standard deviation of a width's effect on log seconds before classes have shown it: GPUs of a node share its memory
-and its power."""
+"""Standard deviation of a width's effect on log seconds, assumed before classes have shown it. Such effects exist
+because the GPUs of a node share its memory and its power."""
 SYNC_MISFIT = 0.4
-"""Standard deviation of a width's effect on the log seconds of synchronising: its algorithm and its routes are chosen
-by the number of GPUs."""
+"""Standard deviation of a width's effect on the log seconds of synchronising. Such effects exist because libraries
+choose the algorithm and the routes by the number of GPUs."""
 CELL_MISFIT = 0.05
-"""Standard deviation of the effect of a single batch size of a width: kernels are chosen by size."""
+"""Standard deviation of the effect of a single batch size of a width. Such effects exist because kernels are chosen
+by size."""
 MOST_OVERLAP = log(9.0)
-"""Value of the unknown OVERLAP beyond which γ stays at 10, the upper one of Pollux's bounds."""
+"""Value of the unknown OVERLAP beyond which γ stays at 10, which is Pollux's upper bound."""
 _NO_SYNC = -1e3
 """Log seconds of synchronising on one GPU: e^-1000 is zero in floating point."""
 
 
 class Unknown(IntEnum):
-    """The model's unknowns, natural logarithms; L is the largest batch per GPU."""
+    """The model's unknowns. The values are natural logarithms of the quantities below, in which L is the largest
+    batch per GPU."""
 
     COMPUTE = 0
     """β_g·L in seconds."""
@@ -154,10 +158,10 @@ NO_EFFECT: Effect = (0.0, 0.0)
 
 @dataclass(frozen=True, slots=True)
 class Misfit:
-    """How far the truth lies off the model in log seconds: variances of the two effects of a width, and of a cell's
-    effect.
+    """How far the truth differs from the model in log seconds: the variances of the two effects of a width, and of a
+    cell's effect.
 
-    ``usual``: the mean effect of some widths, such as a property of the interconnect that all classes meet.
+    ``usual``: by width, the mean effect over classes, which for example shows a property of the interconnect.
     """
 
     width: float = WIDTH_MISFIT**2
@@ -174,9 +178,9 @@ class Misfit:
 class WidthEffect:
     """The estimated effect of a width that ran.
 
-    ``effect``: its two components, the usual effect there included.
-    ``variance``: the variances of both, given the unknowns.
-    ``columns``: their indices in the fit's covariance.
+    ``effect``: its two components, which include the usual effect of the width.
+    ``variance``: the variances of both components, given the unknowns.
+    ``columns``: the indices of both components in the fit's covariance.
     ``count``: number of reports from the width.
     """
 
@@ -205,7 +209,7 @@ class Prediction:
 
 @dataclass(frozen=True)
 class StepTimeFit:
-    """A fitted model.
+    """A fitted model of step times.
 
     ``unknowns``: their values.
     ``covariance``: covariance of the unknowns and then of the widths' effects.
@@ -213,8 +217,8 @@ class StepTimeFit:
     prior) to 1.
     ``effects``: the effects of widths that ran.
 
-    All stays as it was fitted, except the effects of cells, which follow each report (``follow``): a batch size that
-    disappoints is left at once.
+    Nothing changes after the fit except the effects of cells, which change with each report (``follow``). So a batch
+    size that turns out slow is abandoned at once.
     """
 
     unknowns: tuple[float, ...]
@@ -242,7 +246,7 @@ class StepTimeFit:
         return unseen * unseen * model.variance + own_variance
 
     def by_model(self, configurations: Sequence[Configuration]) -> list[ModelPrediction]:
-        """Predictions without the cells' own effects, in the order given. They are remembered while the fit stands."""
+        """Predictions without the cells' own effects, in the order given. This fit caches them."""
         known = [(where, self._by_model.get(where)) for where in configurations]
         missing = [where for where, model in known if model is None]
         if not missing:
@@ -272,13 +276,14 @@ class StepTimeFit:
         return map(ModelPrediction, (means + effects[:, 0]).tolist(), variances.tolist())
 
     def own_effects(self, configurations: Sequence[Configuration]) -> list[CellEffect]:
-        """The cells' own effects, as the same objects while the fit stands. All cells must be of one shape."""
+        """The cells' own effects, which are the same objects at each call. All cells must have the same shape."""
         return self.of_width(configurations[0].shape).of(configurations) if configurations else []
 
     def follow(self, shape: Shape, cells: Mapping[Configuration, BatchCell], scatter: float) -> None:
         """Adapt the effects of a width's cells to the reports in ``cells``. ``scatter``: variance of one report.
 
-        A new width waits for the next fit. The effects are computed when they are next read (``of_width``).
+        The effects of a width that is not in the fit begin with the next fit. Effects are computed when they are next
+        read (``of_width``).
         """
         if shape in self.effects:
             self._followed[shape] = cells, scatter

@@ -13,27 +13,31 @@ from charterer.domain.time import Instant, moment, seconds_between
 HALF_LIFE_SECONDS: Final = 28 * 86_400.0
 """Seconds after which evidence counts half: four weeks, so that an hour of the week is seen a few times."""
 TRUSTED_HOURS: Final = 5.0
-"""Hours with a node that every pool is assumed to have had: until it refuses, no more than its start is expected."""
+"""Number of hours with a node that every pool is assumed to have had. So until a pool refuses, only the start of its
+nodes is expected as a wait."""
 SHRINKAGE: Final = 2.0
-"""Weight in hours of what is known of similar hours against what was seen of one: two weeks of it decide."""
+"""Weight, in hours, of what is known about similar hours against what was seen in one hour of the week. Two weeks of
+the hour itself count as much."""
 LONGEST_SECONDS: Final = SLOTS * 3600.0
-"""The longest wait that is expected: a week."""
+"""The longest wait in seconds that is ever expected: a week."""
 MEASURED_HOURS: Final = 3.0
-"""Hours like this one that must have been seen for a wait to count as measured: the same hour of three working days."""
+"""Number of hours like the present one that must have been seen for a wait to count as measured: the same hour of
+three working days."""
 _Z: Final = 1.645
-"""Standard deviations on either side of the mean between which 90 % of a normal distribution lie."""
+"""Number of standard deviations on either side of the mean between which 90 % of a normal distribution lie."""
 _HOUR: Final = 3600.0
 _MINUTE: Final = 60.0
 _NONE: Final = (0.0,) * SLOTS
 _CYCLES: Final = 3
-"""Passes over the week, after which the expected waits of a pool that refuses almost always have settled."""
+"""Number of passes over the week. After so many, the expected waits have converged even for a pool that refuses
+almost always."""
 _LEAST_AVAILABLE: Final = 0.01
 
 # --- counting ---------------------------------------------------------------------------------------------------------
 
 
 def with_refusal(launches: LaunchHistory, at: Instant) -> LaunchHistory:
-    """The numbers with one more refusal; unchanged if the hour has a node or a refusal already."""
+    """The history with one more refusal; unchanged if a node or a refusal is on record for the hour already."""
     hour = _hour(at)
     if hour in (launches.last_given, launches.last_refused):
         return launches
@@ -42,7 +46,7 @@ def with_refusal(launches: LaunchHistory, at: Instant) -> LaunchHistory:
 
 
 def with_start(launches: LaunchHistory, start: NodeStart) -> LaunchHistory:
-    """The numbers with one more start of a node."""
+    """The history with one more start of a node."""
     aged, hour = _aged(launches, start.ready), _hour(start.launched)
     if hour == aged.last_refused:  # a node came later in that hour
         aged = replace(aged, refused=_added(aged.refused, start.launched, -1.0), last_refused=-1)
@@ -60,9 +64,10 @@ def with_start(launches: LaunchHistory, start: NodeStart) -> LaunchHistory:
 
 
 def with_others(own: LaunchHistory, others: Sequence[LaunchHistory]) -> LaunchHistory:
-    """The counts of a pool and of others that fail together with it. What they saw in one hour of the week counts once.
+    """The counts of a pool and of other pools that fail together with it. What several of them saw in the same hour
+    counts once.
 
-    Starts are only those of the pool itself.
+    The starts of nodes are those of the pool itself.
     """
     known = [each for each in (own, *others) if each.at is not None]
     if not any(any(each.refused) for each in known):
@@ -82,7 +87,7 @@ def _added(numbers: Sequence[float], at: Instant, more: float) -> tuple[float, .
 
 
 def _aged(launches: LaunchHistory, now: Instant) -> LaunchHistory:
-    """The numbers as they count at ``now``; unchanged if ``now`` is earlier than they are."""
+    """The history with its weights decayed up to ``now``; unchanged if ``now`` is earlier than its own time."""
     if launches.at is None or now <= launches.at:
         return replace(launches, at=launches.at or now)
     keep = _kept(launches, now)
@@ -117,23 +122,24 @@ def _hour(at: Instant) -> int:
 
 
 def queue_seconds(launches: LaunchHistory) -> float:
-    """Mean seconds from asking for a node to its launch, in whole minutes. Less than a minute counts as no wait."""
+    """Mean seconds from the request for a node to its launch, in whole minutes. Less than a minute counts as no
+    wait."""
     return launches.queued / (launches.starts + STARTS_ASSUMED) // _MINUTE * _MINUTE
 
 
 def waits(launches: LaunchHistory) -> bool:
-    """Whether a wait may be expected at some hour."""
+    """Whether a wait can be expected at any hour of the week."""
     return queue_seconds(launches) > 0.0 or any(launches.refused)
 
 
 def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float | None = None) -> ExpectedWait:
     """The wait for a node that is asked for at ``now``.
 
-    ``refused_seconds``: how long the pool is expected to go on refusing, by its latest refusals in a row alone; None if
-    it is not known to refuse now.
+    ``refused_seconds``: how long the pool is expected to go on refusing, judged only by its latest unbroken series of
+    refusals; None if the pool is not known to refuse now.
 
-    The two estimates are weighed by the hours like this one that were seen. Without any, the interval is that of a
-    Pareto distribution with exponent 2.
+    ``refused_seconds`` is combined with the estimate from the history. The more hours like the present one were seen,
+    the more the history counts. If none were seen, the interval is that of a Pareto distribution with exponent 2.
     """
     queued, assumed = queue_seconds(launches), refused_seconds or 0.0
     if not any(launches.refused):
@@ -150,13 +156,14 @@ def expected_wait(launches: LaunchHistory, now: Instant, refused_seconds: float 
 
 
 def availability(launches: LaunchHistory, now: Instant) -> float:
-    """The chance that a node is available in this hour of the week."""
+    """The probability that the pool has a node in this hour of the week."""
     return _week(launches, now).available[slot_of(now)]
 
 
 @dataclass(frozen=True, slots=True)
 class _Week:
-    """For each hour of the week, the chance of a node, its standard deviation, and the hours seen like it."""
+    """For each hour of the week: the probability that the pool has a node, its standard deviation, and the number of
+    similar hours that were seen."""
 
     available: tuple[float, ...]
     deviation: tuple[float, ...]
@@ -184,8 +191,8 @@ def _week(launches: LaunchHistory, now: Instant) -> _Week:
 def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> float:
     """Seconds until the first hour with a node.
 
-    ``left``: seconds that are left of this hour.
-    ``shift``: standard deviations by which every hour's chance is taken to be better.
+    ``left``: remaining seconds of this hour.
+    ``shift``: number of standard deviations by which the probability of every hour is increased.
     ``out``: whether this hour has no node.
     """
     chances = [
@@ -199,5 +206,5 @@ def _wait(week: _Week, slot: int, left: float, shift: float, *, out: bool) -> fl
 
 
 def _between(by_hours: float, by_refusals: float, seen: float) -> float:
-    """The combination of two estimates of a time on a logarithmic scale. The second one has the weight of one hour."""
+    """Two estimates of a time, combined on a logarithmic scale. The second estimate has the weight of one hour."""
     return exp((seen * log(max(by_hours, 1.0)) + log(max(by_refusals, 1.0))) / (seen + 1.0))

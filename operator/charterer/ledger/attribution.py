@@ -23,7 +23,7 @@ from charterer.domain.time import LAST, Instant
 
 # The cost of a rental by purpose: the runs that held its GPUs, and the time without a job.
 #
-# The cost is apportioned by GPU-time, each moment at its price. The shares add up to the cost exactly, because
+# The cost is apportioned by GPU-time, at the price of each moment. The shares add up to the cost exactly, because
 # remainders of the division go to the largest fractions.
 
 
@@ -55,7 +55,7 @@ class Share:
 def shares(
     rental: Rental, gpus: int, start: Instant, end: Instant, amount: Money, *, in_vain: bool
 ) -> Mapping[Purpose, Share]:
-    """``amount`` by purpose in [start, end). The rental must be rented all that time.
+    """``amount`` by purpose in [start, end). The node must have been rented during the whole interval.
 
     ``gpus``: GPUs of the node; 0 if unknown. ``in_vain``: the rental belongs to an incomplete gang.
     """
@@ -100,7 +100,8 @@ def shares(
 
 
 def divided(amount: Money, known: Mapping[JobTime, int], whole: int) -> Mapping[JobTime, Money]:
-    """The known uses of ``amount``, in proportion to their weights out of ``whole``. The remaining uses are unknown.
+    """The dollars of ``amount`` whose use is known: each use gets its weight ÷ ``whole``. What the rest was used for
+    is unknown.
 
     The parts never add up to more than the amount.
     """
@@ -123,7 +124,8 @@ def _until(use: Use) -> Instant:
 def _intervals(
     rental: Rental, held: Sequence[Use], begin: Instant, end: Instant
 ) -> Iterator[tuple[Instant, Instant, int, Sequence[Use]]]:
-    """[begin, end) divided at every change: each interval with its price in micro-dollars per hour and its uses."""
+    """[begin, end) divided wherever the price or the uses change: each interval with its price in micro-dollars per
+    hour and its uses."""
     segments = rental.segments or (PriceSegment(begin, rental.worst),)
     begun = [segment.since for segment in segments]
     cuts = {begin, end, *begun, *(use.since for use in held), *(_until(use) for use in held)}
@@ -164,7 +166,8 @@ def _without_job(rental: Rental, at: Instant, in_vain: bool) -> Cause:
 class SpentByCause:
     """Spending by cause. ``opening``: the budget's opening spend. ``uncounted``: spent since the last count.
 
-    ``uncounted`` is negative if the last count was too high, because a machine had ended before the cloud reported it.
+    ``uncounted`` is negative if the last count was too high, because a machine had ended before the cloud reported
+    its end.
     """
 
     spent: Money
@@ -197,7 +200,8 @@ INCOMPLETE_GANG = "(incomplete gang)"
 OPENING = "(opening)"
 """Name of the budget's opening spend."""
 EARLIER = "(earlier)"
-"""Name of rentals of the period whose objects are deleted, and of uses that their objects no longer list."""
+"""Name of two kinds of cost: rentals of the period whose objects are deleted, and uses that a rental's object no
+longer lists."""
 
 _NAMES: Final[Mapping[Cause, str]] = {
     Cause.STARTING: STARTING,
@@ -208,7 +212,8 @@ _NAMES: Final[Mapping[Cause, str]] = {
 
 
 def gpus_of(rental: Rental, snapshot: Snapshot) -> int:
-    """GPUs of the rental's node, as its pool offers them, otherwise as its Node has them; 0 if neither is known."""
+    """The number of GPUs that the rental's pool offers on a node, or else that its Node has; 0 if neither is
+    known."""
     pool = snapshot.pools.get(rental.pool)
     node = None if rental.node is None else snapshot.nodes.get(rental.node)
     offered = 0 if pool is None else pool.gpus_per_node
@@ -241,7 +246,8 @@ def by_purpose(
 def listed_by_purpose(
     rental: Rental, snapshot: Snapshot, start: Instant, *, in_vain: bool = False
 ) -> Mapping[Purpose, Share]:
-    """As ``by_purpose`` from ``start`` to now, as far as the rental's object lists its uses."""
+    """As ``by_purpose`` from ``start`` to now, but only for the time for which the rental's object still lists its
+    uses."""
     listed = max(start, rental.uses_since or start)
     return by_purpose(rental, gpus_of(rental, snapshot), listed, snapshot.now, in_vain=in_vain)
 
@@ -267,13 +273,15 @@ def attribute(budget: Budget, snapshot: Snapshot) -> list[tuple[str, Money]]:
     return sorted(amounts, key=lambda item: (-item[1].micros, item[0]))
 
 
-# How much of a commitment was used in the present period, and the effect of one node less or more.
+# How much of a commitment was used in the present period, and what one node less or more would have changed.
 #
-# The figures come from the rentals on record: who held their GPUs, at which price. One node less would have saved its
-# price, but while jobs were on all nodes at once, another one would have been rented at the list price. One node more
-# would have cost its price, and would have replaced a rented node with the same GPUs while jobs used one. Nodes that
-# are there anyway have no list price, so that of the cheapest such rented node counts. Ended nodes are soon no longer
-# on record. So the true saving of one node more is at least the shown one.
+# The figures come from the rentals on record: which jobs held their GPUs, at which price. One committed node less
+# would have saved its price. But while jobs were on all committed nodes at once, another node would have been rented
+# at the list price instead. One committed node more would have cost its price. While jobs used a rented node with the
+# same GPUs, the committed node would have replaced the rented one. Nodes that are in the cluster anyway have no list
+# price, so the price of the cheapest rented node with the same GPUs is used. The objects of ended nodes are soon
+# deleted, and their savings are then missing. So the true saving of one node more is at least the saving that is
+# shown.
 
 
 _HOUR = 3600e6
@@ -284,8 +292,9 @@ _HOUR = 3600e6
 class CommitmentUse:
     """The use of a committed pool in the present period.
 
-    ``used``, ``unused``: dollars, with GPU-hours beside them. ``node_less``, ``node_more``: dollars that one node less
-    or more would have saved (negative: cost). ``part``: the pool's fraction of all GPU-hours of the budget's jobs.
+    ``used``, ``unused``: dollars for used and unused GPUs; further fields have the GPU-hours. ``node_less``,
+    ``node_more``: dollars that would have been saved with one node less or one node more (negative: additional cost).
+    ``part``: the pool's fraction of all GPU-hours of the budget's jobs.
     """
 
     pool: PoolId
@@ -299,7 +308,7 @@ class CommitmentUse:
 
 
 def commitment_uses(budget: Budget, snapshot: Snapshot) -> Sequence[CommitmentUse]:
-    """The use of each of the budget's commitments of which a node was billed in the period."""
+    """The use of each of the budget's commitments that had a billed node in the period."""
     start = budget.calendar.bounds(snapshot.now)[0]
     own = [rental for rental in snapshot.rentals.values() if rental.budget == budget.id and rental.launched]
     found = (_use(pool, own, start, snapshot) for pool in snapshot.committed_to(budget).values())
@@ -336,7 +345,7 @@ def _use(pool: Pool, own: Sequence[Rental], start: Instant, snapshot: Snapshot) 
 
 
 def _part(nodes: Iterable[Rental], own: Iterable[Rental], start: Instant, now: Instant) -> float:
-    """The fraction of the GPU-hours of jobs that was on these nodes."""
+    """The fraction of all jobs' GPU-hours that was spent on the ``own`` nodes."""
     here, everywhere = (
         sum(
             [

@@ -33,7 +33,8 @@ from charterer.domain.steps import AddCosts, BookEntry, CountedJob, CountJobs, F
 from charterer.domain.time import Instant, after, day_bounds, seconds_between
 from charterer.ledger.attribution import by_purpose, divided, gpus_of, in_vain
 
-# Finished jobs, each counted once in a budget's balance. κ and the arrival rates are estimated from these sums.
+# Finished jobs, each counted once in a budget's balance. The cost factor κ and the arrival rates are estimated from
+# the sums.
 #
 # Money is summed exactly (``jobs_cost``). The statistics of a class decay with time.
 
@@ -46,7 +47,7 @@ dropped first."""
 
 
 def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
-    """The sums with one more job. A job with a predicted cost of zero counts only as an arrival."""
+    """The class's sums with one more job. A job whose predicted cost is zero counts only as an arrival."""
     before = (history or ClassHistory(0.0, 0.0, 0.0, 0.0, job.created, job.finished)).aged(job.finished)
     age, arrived = seconds_between(job.created, before.at), 0.0 if job.opening else 1.0
     with_arrival = replace(
@@ -79,8 +80,8 @@ def learn(history: ClassHistory | None, job: CountedJob) -> ClassHistory:
 
 
 def apply_count(balance: Balance, step: CountJobs) -> Balance:
-    """The balance plus the jobs of the step that were not counted yet. If the balance includes all jobs already, the
-    result is the same balance."""
+    """The balance plus the jobs of the step that were not counted yet. If all jobs of the step are counted already,
+    the result is the same balance."""
     fresh = [job for job in step.jobs if not balance.counts(job.uid, job.finished)]
     if not fresh:
         return balance
@@ -107,11 +108,12 @@ def _latest(classes: Mapping[ClassId, ClassHistory]) -> Mapping[ClassId, ClassHi
 
 # A budget's dollars by pool, cause and namespace: sums over all its periods, which never decrease.
 #
-# Each step adds the spending since the previous one, apportioned by the use of the GPUs. No step subtracts anything, so
-# the sums can be read as counters. An amount may turn out too high afterwards, because a machine had ended some seconds
-# before the cloud reported it. Then later steps add less, to the purposes that have costs then. So one pool keeps too
-# much, and another may get too little. After all rentals are folded, the sums equal ``lifetime`` to the micro-dollar,
-# or exceed it by the excess that is not yet made up for.
+# Each step adds the spending since the previous one, apportioned by the use of the GPUs. No step subtracts anything,
+# so the sums can be read as counters. An amount may turn out too high afterwards, because a machine had ended some
+# seconds before the cloud reported it. Then later steps add less, and the reduction falls on the purposes that have
+# costs in those steps. So the sum of one pool stays too high, and that of another may become too low. After all
+# rentals are folded, the sums equal ``lifetime`` to the micro-dollar, or exceed ``lifetime`` by the excess that later
+# steps have not yet compensated.
 
 
 NAMES_KEPT = 500
@@ -121,7 +123,7 @@ KNOWN_NAMES_KEPT = 100
 DAY_NAMES_KEPT = 10
 """Maximum number of namespaces with sums for one day."""
 OTHER = "(other)"
-"""The name of all further pools or namespaces together, in sums and in metrics."""
+"""The name, in sums and in metrics, under which all pools or namespaces beyond the limits are added up."""
 
 _Key = tuple[PoolId, Cause, str]
 """A pool, a cause, and the namespace of the job; the namespace is empty without a job."""
@@ -157,8 +159,8 @@ def next_costs(budget: Budget, balance: Balance, rentals: Sequence[Rental], snap
 def _weights(
     rentals: Sequence[Rental], snapshot: Snapshot, since: Instant
 ) -> tuple[Mapping[_Key, int], Mapping[_Key, Mapping[JobTime, int]]]:
-    """Micro-dollars spent since ``since`` by key, and the known uses of the dollars of jobs. A rental created later
-    counts from its beginning."""
+    """Micro-dollars spent since ``since`` by key, and what jobs' dollars are known to have been used for. A rental
+    that began after ``since`` counts from its beginning."""
     weights: dict[_Key, int] = defaultdict(int)
     did: dict[_Key, dict[JobTime, int]] = defaultdict(lambda: defaultdict(int))
     vain = in_vain(rentals, snapshot)
@@ -192,8 +194,8 @@ def apply_costs(balance: Balance, step: AddCosts) -> Balance:
 
 
 def _with_day(days: tuple[DayCosts, ...], step: AddCosts) -> tuple[DayCosts, ...]:
-    """The days with the step's amounts. If the clock was set back, the amounts go to the last day, not to an earlier
-    one."""
+    """The days with the step's amounts. If the clock was set back, the amounts go to the last day on record and not
+    to an earlier day."""
     if not step.added.by_pool:
         return days
     before, last = days[:-1], days[-1] if days else DayCosts(step.day, {}, {})
@@ -249,8 +251,8 @@ class StalePeriod(ValueError):
 
 
 def apply_fold(balance: Balance, step: Fold) -> Balance:
-    """The balance with a rental's cost and uid; the same balance if it lists the uid already. StalePeriod: see
-    ``Fold``."""
+    """The balance with a rental's cost and uid; the same balance if the balance lists the uid already. ``Fold`` says
+    when StalePeriod is raised."""
     if step.rental_uid in balance.folded:
         return balance
     if step.period_start != balance.period_start:
@@ -275,7 +277,7 @@ def added_up(one: Mapping[str, int], other: Mapping[str, int]) -> Mapping[str, i
 def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
     """The balance in the new period, with the past one in its history; the same balance if the period has begun.
 
-    StalePeriod if the step ends another period than the balance has.
+    Raises StalePeriod if the step ends another period than the balance has.
     """
     if balance is None:
         if step.last_start is not None:
@@ -303,7 +305,8 @@ def apply_open_period(balance: Balance | None, step: OpenPeriod) -> Balance:
 
 
 def _without_old_lenders(history: Sequence[PastPeriod]) -> Iterable[PastPeriod]:
-    """The periods without lenders, except the latest ``LENDING_KEPT`` - 1 ones. The caller adds one more period."""
+    """The periods, of which only the latest ``LENDING_KEPT`` - 1 keep their lenders. The caller adds one more period
+    with lenders."""
     first_kept = len(history) - LENDING_KEPT + 1
     return (
         replace(past, borrowed={}) if number < first_kept and past.borrowed else past
@@ -317,7 +320,7 @@ def apply_prune_folded(balance: Balance, step: PruneFolded) -> Balance:
 
 
 def apply_entries(balance: Balance, entries: Iterable[BookEntry]) -> Balance:
-    """The balance after all entries, in order. StalePeriod if an entry is for another period."""
+    """The balance after all entries, in order. Raises StalePeriod if an entry is for another period."""
     for entry in entries:
         match entry:
             case PruneFolded():

@@ -27,7 +27,8 @@ _MICROS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """The next part of a rental's cost: [start, end), maybe empty. ``after``: what is on record with the part."""
+    """The next part of a rental's cost: [start, end), which may be empty. ``after``: what is on record once the part
+    is written."""
 
     start: Instant
     end: Instant
@@ -35,9 +36,10 @@ class Part:
 
 
 def next_part(rental: Rental, time_zone: str) -> Part | None:
-    """The next part to record, once it is over; None if all of an ended rental's cost is on record.
+    """The next part to record. None if the part's time is not over yet, or if all of an ended rental's cost is on
+    record.
 
-    Also None for a rental that is not launched and has not ended.
+    The result is also None if the rental is not launched and has not ended.
     """
     done = rental.recorded
     start = rental.launched if done is None else done.through
@@ -54,7 +56,8 @@ def next_part(rental: Rental, time_zone: str) -> Part | None:
 
 
 def _all_on_record(rental: Rental) -> bool:
-    """Whether nothing remains to be recorded. If a machine was launched, a cost of zero must be recorded too."""
+    """Whether all of the rental's cost is on record. If a machine was launched, a cost of zero must be recorded
+    too."""
     done = rental.recorded
     if rental.ended is None or rental.cost is None:
         return False
@@ -64,10 +67,12 @@ def _all_on_record(rental: Rental) -> bool:
 
 
 def correction_begun(rental: Rental) -> RecordedCost | None:
-    """The mark to write before a part that only corrects the record; None if no mark is needed.
+    """The entry of the GPURental's status that must be written before a part that only corrects the record; None if
+    none is needed.
 
-    Without the mark, a written correction could be forgotten: if its own mark is lost and the cloud then reverses the
-    correction, nothing would show that the part exists and must be corrected back to zero.
+    The entry keeps a correction from being forgotten. Without the entry, the operator could write a correction and
+    end before the status says so. If the cloud then reverses the correction, nothing would show that the correction
+    is on file and must be set back to zero.
     """
     done = rental.recorded
     if done is None or done.correcting or rental.ended is None or done.through < rental.ended:
@@ -78,9 +83,9 @@ def correction_begun(rental: Rental) -> RecordedCost | None:
 def rows(part: Part, rental: Rental, budget: Budget, pool: Pool | None, gpus: int, *, in_vain: bool) -> list[CostRow]:
     """The rows of the part, at least one. Their sum is the cost in ``part.after`` minus the recorded cost.
 
-    A part without cost has one row that says so, because an earlier version of it may be on file, written just before
-    the operator ended. ``pool``: the rental's pool; None if it is deleted. ``gpus``: GPUs of its node. ``in_vain``: the
-    rental belongs to an incomplete gang.
+    A part without cost has one row of zero, which replaces an earlier version of the part. The operator may have
+    written such a version to the record just before the operator ended. ``pool``: the rental's pool; None if it is
+    deleted. ``gpus``: GPUs of its node. ``in_vain``: the rental belongs to an incomplete gang.
     """
     on_record, had_cost = (
         (ZERO, ZERO) if rental.recorded is None else (rental.recorded.cost, accrued(rental, part.start))

@@ -106,7 +106,7 @@ def adopt_step(candidate: AdoptionCandidate, view: LifecycleView) -> AdoptTarget
 
 
 def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str:
-    """The reason why no TrainingJob is created for the object, or "" if one is."""
+    """The reason why no TrainingJob is created for the object, or "" if one is created."""
     target = candidate.target
     if target.deleting or target.ended is not None:
         return "it has ended"
@@ -122,7 +122,8 @@ def not_adopted_because(candidate: AdoptionCandidate, snapshot: Snapshot) -> str
 
 
 def not_allowed_to_adopt(ref: TargetRef, snapshot: Snapshot) -> str:
-    """The reason why the operator does not adopt objects of this kind, or "" if it does. Queued objects are Kueue's."""
+    """The reason why the operator does not adopt objects of this kind, or "" if it does. Kueue manages queued
+    objects."""
     if ref.queued or ref.kind not in snapshot.not_adopted:
         return ""
     return f"this operator adopts no {ref.kind}s (chart value adoption.kinds)"
@@ -191,7 +192,8 @@ def finish_of(complete: bool, message: str, view: LifecycleView) -> Finish:
 
 
 def not_placeable_because(target: Target) -> str:
-    """The condition that the object's next run waits for before it can be placed or started, or "" if none."""
+    """The condition for which the object's next run waits before it can be placed or started, or "" if there is
+    none."""
     if target.problem:
         return f"its author: {target.problem}"
     if target.queued:
@@ -200,7 +202,8 @@ def not_placeable_because(target: Target) -> str:
 
 
 def stopped_in_queue_because(job: Job, allocation: Allocation, target: Target) -> str:
-    """The reason why a queued object's allocation has ended without Charterer, or "" if it goes on."""
+    """The reason why a queued object's allocation has ended although Charterer did not end it, or "" if the
+    allocation goes on."""
     if not target.queued or not (job.stopped_in_queue(allocation) or not allocation.begun):
         return ""
     if not allocation.begun and not target.withheld:

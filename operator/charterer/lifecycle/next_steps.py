@@ -54,7 +54,8 @@ from charterer.sentences import count, names
 
 
 _SURVEY_WAIT_SECONDS = 600
-"""Seconds that a deleted pool waits for its cloud's answer, so that a cloud without an answer does not keep it."""
+"""Seconds for which a deleted pool waits for its cloud's answer, so that a silent cloud does not keep the pool for
+ever."""
 
 
 def budget_guard(budget_id: BudgetId, view: LifecycleView) -> SetFinalizer | Wait | None:
@@ -85,7 +86,8 @@ def pool_guard(pool_id: PoolId, view: LifecycleView) -> SetFinalizer | Wait | No
 
 
 def _unlisted(pool: Pool, view: LifecycleView) -> str:
-    """A text about machines that the cloud may not list yet, or "" if its list is recent enough to show all of them.
+    """A text about machines that the cloud may not list yet, or "" if the cloud's list is recent enough to show all
+    machines.
 
     A call whose answer was lost may have launched a machine, which nobody would find without the pool. A list that was
     requested at least twice the lag after the deletion also shows machines from a call in flight at the deletion.
@@ -215,7 +217,7 @@ def _next_period(budget: Budget, balance: Balance, end: Instant, view: Lifecycle
 
     Rentals that ended before the boundary must be in the balance first. The cost of a rental that runs across the
     boundary is split there. A rental that ended after the boundary is folded in the next period (see
-    ``lifecycle.rental``), so neither waits for the other.
+    ``lifecycle.rental``). So the rental and the period do not wait for each other.
     """
     rentals = view.rentals_of_budget.get(budget.id, ())
     unfolded = [rental for rental in rentals if rental.uid not in balance.folded]
@@ -278,8 +280,8 @@ def _counted(job: Job, budget: Budget, view: LifecycleView) -> CountedJob:
 def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bool:
     """Whether all that the cloud billed for the rental up to the boundary is on record, so that its split is final.
 
-    For a rental without an instance: whether each instance of the pool that it might adopt was launched after the
-    boundary.
+    If the rental has no instance, the result is whether each instance of the pool that it might adopt was launched
+    after the boundary.
     """
     survey = view.survey(rental)
     if survey is None or not must_show(survey, boundary):
@@ -294,12 +296,13 @@ def recorded_up_to(rental: Rental, boundary: Instant, view: LifecycleView) -> bo
 # The record of costs. The costs of a rental are written to it a day at a time, before the rental is forgotten.
 #
 # The status of the rental has the recorded part of its cost, from which the next part is made
-# (docs/development/adr/0003). If the place of the record refuses a file, rentals that have ended stay, and all else
-# goes on.
+# (docs/development/adr/0003). If the place of the record refuses a file, the objects of ended rentals stay, and
+# everything else goes on.
 
 
 _PARTS: Final = 250
-"""Most rentals in one file. The rows of one rental take about a millisecond. Further rentals are in the next file."""
+"""Largest number of rentals in one file. The rows of one rental take about a millisecond. Further rentals are in the
+next file."""
 _USES_WAIT_SECONDS: Final = 600.0
 """Seconds after a machine's end for which the record of its costs waits for the ends of its runs."""
 
@@ -419,7 +422,8 @@ def _fault(error: Exception) -> Wait:
 
 
 def _pools_of_sets(snapshot: Snapshot) -> Iterator[tuple[StepKind, str, Step | Wait]]:
-    """The steps and waits of pools that differ from their sets. An error in one set does not stop the others."""
+    """The steps and waits of pools that differ from their sets. An error in one set does not stop the steps of other
+    sets."""
     for name in snapshot.pool_sets:
         try:
             differences = pool_set_steps(name, snapshot)

@@ -79,7 +79,8 @@ class PoolInventory:
 
     ``waiting``: Requested rentals without an instance. ``leaving``: released rentals that never got an instance.
     ``held``: rentals whose instance counts towards the target. ``unclaimed``: instances that no rental names, living
-    ones first. ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to stay.
+    instances first. ``counted``: the number of living instances. ``gangs``: by name, the rentals of gangs that are to
+    stay.
     ``surplus``: waiting rentals that are to be closed without a node. ``wanted``: waiting rentals that the cloud may be
     asked for now.
     """
@@ -133,7 +134,7 @@ def lacks_others(rental: Rental, gangs: Mapping[str, Sequence[Rental]]) -> bool:
 
 
 def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
-    """The rentals in order of creation, with all of a gang at the place of its first one."""
+    """The rentals in order of creation, with all rentals of a gang at the place of its first rental."""
     first: dict[str, int] = {}
     for position, rental in enumerate(rentals):
         first.setdefault(rental.id if rental.gang is None else rental.gang.name, position)
@@ -143,7 +144,8 @@ def _gang_by_gang(rentals: Sequence[Rental]) -> Sequence[Rental]:
 def _surplus(waiting: Sequence[Rental], room: int) -> Sequence[Rental]:
     """The waiting rentals for which the pool has no room any more, for example after its size was lowered.
 
-    The oldest that fit stay, and of a gang all or none. A cloud that counts would refuse all of them for one too many.
+    The oldest rentals that fit stay. Of a gang, all rentals stay or none. A cloud that only counts would refuse all
+    nodes if one too many were requested.
     """
     surplus: list[Rental] = []
     parts = groupby(waiting, key=lambda rental: rental.id if rental.gang is None else rental.gang.name)
@@ -159,7 +161,7 @@ def _askable(waiting: Sequence[Rental], gangs: Mapping[str, Sequence[Rental]], s
     """The waiting rentals without the gangs that cannot be requested as a whole now.
 
     Such a gang lacks rentals, or a cloud that keeps trying has only some of its orders on record. The cloud would
-    launch these without the others, so they are withdrawn first.
+    launch nodes for these orders without the other nodes, so the orders are withdrawn first.
     """
     traits, ordered = survey.traits, survey.ordered
     complete = [rental for rental in waiting if not lacks_others(rental, gangs)]
@@ -179,7 +181,7 @@ def order_token(uid: str) -> OrderToken:
     return OrderToken(f"c{hashlib.sha256(uid.encode()).hexdigest()[:31]}")
 
 
-# The lifetimes of a pool's nodes are counted before their rentals are forgotten, each once.
+# The lifetime of each node of a pool is counted once, before the node's rental is forgotten.
 
 
 _WITH_NOTICE = ReasonCode.INTERRUPTION.value
@@ -225,8 +227,8 @@ def _ended_node(rental: Rental, launched: Instant, at: Instant, rentals: Sequenc
 # Machines that ended before their Nodes were ready. Their cost bought nothing, so the pool cools before the next
 # request.
 #
-# A wrong image or network makes every machine of a pool fail in this way. Each is billed for a quarter of an hour until
-# it is given up.
+# A wrong image or network makes every machine of a pool fail in this way. Each machine is billed for a quarter of an
+# hour until it is given up.
 
 
 def never_ready(pool: Pool, rentals: Sequence[Rental], now: Instant) -> Refusal | None:
@@ -272,7 +274,8 @@ def _never_ready(rental: Rental) -> bool:
 def disproved(pool: Pool, rentals: Sequence[Rental], snapshot: Snapshot) -> frozenset[Instant]:
     """The beginnings of the pool's past cool-downs after which its offer has returned.
 
-    The nodes that proved the return may be released a minute later. Without a record the pool would be in doubt again.
+    The nodes that proved that the offer has returned may be released a minute later. Without a record, the pool would
+    then be in doubt again.
     """
     over = [each for each in pool.cooled if each.until <= snapshot.now]
     returned = {kind: offer_returned(kind, rentals, snapshot.jobs) for kind in {each.kind for each in over}}
@@ -295,14 +298,14 @@ def offer_returned(kind: RefusalKind, rentals: Sequence[Rental], jobs: Mapping[J
 
 
 _CLOCKS_DIFFER_SECONDS: Final = 60.0
-"""Seconds after a machine's launch. A rental that was created later than that is an orphan's."""
+"""Seconds after a machine's launch. A rental that was created later than that belongs to an orphan."""
 
 
 def new_starts(pool: Pool, rentals: Sequence[Rental]) -> tuple[NodeStart, ...]:
     """The starts of nodes that became ready since the last one counted, in the order of readiness.
 
-    If a second node became ready in the same instant as the last one counted, and is seen later, it is missed. The loss
-    of one start does no harm.
+    If a second node became ready in the same instant as the last counted node, but is seen later, its start is not
+    counted. The loss of one start does no harm.
     """
     through = pool.launches.through
     found = [
@@ -398,7 +401,7 @@ def _record_orphan(inventory: PoolInventory, view: LifecycleView) -> RecordOrpha
 
 
 def _payer(rentals: Sequence[Rental], view: LifecycleView) -> BudgetId | None:
-    """The budget that pays for an orphan, which is the last one that rented in its pool, or else the first in mode
+    """The budget that pays for an orphan: the budget that last rented in its pool, or else the first budget in mode
     Enforce.
     """
     for rental in reversed(rentals):
@@ -433,7 +436,8 @@ def _cool(refusal: Refusal | None, inventory: PoolInventory, view: LifecycleView
 
 
 def _incomplete_gang(inventory: PoolInventory, now: Instant) -> Refusal | None:
-    """A gang that has billed machines and has waited too long for the others without a refusal, as a refusal."""
+    """A gang that has billed machines and has waited too long for its other machines, although the cloud refused
+    none. The gang is returned as a refusal."""
     pool = inventory.pool
     for members in inventory.split_gangs:
         gang = members[0].gang
@@ -448,10 +452,10 @@ def _refusal(inventory: PoolInventory) -> Refusal | None:
     """The latest refusal of an order that waits.
 
     If the cloud only counts, a refusal names no order. Such a refusal belongs to the waiting rentals if the cloud has
-    fewer nodes than its target and the refusal is newer than the oldest of them. The comparison is between two clocks,
-    the cloud's and the API server's. If the cloud's clock is behind, its first failures are missed, but a group tries
-    and fails again later. If it is ahead, a rental created just after a cool-down meets the last failure before the
-    cool-down, and the pool cools once more.
+    fewer nodes than its target and the refusal is newer than the oldest waiting rental. The comparison is between two
+    clocks, the cloud's and the API server's. If the cloud's clock is behind, its first refusals are missed, but a
+    group tries and fails again later. If the cloud's clock is ahead, a rental that was created just after a cool-down
+    may be matched with the last refusal before the cool-down, and the pool cools down once more.
     """
     survey, waiting = inventory.survey, inventory.waiting
     if not waiting:
@@ -488,9 +492,9 @@ def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | Non
 
     If the cloud launches all nodes of a gang or none, each gang has a request of its own.
 
-    If the cloud only counts, a rental is left out if its instance is about to be ended or is missing in two lists. The
-    end of an instance lowers the target too, so a target that counts it would buy a node too many. Without such
-    rentals, the target can only be too low until the next step.
+    If the cloud only counts, a rental is left out if its instance is about to be ended or is missing in two lists.
+    The end of an instance lowers the target too, so a target that includes the instance would buy a node too many.
+    Without such rentals, the target can only be too low until the next step.
     """
     asking = [rental for rental in inventory.wanted if not view.observes(rental.budget)]
     if not asking:
@@ -518,7 +522,8 @@ def _ask(inventory: PoolInventory, view: LifecycleView) -> AskCloud | Wait | Non
 
 
 def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental], bool]]:
-    """The rentals of each call, and whether they are a gang. Each gang has its own call, and all others share one."""
+    """The rentals of each call, and whether they are a gang. Each gang has its own call, and all other rentals share
+    one call."""
     parts: dict[str, list[Rental]] = {}
     for rental in rentals:
         parts.setdefault("" if rental.gang is None else rental.gang.name, []).append(rental)
@@ -526,7 +531,8 @@ def _asked_together(rentals: Sequence[Rental]) -> Sequence[tuple[Sequence[Rental
 
 
 def _others_awaited(inventory: PoolInventory) -> Wait | None:
-    """The wait of gangs that lack rentals, until the plan creates the missing rentals or releases these."""
+    """The wait of gangs that lack rentals, until the plan creates the missing rentals or releases the existing
+    rentals."""
     short = next((rental.gang for rental in inventory.waiting if lacks_others(rental, inventory.gangs)), None)
     return None if short is None else Wait(f"all rentals of the {short.nodes} that {short.job_name} needs at once")
 

@@ -59,7 +59,8 @@ def pool_set_steps(name: PoolSetId, snapshot: Snapshot) -> Mapping[PoolId, Diffe
 
 
 def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: Snapshot) -> Difference | None:
-    """The difference between a pool that the set declares and the existing one, or None if there is none."""
+    """The difference between a pool that the set declares and the existing pool, or None if there is no
+    difference."""
     there = snapshot.declared_pools.get(pool)
     if there is None:
         first = _first_to_declare(pool, snapshot.pool_sets)
@@ -76,6 +77,6 @@ def _declared(pool: PoolId, declared: DeclaredPool, name: PoolSetId, snapshot: S
 
 
 def _first_to_declare(pool: PoolId, pool_sets: Mapping[PoolSetId, PoolSet]) -> PoolSetId:
-    """The oldest of the sets that declare a pool of this name, or the first by name if several are as old."""
+    """The oldest of the sets that declare a pool of this name. Of several sets of the same age, the first by name."""
     declaring = (each for each in pool_sets.values() if pool in each.pools and not each.deleting)
     return min(declaring, key=lambda each: (each.created, each.id)).id

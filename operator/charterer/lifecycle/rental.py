@@ -183,7 +183,8 @@ def await_record(rental: Rental, view: LifecycleView) -> Wait | None:
 
 
 def on_record(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the record of costs has all of an ended rental, or there is no such record, or nobody pays."""
+    """Whether the record of costs has all costs of an ended rental, or there is no record of costs, or no budget
+    pays."""
     budget = payer_of(rental, view)
     return (
         not view.snapshot.cost_recording.place or budget is None or next_part(rental, budget.calendar.time_zone) is None
@@ -230,7 +231,7 @@ _Step = TypeVar("_Step")
 
 @dataclass(frozen=True, slots=True)
 class Row(Generic[_Subject, _Step]):
-    """One row of such a table. ``step``: returns the next step, the wait, or None if the row does not apply.
+    """One row of a table of steps. ``step``: returns the next step, the wait, or None if the row does not apply.
 
     ``meanwhile``: whether the row is also tried while a row above it waits.
     """
@@ -253,7 +254,8 @@ def first_step(rows: Iterable[Row[_Subject, _Step]], subject: _Subject, view: Li
 
 
 _PATIENCE_SECONDS = 600.0
-"""Seconds after which a released machine is ended whatever still runs there, counted from when it should be empty."""
+"""Seconds after which a released machine is ended whatever still runs there. They count from the time when the
+machine should be empty."""
 _FOREIGN_GPU_SECONDS = 3600.0
 """Seconds for which other people's pods with GPUs may continue on a released machine before they are evicted."""
 _LAST_PATIENCE_SECONDS = 60.0
@@ -267,7 +269,7 @@ def rental_step(rental_id: RentalId, view: LifecycleView) -> RentalStep | Wait |
 
 
 def is_used(rental: Rental, instance: Instance | None, recorded: bool | None) -> bool:
-    """Whether the rental is ready and unchanged, as most are, so that it has no step unless the operator drains.
+    """Whether the rental is ready and unchanged, so that it has no step unless the operator drains. Most rentals are.
 
     ``instance``: the rental's instance as the cloud lists it. ``recorded``: whether the rental's uses are on record.
     """
@@ -311,7 +313,7 @@ def note_missing(rental: Rental, instance: Instance | None, survey: Survey, now:
 
 
 def cloud_update(rental: Rental, view: LifecycleView) -> Refresh | MarkEnded | MarkMissing | None:
-    """The step that records the cloud's facts about the rental's instance, or None if all of it is on record."""
+    """The step that records the cloud's facts about the rental's instance, or None if all facts are on record."""
     return _not_listed(rental, view) or _refresh(rental, view) or _ended(rental, view)
 
 
@@ -333,7 +335,8 @@ def _not_listed(rental: Rental, view: LifecycleView) -> MarkEnded | MarkMissing 
 def _refresh_first(rental: Rental, view: LifecycleView) -> Refresh | None:
     """Record new facts of the list before all else, unless the machine is to be ended.
 
-    If the machine is to be ended, this comes first only if nothing on record leads to its Node and to the pods there.
+    If the machine is to be ended, new facts are recorded first only if nothing on record leads to its Node and to the
+    pods there.
     """
     if _to_end(rental, view) and (rental.node is not None or rental.provider_id):
         return None
@@ -365,7 +368,7 @@ def _at_its_end(rental: Rental, ended: Instant, cost: Money, *, estimated: bool)
 
 
 def ended_unread(rental: Rental, pool: Pool) -> MarkEnded | None:
-    """The end of an instance that left the list before anything of it was read.
+    """The end of an instance that left the cloud's list before any facts about it were read.
 
     The instance was launched, so it costs its worst price from when it was known until it was missing, and at least the
     billing minimum.
@@ -413,7 +416,7 @@ def _mark_ready(rental: Rental, view: LifecycleView) -> MarkReady | Wait:
 
 
 def _uncordon(rental: Rental, view: LifecycleView) -> Uncordon | None:
-    """Uncordon a Node that was cordoned for the end of the machine before this one. A person's cordon stays."""
+    """Uncordon a Node that was cordoned for the end of an earlier machine. A person's cordon stays."""
     node = view.node(rental)
     if node is None or not node.unschedulable or node.deleting or node.cordoned_for in ("", rental.uid):
         return None
@@ -479,7 +482,8 @@ def _own_end(rental: Rental, view: LifecycleView) -> Instant:
 
 
 def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
-    """The wait for Charterer's own pods and records that still need the machine, or None if none do.
+    """The wait for Charterer's own pods and records that still need the machine, or None if nothing needs the
+    machine.
 
     A finished pod needs the machine until its run is recorded. The pod is the only proof that the run completed, and
     would be lost with the machine. A failed run is recorded once its machines were seen healthy after the failure. A
@@ -501,8 +505,8 @@ def _in_use(rental: Rental, view: LifecycleView) -> Wait | None:
 def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = None) -> Wait | None:
     """The pods, or the runs to be recorded, that the machine still has.
 
-    On an own node this waits for their end without a limit. Only whoever ends the node can say that its pods do not run
-    any more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
+    On an own node, the wait for their end has no limit. Only the person or program that ends the node can say that
+    its pods do not run any more, by deleting the Node or by the taint node.kubernetes.io/out-of-service.
     """
     holding = [bound for bound in view.pods(rental) if bound.pod.live or not bound.recorded]
     if holding:
@@ -515,7 +519,7 @@ def _used_still(rental: Rental, view: LifecycleView, until: Instant | None = Non
 
 
 def may_terminate(rental: Rental, view: LifecycleView) -> bool:
-    """Whether the rental's next step is to end its instance, and no known pods of others keep the instance."""
+    """Whether the rental's next step is to end its instance, and no known pods of other owners keep the instance."""
     if not draining(rental) or rental.instance is None or left_alone(rental, view):
         return False
     node = view.node(rental)

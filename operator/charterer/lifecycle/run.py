@@ -47,8 +47,8 @@ from charterer.lifecycle.verdict import active, judge, to_stop
 from charterer.lifecycle.view import LifecycleView, NodeIndex, draining
 from charterer.sentences import count, names
 
-# A run that is resized in place. Its group is the pods that should train together, and its new width counts once they
-# do.
+# A run that is resized in place has a group, which is the pods that should train together. The run's new width counts
+# once the group trains.
 #
 # Each step makes one change (docs/development/adr/0020-in-place.md). Pods that join are created first, and become
 # members once they exist. Pods that leave stop being members first, and end once their leader reports that it trains
@@ -101,7 +101,8 @@ def steady(job: Job, allocation: Allocation, run: Run) -> bool:
 
 
 def _said(job: Job, run: Run, group: TrainingGroup) -> int | None:
-    """The new generation that the run's leader has reported since the group was asked for, or None if there is none."""
+    """The new generation that the run's leader has reported since the group was requested, or None if the leader has
+    reported none."""
     progress = job.progress
     if progress is None or progress.run != run.number or progress.generation is None or progress.at < group.since:
         return None
@@ -193,9 +194,9 @@ def _has_no_runs(job: Job, view: LifecycleView) -> bool:
 def goes_on(job: Job) -> bool:
     """Whether the job's only run goes on as intended, as for most jobs.
 
-    The run is active with the intended width, and its pods carry their annotation. If also its label is on exactly its
-    nodes (so that ``misplaced`` lacks the label), ``run_step`` is None. False for a job with an adopted object, because
-    its budget and its author may want something else at any time.
+    The run is active with the intended width, and its pods carry their annotation. If also its label is on exactly
+    its nodes (so that ``misplaced`` lacks the label), ``run_step`` is None. The result is False for a job with an
+    adopted object, because the job's budget and the object's author may want something else at any time.
     """
     allocation = job.allocation
     if allocation is None or job.replaced or job.finish or job.deleting or job.target or len(job.runs) != 1:
@@ -290,8 +291,8 @@ class _RunsOfJob:
         """Runs that must not exist, because the status does not name them, or because they go on after they were
         recorded.
 
-        A run that has not begun and does not have the intended shape is a stray too. A deposed leader may have created
-        any of these, the last under the number that the next run was given.
+        A run that has not begun and does not have the intended shape is a stray too. An operator that no longer leads
+        may have created any of these runs, in the last case under the number that the next run was given.
         """
         named = {item.run for item in self.superseded} | self.recorded
         if self.intended is not None:
@@ -329,8 +330,8 @@ def _delete_strays(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | No
 
 
 def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
-    """Create the next run's Service and suspended object before any stop, so that a refused template costs no running
-    job.
+    """Create the next run's Service and suspended object before the present run is stopped, so that a refused
+    template does not cost the job its present run.
     """
     if runs.intended is None or runs.current is not None or not runs.job.wants_to_run:
         return None
@@ -342,7 +343,7 @@ def _prepare(runs: _RunsOfJob, view: LifecycleView) -> RunStep | Wait | None:
 
 
 def _place(runs: _RunsOfJob, intended: Allocation, target: Target) -> RunStep | Wait | None:
-    """Make the adopted object the next run, once it has no other run, because it carries one at a time."""
+    """Make the adopted object the next run, once it has no other run, because an object carries one run at a time."""
     if runs.superseded:
         return None  # those runs are stopped and recorded first
     if not target.suspended:

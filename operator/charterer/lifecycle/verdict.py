@@ -4,9 +4,9 @@ A Job counts a pod that is evicted and exits with 0 as a completed index. A rank
 fail with exit codes of their own. So a run is complete only if each index has an undisturbed Succeeded pod. A failure
 is the job's own only if every machine of the run was seen healthy after the failure.
 
-A rank that its peers make stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that was being
-stopped or resized is believed only if the run's reports agree. After a request to stop, any other exit code means that
-the run stopped, because launchers turn 143 into codes of their own.
+A rank that stops because its peers stop gets no signal itself, and may exit with 0. So the exit code 0 of a run that
+was being stopped or resized is believed only if the run's reports agree. After a request to stop, any other exit code
+means that the run stopped, because launchers turn 143 into codes of their own.
 """
 
 from __future__ import annotations
@@ -80,7 +80,8 @@ time.
 
 
 def failed_beside(job: Job, allocation: Allocation, failed: Instant, view: LifecycleView) -> str:
-    """A sentence about another job that failed together with this one on GPUs of both, or "" if none did.
+    """A sentence about another job that failed together with this job on a GPU that both used, or "" if no other job
+    did.
 
     ``failed``: when this job's run failed.
     """
@@ -149,7 +150,7 @@ _SURVEY_WAIT_SECONDS = 600
 _REPORT_SECONDS = 60.0
 """Seconds by which the last report may lag behind training, because it is written to the status at this interval."""
 _MOST_SPEEDUP = 2.0
-"""How many times faster than up to its last report a run may have worked from that report to its end."""
+"""Largest ratio of a run's speed between its last report and its end to its speed before the last report."""
 _ALMOST_DONE = 0.9
 """Smallest fraction of the work (``_may_be_done``) at which a run that nobody asked to end counts as complete. A script
 that counts its ten epochs from zero never reports more than 0.9.
@@ -292,7 +293,7 @@ def _asked_to_stop(
 
 
 def _may_be_done(last: Progress, run: Run, at: Instant) -> float:
-    """The largest fraction of the work that may be done ``at`` a time, by the last report."""
+    """The largest fraction of the work that may be done at the instant ``at``, judged by the last report."""
     if last.fraction is None or run.started is None or last.at <= run.started:
         return 1.0
     since = max(seconds_between(last.at, at), 0.0) + _REPORT_SECONDS
@@ -332,12 +333,12 @@ def _asks_for_restart(job: Job, run: Run) -> bool:
 
 
 def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
-    """The pods that somebody deleted before any pod failed by itself. The other pods may have failed because these are
-    missing.
+    """The pods that somebody deleted before any pod failed by itself. The other pods may have failed because the
+    deleted pods are missing.
 
     The Job's controller ends the other pods as well, but only after it has seen a failure. Both times are known in
-    whole seconds, and nothing is concluded from equal times. If pods were deleted at several times, only the first ones
-    are returned.
+    whole seconds, and nothing is concluded from equal times. If pods were deleted at several times, only the pods
+    that were deleted first are returned.
     """
     pods = (*run.pods, *run.departed)
     ends = [pod.finished for pod in pods if pod.phase is PodPhase.FAILED and _by_itself(pod)]
@@ -354,7 +355,7 @@ def _deleted_before(job: Job, run: Run, failed: Instant) -> Sequence[str]:
 
 
 def _by_itself(pod: Pod) -> bool:
-    """Whether the pod ended by itself, not later than the second of its deletion and not by SIGTERM."""
+    """Whether the pod ended by itself: not by SIGTERM, and not later than the second in which it was deleted."""
     if pod.told_to_end is None:
         return True
     return pod.finished is not None and pod.finished <= pod.told_to_end and pod.exit_code != _TERMINATED
@@ -422,7 +423,8 @@ def _ended(placement: Placement, view: LifecycleView) -> bool:
 
 
 def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str | Wait:
-    """The fault of the machine, "" if it was seen healthy after the failure, or a wait while neither is known."""
+    """The fault of the machine, or "" if the machine was seen healthy after the failure, or a wait while neither is
+    known."""
     rental = view.rental(placement.rental)
     if rental is None or rental.phase is RentalPhase.ENDED or rental.instance is None:
         died = f"instance {rental.instance}, " if rental is not None and rental.instance is not None else ""
@@ -451,7 +453,7 @@ def _health(placement: Placement, failed: Instant, view: LifecycleView) -> str |
 def _failure_message(run: Run) -> str:
     """The name, exit code and message of the pod that failed first, or the Job's message if no failed pod is left.
 
-    A pod that aborted (134) is chosen only if no other failed, because a peer's end may have caused the abort.
+    A pod that aborted (134) is chosen only if no other pod failed, because a peer's end may have caused the abort.
     """
     failed = [pod for pod in run.pods if pod.phase is PodPhase.FAILED]
 

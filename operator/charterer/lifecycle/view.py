@@ -34,9 +34,9 @@ def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
 
     ``labels``: keys of the job's labels that are recorded. ``users``: whether the job's creator is recorded.
 
-    Of a run that was resized in place, this has the present width only, since the last change. The rentals already have
-    the earlier widths and the earlier activity of the GPUs. A use from here has one spell, which is the present
-    activity.
+    For a run that was resized in place, the result has only the use of the present width, since the last change. The
+    rentals already have the uses of the earlier widths and the earlier activity of the GPUs. Each use in the result
+    has one spell, which is the present activity.
     """
     now = doing(job)
 
@@ -54,7 +54,7 @@ def held_by(job: Job, labels: Sequence[str], users: bool) -> Held:
 
 
 def _gpus(job: Job, run: RunRecord | Allocation) -> Mapping[RentalId, tuple[int, int]]:
-    """By rental, the GPUs that the run takes and the number of these that stay empty."""
+    """By rental, the number of GPUs that the run takes, and how many of these stay empty."""
     gpus: dict[RentalId, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for place in job.trusted(run) if isinstance(run, Allocation) else run.placements:
         takes, empty = gpus[place.rental]
@@ -113,9 +113,9 @@ def uses_now(rental: Rental, held: Sequence[Use], snapshot: Snapshot) -> Rental:
     """The rental with its present uses, or the same object if it records them already.
 
     ``held``: the uses that the jobs report, one of each run. A use that no job reports any more ends now, unless its
-    job exists but cannot be read. If a run has had another width since, its use of the former width ends when the new
-    one began. The payer stays as it was at the beginning. A new spell begins if the activity of the GPUs changes
-    noticeably.
+    job exists but cannot be read. If a run has had another width since, its use of the former width ends when the use
+    of the new width began. The payer stays as it was at the beginning. A new spell begins if the activity of the GPUs
+    changes noticeably.
     """
     told, last = _by_run(held), _by_run(rental.uses)
     uses = [
@@ -147,9 +147,10 @@ def _by_run(uses: Iterable[Use]) -> Mapping[tuple[str, int], Use]:
 
 
 def _added(rental: Rental, told: Mapping[tuple[str, int], Use], last: Mapping[tuple[str, int], Use]) -> Sequence[Use]:
-    """The uses that the jobs report and the rental lacks. Each is of another run, or of another width of a run.
+    """The uses that the jobs report and the rental lacks. Each such use belongs to a further run, or to a further
+    width of a run.
 
-    A job may later report an earlier beginning of a run, when its record no longer has the run before.
+    A job may later report an earlier beginning of a run, when its record no longer has the previous run.
     """
     return [
         use
@@ -187,7 +188,7 @@ def _continued(use: Use, told: Use | None, rental: Rental, snapshot: Snapshot) -
 
 
 def _settled(rental: Rental) -> Instant:
-    """The time up to which no use is added any more, because the uses before it are on record or were dropped."""
+    """The time up to which no use is added any more, because earlier uses are on record or were dropped."""
     return max(rental.uses_since or Instant(0), Instant(0) if rental.recorded is None else rental.recorded.through)
 
 
@@ -240,7 +241,7 @@ Rivals = Mapping[str, Sequence[Rental]]
 
 
 def rivals_of(rentals: Mapping[Any, Rental]) -> Rivals:
-    """The provider ids that several rentals have, each with these rentals."""
+    """The provider ids that more than one rental has, each with its rentals."""
     found: dict[str, list[Rental]] = defaultdict(list)
     for rental in rentals.values():
         if rental.provider_id:
@@ -356,8 +357,8 @@ class LifecycleView:
     the acting pools whose rentals name it. ``uses``: by rental, the uses of its GPUs, as the jobs report. ``settled``:
     by rental, whether its uses are on record. ``uncounted``: finished jobs whose cost their budget has not yet counted
     in their class. ``ending``: by rental, the replaced runs placed there whose end is not yet on record.
-    ``open_rental``: while the operator drains, a rental whose Node still accepts pods. An unmarked rental comes first,
-    then the last marked.
+    ``open_rental``: while the operator drains, a rental whose Node still accepts pods. A rental that is not marked
+    for draining comes first, then the last marked rental.
     """
 
     snapshot: Snapshot
@@ -436,8 +437,8 @@ class LifecycleView:
     def unclaimed(self, pool: PoolId) -> list[Instance]:
         """Instances of the pool that no rental of any pool names, in order of their launch.
 
-        In one pool a machine is known by its id, because its provider id may be that of an earlier machine. Other pools
-        may have another id for the machine, so there it is known by its provider id.
+        In its own pool, a machine is identified by its id, because its provider id may be that of an earlier machine.
+        Other pools may have another id for the machine, so in other pools it is identified by its provider id.
         """
         machines = self.machines.get(pool)
         unnamed = () if machines is None else machines.unnamed

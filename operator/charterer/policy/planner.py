@@ -1,9 +1,9 @@
 """``plan``: one snapshot in, one plan out. The same snapshot always gives the same plan.
 
-First, every budget is solved, and budgets that lend each other money are solved again. If jobs must leave their places,
-all budgets are solved again without those runs, so that the plan can use what it frees. Then budgets act one after the
-other, because they share the pools' nodes. The budget that pays most per second acts first. Budgets that only observe
-act last, so that they take nothing from the others.
+First, every budget is solved, and budgets that lend each other money are solved again. If jobs must leave their
+places, all budgets are solved again without those runs, so that the plan can use what it frees. Then budgets act one
+after the other, because they share the pools' nodes. The budget that pays most per second acts first. Budgets that
+only observe act last, so that they take nothing from other budgets.
 """
 
 from __future__ import annotations
@@ -193,8 +193,8 @@ class _Demand(NamedTuple):
 def unprofitable_layouts(solution: BudgetSolution) -> frozenset[PoolId]:
     """The pools of slices that the budget should not use now.
 
-    Pools are closed one after the other, the one that saves most first, because its jobs then fill another pool. A pool
-    stays open if some jobs have no other option.
+    Pools are closed one after the other. The pool whose closing saves most is closed first, because its jobs then
+    fill another pool. A pool stays open if some jobs have no other option.
     """
     offers = solution.inputs.market.offers
     if not any(slice_profile(offer.gpu_type) for offer in offers.values()):
@@ -286,7 +286,8 @@ def _lending(budgets: Sequence[Budget], inputs: PlanInputs) -> Sequence[Budget]:
 
 
 def _need(solution: BudgetSolution, made: Sequence[Loan]) -> Need:
-    """The needs of a budget in its period with the loans so far. A budget without namespaces needs nothing more."""
+    """The spending and forecast of a budget in its present period, from which loans are computed. A budget without
+    namespaces needs no more money."""
     budget = solution.budget
     idle = budget.selector.nothing
     high = None if solution.arrivals_verdict().assumed else solution.forecast_verdict().high

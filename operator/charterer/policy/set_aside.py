@@ -1,11 +1,12 @@
-"""Planning in spite of faulty objects: an object that makes planning fail is set aside, and the others are planned.
+"""Planning in spite of faulty objects: an object that makes planning fail is set aside, and all other objects are
+planned.
 
-One faulty object must not block the others. If ``plan`` raises, objects are left out by kind until it succeeds: first
-profiles, then jobs, pools and budgets. Bisection finds the faulty object, in about ten plans for a thousand objects. If
-the object is a profile, but leaving out one of its jobs is enough, the job is set aside instead. A profile that is set
-aside counts as empty. For a job that is set aside, nothing is decided. In a pool, nothing is rented or released. For a
-budget, nothing is planned. Running jobs go on. After a pause, the object is tried again; the pause grows with each
-failure. Without failures, all this costs nothing.
+One faulty object must not block all others. If ``plan`` raises, objects are left out by kind until it succeeds: first
+profiles, then jobs, pools and budgets. Bisection finds the faulty object, in about ten plans for a thousand objects.
+If the object is a profile, but planning succeeds without one of its jobs, the job is set aside instead. A profile
+that is set aside counts as empty. For a job that is set aside, nothing is decided. In a pool, nothing is rented or
+released. For a budget, nothing is planned. Running jobs go on. After a pause, the object is tried again; the pause
+grows with each failure. Without failures, all this costs nothing.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ class PlanAroundFaults:
 
 
 def plan_around(snapshot: Snapshot, memo: Memo, faults: Faults) -> PlanAroundFaults:
-    """The plan without the objects that were set aside in the previous turn (``faults``) or that make it fail now."""
+    """The plan without the objects that were set aside in the previous turn (``faults``) or that make planning fail
+    now."""
     present = set(_objects(snapshot)) if faults else set()
     known = {at: fault for at, fault in faults.items() if at in present}
     due = min((at for at in known if known[at].until <= snapshot.now), key=lambda at: known[at].until, default=None)
@@ -120,7 +122,7 @@ class _Trials:
         return None
 
     def culprit(self, known: Faults) -> PlannedObject | None:
-        """The faulty object; None if there is no single one, or if it is not found in time."""
+        """The faulty object; None if no single object is at fault, or if the object is not found in time."""
         others = [at for at in _objects(self._snapshot) if at not in known]
         left_out = list(known)
         for kind in PlannedKind:
@@ -143,7 +145,8 @@ class _Trials:
         return job if job is not None and self._left > 0 and self.failure([*left_out, job]) is None else None
 
     def _first(self, left_out: Sequence[PlannedObject], suspects: Sequence[PlannedObject]) -> PlannedObject | None:
-        """The first suspect such that planning succeeds without it and all before; None if it is not found in time."""
+        """The first suspect such that planning succeeds without this suspect and all suspects before it; None if it
+        is not found in time."""
         fails, succeeds = 0, len(suspects)
         while succeeds - fails > 1:
             if self._left <= 0:

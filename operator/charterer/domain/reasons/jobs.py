@@ -273,7 +273,7 @@ class NeverStarts(Fact):
 
 @dataclass(frozen=True, slots=True)
 class NotJoined(Fact):
-    """Pods that were added to the job's run do not train with the others. ``run``: the run's name for people."""
+    """Pods that were added to the job's run do not train with its other pods. ``run``: the run's name for people."""
 
     run: str
     trouble: str

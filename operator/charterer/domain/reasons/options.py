@@ -335,7 +335,7 @@ class OnlySlices(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OnlySpot(Fact):
-    """The only fitting nodes are ones that the cloud may take back."""
+    """The only fitting nodes are nodes that the cloud may take back."""
 
     asked: Request
 

@@ -62,7 +62,7 @@ def of_parent(parent: BudgetId | None) -> str:
 
 
 def after_colon(words: str) -> str:
-    """Words of others at the end of a sentence; empty without any."""
+    """Words from a cloud or a cluster, at the end of a sentence; empty without words."""
     return f": {words}" if words else ""
 
 

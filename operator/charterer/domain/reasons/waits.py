@@ -140,7 +140,8 @@ class WaitsForOldNode(Fact):
 
 @dataclass(frozen=True, slots=True)
 class WaitsForFragment(Fact):
-    """GPUs of a node in use should become free in ``seconds``. ``others``: their number if they are for another job.
+    """GPUs of a node in use should become free in ``seconds``. ``others``: the number of these GPUs if they are for
+    another job.
 
     The unused GPUs of a new node would cost ``idle``. A new node is rented at ``until`` at the latest.
     """
@@ -200,7 +201,7 @@ class LateNodes(Fact):
 
 @dataclass(frozen=True, slots=True)
 class OthersWaitForMoney(Fact):
-    """Jobs before this one in the queue wait for money too."""
+    """Jobs before this job in the queue wait for money too."""
 
     def sentence(self) -> str:
         return "jobs before it in the queue wait for money too"

@@ -119,7 +119,7 @@ def _of_pods(placements: tuple[Placement, ...], option: Option, each: int) -> tu
 
 
 def verdict(job: Job, option: Option | None, why: Reason, target: TargetOutlook | None = None) -> Verdict:
-    """The verdict on a job. The remaining time is known if the job's remaining work is."""
+    """The verdict on a job. The remaining time is known if the job's remaining work is known."""
     left = None if option is None or job.remaining is None else job.remaining / option.speed
     if left is not None and option is not None and job.allocation is None:
         left += option.entry_seconds
@@ -152,10 +152,10 @@ class RoomWait:
 class RoomAllotment:
     """``starts``: options of waiting jobs that get room. ``narrowed``: new options of running jobs that make room.
 
-    ``waits``: waits of jobs without room, for GPUs that are expected to become free. ``pools``: verdicts on pools that
-    are too small. ``waiting``: number of jobs that wait for GPUs. ``making_room``: part of the room for ``starts`` is
-    still in use. ``gap``: the fraction by which another allotment could be better at most. ``any_price``: a waiting job
-    is late for its target whatever it gets, so that only time counts for it.
+    ``waits``: waits of jobs without room, for GPUs that are expected to become free. ``pools``: verdicts on pools
+    that are too small. ``waiting``: number of jobs that wait for GPUs. ``making_room``: part of the room for
+    ``starts`` is still in use. ``gap``: the largest fraction by which another allotment could be better.
+    ``any_price``: a waiting job is late for its target whatever it gets, so that only time counts for it.
     """
 
     starts: Mapping[JobId, Option]

@@ -1,10 +1,10 @@
 """Consolidation: the jobs of a partly empty node move to free GPUs of other nodes, and the node is given back.
 
 A job with fewer GPUs than a node is charged only for its GPUs, but the bill is for whole nodes. When a job ends, its
-GPUs are still paid for and may stay unused. Moving all jobs of a node into free fragments of other nodes ends its bill
-t seconds sooner, where t is the remaining time of its longest job. If that is longer than the remaining time of another
-node's longest job, the bill of that node ends e seconds later. Each job j has a restart of r seconds. A node that must
-be rented again needs a start-up of T seconds. With the price P of a node per second, the jobs move if
+GPUs are still paid for and may stay unused. Moving all jobs of a node into free fragments of other nodes ends its
+bill t seconds sooner, where t is the remaining time of its longest job. If the moved job lasts longer than the
+longest job on its new node, the bill of the new node ends e seconds later. Each job j has a restart of r seconds. A
+node that must be rented again needs a start-up of T seconds. With the price P of a node per second, the jobs move if
 
     P·(t − T) − Σ P·e > 2·Σ_j (w_j·θ + c·k_j)·r
 
@@ -157,7 +157,7 @@ class Consolidation:
             self._go(relocation, rental, saved - restarts, relocation.occupant.gpus / used)
 
     def _held(self, relocation: _Relocation) -> Hold | None:
-        """Why the job may not move there now; None if it may."""
+        """Why the job may not move to that node now; None if it may."""
         assignment, job, option = (
             self._assignment(relocation.occupant),
             relocation.occupant.facts.job,
@@ -196,7 +196,7 @@ class Consolidation:
         return job.id in movable and job.id not in self._displaced and self._plan.decided.stays(job)
 
     def _relocate(self, pool: _Pool, rental: RentalId, occupants: Sequence[Occupant]) -> Sequence[_Relocation]:
-        """A fragment for each job, the widest job first: the smallest fragment that fits. None at all if a job does not
+        """For each job, the widest first, the smallest fragment that fits. The result is empty if any job does not
         fit."""
         ready = pool.nodes.ready
         own = ready.free[rental]

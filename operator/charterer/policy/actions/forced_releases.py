@@ -32,8 +32,8 @@ _REGISTRATION_SECONDS = 900.0
 
 
 class NodeDoubt(NamedTuple):
-    """``why``: why a node is given up now; otherwise None. ``given_up_at``: when the node will be given up if nothing
-    changes."""
+    """``why``: why a node is given up now; None if it is not. ``given_up_at``: when the node will be given up if
+    nothing changes."""
 
     why: Reason | None = None
     given_up_at: Instant | None = None
@@ -76,7 +76,8 @@ def _not_on_record(facts: JobFacts, run: str) -> Reason:
 def stuck_terminating(
     jobs: Iterable[JobFacts], rental_of: Mapping[NodeName, RentalId], staying: Container[RentalId], now: Instant
 ) -> list[tuple[RentalId, NodeDoubt]]:
-    """The doubts about rentals with pods that should have ended long ago: only the machine's end stops them.
+    """The doubts about rentals with pods that should have ended long ago. Only the end of the machine stops such
+    pods.
 
     The doubts include rentals of runs that ended long ago and could not be recorded. Their pods and Nodes stay for the
     record, and only the machine ends.
@@ -98,7 +99,8 @@ def stuck_terminating(
 
 
 class ForcedReleases:
-    """The rentals of one budget that must end now (``ending``, with reasons), and when others must (``again_at``)."""
+    """The rentals of one budget that must end now (``ending``, with reasons), and the times at which other rentals
+    must end (``again_at``)."""
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
         self.again_at: list[Instant] = []
@@ -129,7 +131,7 @@ class ForcedReleases:
     def _draining_too_long(self) -> dict[RentalId, Reason]:
         """Draining rentals that now also end because of the hard limit or the end of a grant.
 
-        These rentals were released for another reason, so pods of others could keep them for an hour.
+        These rentals were released for another reason, so other owners' pods could keep them for an hour.
         """
         why = self.placer.must_release
         if why is None:
@@ -196,7 +198,8 @@ class ForcedReleases:
         return ending
 
     def _given_up(self, doubts: Iterable[tuple[RentalId, NodeDoubt]]) -> dict[RentalId, Reason]:
-        """The rentals that are given up now, with reasons. The times of later ones are added to ``again_at``."""
+        """The rentals that are given up now, with reasons. The times at which other rentals are given up are added to
+        ``again_at``."""
         found: dict[RentalId, Reason] = {}
         for rental, doubt in doubts:
             if doubt.why is not None:
@@ -206,7 +209,8 @@ class ForcedReleases:
         return found
 
     def _over_hourly_limit(self, ending: Mapping[RentalId, Reason]) -> dict[RentalId, Reason]:
-        """The rentals to end so that the budget keeps its own hourly limit, in addition to the ``ending`` ones."""
+        """The rentals that must end, in addition to the ``ending`` rentals, so that the budget keeps its own hourly
+        limit."""
         purse, used = self.placer.purse, self.placer.capacity.used
         if purse.max_hourly is None:
             return {}
@@ -230,9 +234,10 @@ def end_over_parents_hourly_limits(
 def _over_hourly_limit(
     purse: Purse, staying: Sequence[Rental], leaving: Sequence[RentalId], used: Mapping[RentalId, int]
 ) -> dict[RentalId, Reason]:
-    """The ``staying`` rentals to end so that a purse keeps its hourly limit, in addition to the ``leaving`` ones.
+    """The ``staying`` rentals that must end, in addition to the ``leaving`` rentals, so that a purse keeps its hourly
+    limit.
 
-    Unused rentals come first, then the newest.
+    Unused rentals end first, and then the newest rentals.
     """
     found: dict[RentalId, Reason] = {}
     if purse.max_hourly is None:

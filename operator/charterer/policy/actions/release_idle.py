@@ -49,7 +49,7 @@ class IncompleteGangs:
         }
 
     def kept_until(self, rental: Rental, verdicts: Mapping[JobId, Verdict]) -> Instant | None:
-        """Until when the machine is kept for its gang; None if it is not kept.
+        """The time until which the machine is kept for its gang; None if it is not kept.
 
         The machine is kept while the gang's job waits for exactly this pool, and the pool's cool-down ends before the
         deadline of the gang.
@@ -86,9 +86,9 @@ class IncompleteGangs:
 #
 # P·V_k with P = 1 − exp(−Λ·T), V_k = Σ_i a_i·(p·[n_i ≥ k] + w_i·θ·[n_i = k]) dollars
 #
-# and costs p. The last of the nodes that a job needs saves its wait; the others save only the bill of their start-up.
-# Nodes are kept as long as P·V > p. They are kept in blocks of decreasing mean V, because one node does not help a job
-# that needs two.
+# and costs p. Of the nodes that a job needs, only the last one saves the job's wait. Each other node saves only the
+# bill of its start-up. Nodes are kept as long as P·V > p. They are kept in blocks of decreasing mean V, because one
+# node does not help a job that needs two.
 #
 # Λ is the arrival rate for which the budget is solved, or the rate in the classes' history
 # (``domain.budget.ClassHistory``). Jobs of classes without a job in sight are assumed to need one node, or the free
@@ -98,8 +98,8 @@ class IncompleteGangs:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedArrivals:
-    """Future jobs. ``arrivals``: per second. ``nodes``: nodes that each job needs. ``worth``: dollars per second of
-    one."""
+    """Future jobs. ``arrivals``: jobs per second. ``nodes``: nodes that each job needs. ``worth``: dollars that a
+    second of a job is worth."""
 
     arrivals: float
     nodes: int
@@ -194,7 +194,7 @@ def _last_sign(solution: BudgetSolution) -> Instant | None:
 
 _CHECK_SECONDS = 60.0
 """Seconds after a job's creation for which its template check keeps idle nodes. Without this limit, an API server or
-webhook that never answers would keep them for ever."""
+webhook that never answers would keep the nodes for ever."""
 
 
 def release_idle(plan: BudgetPlan) -> None:
@@ -305,12 +305,14 @@ def _surplus(plan: BudgetPlan, pool: Pool, idle: Sequence[Rental]) -> Sequence[R
 
 
 def _worth(rental: Rental) -> tuple[bool, Instant, RentalId]:
-    """Sort key of rentals by their value: ready nodes before booting ones, then the oldest first."""
+    """Sort key of rentals by their value: ready nodes come before booting nodes, and older nodes before newer
+    nodes."""
     return rental.phase is not RentalPhase.READY, rental.created, rental.id
 
 
 def _seen(rental: Rental, listed: Mapping[PoolId, frozenset[InstanceId]]) -> bool:
-    """Whether the cloud answered and lists the rental's instance, if it is known. Lost instances end elsewhere."""
+    """Whether the cloud has answered and lists the rental's instance, if the instance is known. Other rules end lost
+    instances."""
     instances = listed.get(rental.pool)
     return instances is not None and (rental.instance is None or rental.instance in instances)
 

@@ -39,11 +39,13 @@ from charterer.policy.options.option_value import Move, OptionValues, Projection
 from charterer.policy.outlook.move_gate import Hold
 from charterer.policy.outlook.whole_nodes import WholeNodes
 
-# Running jobs that have cost what they may (``Job.cost_limit``): they are stopped while their grace is still paid for.
+# Running jobs that have reached their cost limit (``Job.cost_limit``). They are stopped while the rest of the limit
+# still pays for their grace period.
 
 
 def stop_spent(result: JobTriage, snapshot: Snapshot) -> list[Instant]:
-    """Stop running jobs that have spent their maxCost. Returns the instants at which others must be checked again."""
+    """Stop running jobs that have spent their maxCost. Returns the instants at which other jobs must be checked
+    again."""
     again: list[Instant] = []
     result.stop_running(lambda group: group.capped, lambda facts: _if_spent(facts, again, snapshot))
     return again
@@ -65,7 +67,7 @@ def _if_spent(facts: JobFacts, again: list[Instant], snapshot: Snapshot) -> Reas
     return None
 
 
-# The replacement of a node that slows its job, if it pays: the job goes on with another node in its place.
+# A node that slows its job is replaced if that pays. The job goes on with another node in its place.
 #
 # Reports of a run with several pods may show that one of them computes longer than its peers
 # (``estimate.bottlenecks``), so that another node would save a fraction f of every step. With L seconds left, r seconds
@@ -75,9 +77,9 @@ def _if_spent(facts: JobFacts, again: list[Instant], snapshot: Snapshot) -> Reas
 # (w·θ + p)·f·L > 2·((w·θ + p)·r + b)
 #
 # The factor covers further costs of a restart, as in consolidation. The job runs on until the new node is ready. The
-# same plan releases the old node. Only afterwards is it known whether the node was slow or that rank has more work (as
-# in pipelines of unequal stages). So a job is moved only once for this reason; later findings are only reported. All
-# limits of the budget on moves hold.
+# same plan releases the old node. Only after the move is it known whether the node was slow, or whether that rank has
+# more work than other ranks (as in pipelines of unequal stages). So a job is moved only once for this reason; later
+# findings are only reported. All limits of the budget on moves hold.
 
 
 _FACTOR = 2.0
@@ -150,7 +152,8 @@ def force_moves(plan: BudgetPlan) -> None:
 
 
 def make_room(plan: BudgetPlan) -> None:
-    """Narrow the jobs whose GPUs are worth more to others. While room is made, no other job takes it."""
+    """Narrow the jobs whose GPUs are worth more to other jobs. While room is being made, no other job takes this
+    room."""
     allotment = plan.allotment
     if allotment is None or not allotment.making_room:
         return
@@ -165,8 +168,8 @@ def make_room(plan: BudgetPlan) -> None:
 def move_where_it_pays(plan: BudgetPlan) -> None:
     """Move the jobs that benefit from a move, the largest gains first.
 
-    Each job's best move is found before any job moves, because nodes rented for one job are offered to others only in
-    the next plan. If jobs choose together, the moves that make the whole bill smaller are made.
+    Each job's best move is found before any job moves, because nodes that are rented for one job are offered to other
+    jobs only in the next plan. If jobs choose together, the moves that make the whole bill smaller are made.
     """
     if plan.whole is not None:
         _move_together(plan, plan.whole)
@@ -177,7 +180,7 @@ def move_where_it_pays(plan: BudgetPlan) -> None:
 
 
 def _move_together(plan: BudgetPlan, whole: WholeNodes) -> None:
-    """Move the jobs that chose another option together with the others, or report what prevents it."""
+    """Move the jobs for which the common choice is another option, or report what prevents the move."""
     for job in [facts.job for kept in plan.jobs.running for facts in kept.runners.values()]:
         allocation, assignment = job.allocation, plan.solution.assignment(job)
         if allocation is None or assignment is None or not plan.decided.stays(job):
@@ -228,7 +231,7 @@ def _paying(plan: BudgetPlan, run: MovableRun) -> Iterator[tuple[float, Candidat
 
 
 def _move_if_it_pays(plan: BudgetPlan, run: MovableRun, paying: Iterable[CandidateMove]) -> None:
-    """Make the best possible move that still pays after the actual cost of entering the option."""
+    """Make the best possible move that still pays when the actual cost of the entry into the option is counted."""
     job, assignment, values = run.moves.facts.job, run.assignment, run.moves.values
     allocation, position = job.allocation, assignment.position(job)
     assert allocation is not None
@@ -322,7 +325,7 @@ def _settle(
 
 
 def _makes_room(job: Job, here: Option, to: Option, assignment: GroupAssignment) -> Reason:
-    """Why a job goes on with fewer GPUs for the benefit of others."""
+    """Why a job goes on with fewer GPUs for the benefit of other jobs."""
     move = assignment.drawn_values(job).move(here, to, assignment.position(job), rented=False)
     facts = MakesRoom(to, here, -move.saved_seconds, move.cost)
     return Reason(ReasonCode.MAKES_ROOM, assignment.group.weight * move.saved_seconds, move.cost, facts, here)
@@ -330,14 +333,15 @@ def _makes_room(job: Job, here: Option, to: Option, assignment: GroupAssignment)
 
 # When GPUs that an interactive job does not use are given back.
 #
-# Held GPUs cost c dollars per second. Giving GPUs back costs, once, when the next cell comes: θ dollars for each of the
-# W seconds that the owner waits for other GPUs, and c for each of the B seconds that are billed before they are usable.
-# The time of the next cell is unknown. If the GPUs are held until holding has cost as much as giving back,
+# Held GPUs cost c dollars per second. To give GPUs back has a cost once, when the next cell comes: θ dollars for each
+# of the W seconds that the owner waits for other GPUs, and c dollars for each of the B seconds that are billed before
+# these GPUs are usable. The time of the next cell is unknown. If the GPUs are held until holding has cost as much as
+# giving back,
 #
 # τ = (θ·W + c·B) / c,
 #
 # the total is at most twice the best cost with knowledge of the future (ski rental: Karlin, Manasse, Rudolph and
-# Sleator 1988). No deterministic rule guarantees less, and the rule needs no constant.
+# Sleator 1988). No deterministic rule guarantees a smaller factor, and this rule needs no constant.
 
 
 def hold_seconds(worth: float, wait: float, billed: float, price: float) -> float:
@@ -352,7 +356,8 @@ def hold_seconds(worth: float, wait: float, billed: float, price: float) -> floa
 
 
 def give_back_idle(result: JobTriage, solution: BudgetSolution) -> list[Instant]:
-    """Stop running jobs that should give their GPUs back. Returns the instants at which others must.
+    """Stop running jobs that should give their GPUs back. Returns the instants at which other jobs must give theirs
+    back.
 
     Idle jobs that have to leave their nodes also give their GPUs back at once, because nobody waits for their next run.
     """
@@ -408,8 +413,8 @@ def seconds_held(facts: JobFacts, solution: BudgetSolution) -> float:
 
 
 _AT_THE_EARLIEST = 1.0
-"""Minimum seconds until the next plan. A report may be late, and a phase that is almost over stays so until the next
-one."""
+"""Minimum seconds until the next plan. A report may be late, and a phase that is almost over stays almost over until
+the next report."""
 
 
 def judge_running(plan: BudgetPlan) -> None:

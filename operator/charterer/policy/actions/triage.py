@@ -30,12 +30,12 @@ class KeptRuns:
 
     @property
     def all(self) -> bool:
-        """Whether these are all runners of the group."""
+        """Whether these jobs are all runners of the group."""
         return self.runners is self.group.runners
 
     @property
     def micros(self) -> int:
-        """The cost of their GPUs in micro-dollars per hour."""
+        """The cost of the jobs' GPUs in micro-dollars per hour."""
         return self.group.micros if self.all else sum([facts.micros for facts in self.runners.values()])
 
 
@@ -269,8 +269,8 @@ def _threatened(rentals: RentalIndex, snapshot: Snapshot) -> dict[RentalId, Reas
 def _displaced(facts: JobFacts, threats: _Threats, snapshot: Snapshot) -> Reason | None:
     """Why the job may not stay; None if it may.
 
-    A run that has ended is first recorded. A disbelieved allocation is withdrawn, unless its run is live elsewhere;
-    then the job only cannot grow.
+    A run that has ended is first recorded. An allocation that is not believed is withdrawn. If its run is live on
+    other nodes, the allocation stays, and the job only cannot grow.
 
     A run whose node is lost is not handled here: it is recorded as interrupted, which clears the allocation. The plan
     only withdraws a run that never started, has a pod without a node, or whose node still lives and drains. The plan

@@ -1,3 +1,3 @@
 """Money: the load on a budget, its pace, its exchange rate, its forecast, its deadlines and full pools.
 
-Nothing here acts on a job or a node: what is done with a solved budget is ``policy.actions``."""
+Nothing here acts on a job or a node. ``policy.actions`` decides what is done with a solved budget."""

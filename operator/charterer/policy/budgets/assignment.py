@@ -1,4 +1,5 @@
-"""The paths that the jobs of a group are given at an exchange rate; a group whose corners tie there mixes them."""
+"""The paths that the jobs of a group are given at an exchange rate. If two corners of its hull tie at the rate, the
+group mixes them."""
 
 from __future__ import annotations
 
@@ -27,38 +28,39 @@ from charterer.policy.solve.phase_dp import key_of
 #
 # κ = (Σ actual + 3·m) / (Σ predicted + 3·m)
 #
-# over finished jobs, which fade, and those under way at their committed cost. m is the mean prediction: the prior
-# is three jobs that cost what was predicted. κ contains everything that makes a class dearer than its curves say
-# (wrong exponents, restarts, sizes), and Σ λ·κ·m(θ) is what will really be spent. Jobs under way count with all
-# that they will cost, also while they wait for other GPUs: otherwise short jobs would be counted first, and a move
-# would change κ.
+# The sums are over finished jobs, whose weights decay, and over jobs under way at their committed cost. m is the mean
+# prediction. So the prior is three jobs that cost what was predicted. κ contains everything that makes a class dearer
+# than its curves say (wrong exponents, restarts, sizes), and Σ λ·κ·m(θ) is what will really be spent. Jobs under way
+# count with their whole expected cost, even while they wait for other GPUs. Otherwise short jobs would be counted
+# first, and a move would change κ.
 
 
 PSEUDO_JOBS = 3.0
 """Weight of κ's prior, in jobs that cost what was predicted."""
 PRIOR_SQUARED_CV = 4.0
-"""Squared coefficient of variation of dollars per job, before a class shows its own. In the Philly trace the GPU-time
-of a virtual cluster's jobs has a coefficient of variation of 1.3 to 3.3 in the even ones (7 of 11); a single class is
-more even than a team, hence 2."""
+"""Squared coefficient of variation of dollars per job, assumed before a class has shown its own. In Microsoft's
+Philly trace, the GPU-time of a virtual cluster's jobs has a coefficient of variation of 1.3 to 3.3 in the 7 most even
+of the 11 virtual clusters. A single class is more even than a team, so a coefficient of 2 is assumed."""
 SPREAD_JOBS = 30.0
-"""Weight, in jobs, of the prior spread against that of all classes, and of the spread of all classes against that of
-one class. A sample's variance is off by the factor √((kurtosis − 1) / n), which at such coefficients (lognormal:
-kurtosis 100 and more) takes a hundred jobs to become 1. Most samples of a dozen miss the few dear jobs that make the
-variance."""
+"""Weight, in jobs, of the prior spread against the spread of all classes, and of the spread of all classes against
+that of one class. The relative error of a sample's variance is √((kurtosis − 1) / n). At such coefficients a
+lognormal distribution has a kurtosis of 100 and more, so a hundred jobs are needed until the error falls to 1. Most
+samples of a dozen jobs miss the few dear jobs that make up the variance."""
 _OVERHEAD_PRIOR_SECONDS = 3 * 3600.0
-"""The prior of the overhead: seconds of the budget's even spending, or of its dearest node if that costs more, that are
-taken to have had no overhead. They are many times what a node takes to start. No decision changes them, so a plan
-leaves the overhead as it was."""
+"""The prior of the overhead: so many seconds of the budget's even spending are assumed to have had no overhead. If
+the budget's dearest node costs more than the even spending, its price is used instead. The seconds are many times the
+start-up time of a node. No decision changes the prior, so making a plan does not change the overhead."""
 _MOST_OVERHEAD = 2.0
-"""The highest overhead. If more is paid for nodes that no job holds, something is broken; smaller jobs do not help."""
+"""The highest overhead that counts. If even more is paid for nodes that no job holds, something is broken, and
+narrower jobs would not help."""
 
 
 @dataclass(frozen=True, slots=True)
 class CostFactor:
-    """κ of a class and how sure it is.
+    """κ of a class and how certain it is.
 
     ``value``: κ.
-    ``jobs``: number of jobs that it rests on, those of the prior included.
+    ``jobs``: number of jobs behind κ, including those of the prior.
     ``squared_cv``: squared coefficient of variation of dollars per job.
     """
 
@@ -100,7 +102,7 @@ def usual_squared_cv(classes: Iterable[ClassHistory]) -> float:
 def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
     """The squared coefficient of variation of a job's actual ÷ predicted cost, weighted by dollars.
 
-    It is the mean over finished jobs and ``SPREAD_JOBS`` jobs that have the ``prior``.
+    The result is a mean over the finished jobs and ``SPREAD_JOBS`` imagined jobs with the ``prior`` spread.
     """
     jobs, total = SPREAD_JOBS, SPREAD_JOBS * prior
     for history in classes:
@@ -115,16 +117,17 @@ def _squared_cv(classes: Iterable[ClassHistory], prior: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class CostCalibration:
-    """Cost factors of a budget's classes, and what its running jobs are still committed to.
+    """Cost factors of a budget's classes, and what its running jobs will still cost.
 
-    ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held. Starting and idle nodes are paid too.
+    ``overhead``: dollars paid for nodes ÷ dollars of GPUs that jobs held. It exceeds 1 because starting and idle
+    nodes are paid for too.
     ``overhead_measured``: whether more dollars were paid than the overhead's prior has (``_OVERHEAD_PRIOR_SECONDS``).
-    ``rate``: dollars a second that nodes with jobs cost now.
+    ``rate``: dollars a second that the nodes with jobs cost now.
     ``left``: dollars that those jobs will still cost.
     ``spread``: the standard deviation of ``left``.
 
-    Nodes that boot for waiting jobs are in neither ``rate`` nor ``left``: otherwise renting a node would change the
-    exchange rate at which it was rented, and the next plan, a moment later, would release it.
+    Nodes that boot for waiting jobs are included in neither ``rate`` nor ``left``. Otherwise renting a node would
+    change the exchange rate at which the node was rented, and the next plan, a moment later, would release the node.
     """
 
     cost_factors: Mapping[ClassId, CostFactor]
@@ -156,9 +159,9 @@ def calibrate(
     """The calibration, from the balance's history and the jobs in sight.
 
     ``rentals``: rentals whose bill depends on jobs.
-    ``paid``: all dollars ever paid, those of running rentals included. What the present nodes cost before they took
-    pods is left out, because the jobs that they started for count a start-up in their own costs.
-    ``steady``: the price that spends the aim evenly, or that of the dearest node if it is more.
+    ``paid``: all dollars ever paid, including those of running rentals. The cost of the present nodes before they
+    took pods is left out, because the jobs for which the nodes started count a start-up in their own costs.
+    ``steady``: the price that spends the aim evenly, or the price of the dearest node if that is higher.
     ``prepaid``: pools whose nodes are or were paid for whether they are used or not. Their idle hours are no overhead.
     """
     balance = budget.balance
@@ -195,13 +198,14 @@ def calibrate(
 
 
 def _billed(rentals: Sequence[PoolRentals], used: Sequence[frozenset[RentalId]]) -> Price:
-    """What those rentals cost that are among the ``used``."""
+    """The sum of the prices of the ``used`` rentals."""
     names = frozenset[RentalId]().union(*used)
     return Price(sum([price for pool in rentals for name, price in pool.billed.items() if name in names]))
 
 
 def _overhead(paid: float, held: float, prior: float) -> float:
-    """Dollars paid per dollar held, pulled toward 1 by ``prior`` dollars that count as paid without overhead."""
+    """Dollars paid per dollar of held GPUs. ``prior`` dollars that count as paid without overhead draw the result
+    towards 1."""
     return min(max((paid + prior) / (held + prior), 1.0), _MOST_OVERHEAD) if held + prior > 0 else 1.0
 
 
@@ -214,7 +218,8 @@ def unavoidable_cost(groups: Iterable[JobGroup], seconds: float) -> float:
 
 
 _NUDGE = 1e-6
-"""Fraction by which the worth of a second is moved off a tie of two corners, so that jobs choose their own corner."""
+"""If two corners tie, the worth of a second is changed by this fraction, so that each job chooses the corner assigned
+to it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,8 +227,8 @@ class AssignedPath:
     """A path that some of a group's jobs take.
 
     ``fraction``: the fraction of the jobs that take it.
-    ``seconds``, ``dollars``: what a new job on it takes and costs.
-    ``values``: the menu's values at θ*, moved off a tie so that this path is the best.
+    ``seconds``, ``dollars``: the length and the cost of a new job on the path.
+    ``values``: the menu's values at θ*. If θ* is a tie, it is changed a little, so that this path is the best.
     """
 
     path: Path
@@ -235,19 +240,20 @@ class AssignedPath:
 
 @dataclass(frozen=True, slots=True)
 class GroupAssignment:
-    """The paths that a group's jobs take, the cheapest first. Each job takes one; a group with several mixes them."""
+    """The paths that a group's jobs take, the cheapest first. Each job takes one path. A group with several paths
+    mixes them."""
 
     group: GroupDemand
     assigned_paths: tuple[AssignedPath, ...]
 
     @property
     def mixes(self) -> bool:
-        """Whether its jobs are given several paths."""
+        """Whether the group's jobs are given several paths."""
         return len(self.assigned_paths) > 1
 
     @property
     def cheapest(self) -> AssignedPath:
-        """The cheapest of its paths."""
+        """The cheapest path of the group."""
         return self.assigned_paths[0]
 
     @property
@@ -276,7 +282,8 @@ class GroupAssignment:
         return self.group.spend(self.cheapest.seconds, self.cheapest.dollars, kappa=1.0, overhead=1.0)
 
     def to_come(self, seconds: float) -> float:
-        """Dollars that will be spent within ``seconds`` on jobs that come within them; the last ones end later."""
+        """Dollars that will be spent within ``seconds`` on jobs that arrive within these seconds. The jobs that
+        arrive last end later."""
         if self.cheapest.seconds <= seconds:
             return self.arrivals * self.cheapest.dollars * (seconds - self.cheapest.seconds / 2.0)
         return self.arrivals * self.cheapest.dollars * seconds**2 / 2.0 / self.cheapest.seconds
@@ -286,15 +293,16 @@ class GroupAssignment:
         return replace(self, group=self.group.in_the_long_run())
 
     def position(self, job: Job) -> JobPosition:
-        """The job's position by what it reported; if it reported nothing, by its class's mean work."""
+        """The job's position, from its reports, or from its class's mean work if it reported nothing."""
         return job_position(job, self.group.work)
 
     def drawn_values(self, job: Job) -> OptionValues:
-        """The menu's values on the path that a hash of the job's id draws, so that a job always draws the same path."""
+        """The menu's values on the path that a hash of the job's id chooses, so that a job always gets the same
+        path."""
         return draw_path(job, self.assigned_paths).values if self.mixes else self.values
 
     def mixes_both(self, one: Option, other: Option) -> bool:
-        """Whether some jobs of the group stay on ``one`` and others on ``other``: then both are equally good."""
+        """Whether some jobs of the group stay on ``one`` and others on ``other``, so that both are equally good."""
         alone = {key_of(each.path[0]) for each in self.assigned_paths if len(each.path) == 1}
         return {key_of(one), key_of(other)} <= alone
 
@@ -312,7 +320,8 @@ class GroupAssignment:
 
 
 def draw_path(job: Job, assigned_paths: Sequence[AssignedPath]) -> AssignedPath:
-    """The path that a hash of the job's id draws, each with its ``fraction``. A job always draws the same path."""
+    """The path that a hash of the job's id chooses. Each path is chosen with the probability ``fraction``. A job
+    always gets the same path."""
     draw = crc32(job.id.encode()) / 2**32 * sum(assigned.fraction for assigned in assigned_paths)
     for assigned in reversed(assigned_paths[1:]):
         if draw < assigned.fraction:
@@ -322,7 +331,7 @@ def draw_path(job: Job, assigned_paths: Sequence[AssignedPath]) -> AssignedPath:
 
 
 def assign(group: GroupDemand, solution: Solution, number: int, remember: Remember) -> GroupAssignment:
-    """The solution's paths for the group, which is number ``number`` among those that were solved."""
+    """The solution's paths for the group. ``number``: the group's index in the solution."""
     level, hull, worth = solution.levels[number], group.hull, group.worth(solution.rate)
     fractions = [1.0 - solution.mix, solution.mix] if number == solution.mixed else [1.0]
     return GroupAssignment(
@@ -341,7 +350,7 @@ def assign(group: GroupDemand, solution: Solution, number: int, remember: Rememb
 
 
 def assign_at_rate(group: GroupDemand, rate: Rate, remember: Remember) -> GroupAssignment:
-    """The group's best path at an exchange rate, whatever it costs. No hull is needed for it."""
+    """The group's best path at an exchange rate, whatever the path costs. This needs no hull."""
     values = remember(OptionValues, group.menu, group.worth(rate))
     best, path = values.newcomer(group.work)
     return GroupAssignment(group, (AssignedPath(path, 1.0, best.seconds, best.dollars, values),))

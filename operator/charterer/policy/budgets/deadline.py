@@ -1,10 +1,11 @@
-"""Deadlines (spec.targetCompletionTime): what a second must be worth at least for a job's path to end in time.
+"""Deadlines (spec.targetCompletionTime): the least worth of a second for which a job's path ends in time.
 
-A target is a wish within the budget. What its path costs beyond what the job's group is given anyway is set aside, and
-the exchange rate is solved again with the rest. These dollars must be left in the period, and all limits of the budget
-apply.
+A target is a wish within the budget. The path for the target may cost more than the path that the job's group is
+given anyway. The difference is set aside, and the exchange rate is solved again with the rest of the money. The
+difference must be available in the period, and all limits of the budget apply.
 
-A target that is out of reach does not count: otherwise a time that nobody can keep would be a priority over all others.
+A target that is out of reach does not count. Otherwise a job could get priority over all other jobs by asking for a
+time that nobody can keep.
 """
 
 from __future__ import annotations
@@ -32,19 +33,22 @@ from charterer.policy.options.option_value import JobPosition, OptionValues
 from charterer.policy.solve.hull import bisect
 
 MARGIN = 0.1
-"""A job enters a path only if it would be in time with this fraction more time; staying on a path needs no margin.
-Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth for that. If a
-job's fastest path is late by no more than this fraction, its target still counts."""
+"""A job enters a path only if it would be in time even if the rest took this fraction longer. Staying on a path needs
+no margin. Measured speeds vary by a few percent from one report to the next, and a job must not move back and forth
+because of that. If a job's fastest path is late by no more than this fraction, its target still counts."""
 _STARTS, _SETBACKS = 4.0, 2.0
-"""Starts and interruptions that the reserve has time for. On nodes that are taken back the reserve replaces the margin;
-a job that stays there needs one start less. Of the rules that were tried on traces with 15 to 100 % of slack this one
-was within 2 % of the optimum by dynamic programming. It hardly depends on the two numbers (1 to 4)."""
+"""Numbers of starts and of interruptions for which the reserve has time. On nodes that the cloud may take back, the
+reserve replaces the margin. A job that stays on such nodes needs one start less. Several rules were tried on traces
+with 15 to 100 % of slack. This rule was within 2 % of the optimum that dynamic programming found. Its result hardly
+depends on the two numbers if they are from 1 to 4."""
 _LAST_STARTS = 2.0
-"""Starts that a job on such nodes keeps beside its last interruption, before it goes to the end on others."""
+"""Number of starts for which a job on such nodes keeps time, in addition to a last interruption. With less time left,
+it goes to nodes that are not taken back, and stays there to its end."""
 ONLY_MONEY, ONLY_TIME = 1e-9, 1e6
-"""Multiples of the dearest option's price a second at which only money, or only time, counts."""
+"""Worths of a second at which only money, or only time, counts, as multiples of the dearest option's price a
+second."""
 _HALVINGS = 16
-"""Halvings of the range between those two: exact to 0.1 %."""
+"""Number of halvings of the range between these two worths. The result is exact to 0.1 %."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +56,15 @@ class DeadlineNeed:
     """What a job needs to meet its target.
 
     ``left``: seconds until the target.
-    ``worth``: the least number of dollars that a second of the job counts as worth.
+    ``worth``: dollars that a second of the job must count as worth at least.
     ``ends``: seconds until its path is expected to end.
     ``extra``: dollars that the path costs beyond the cheapest one.
     ``met``: whether the path ends in time.
-    ``fastest``: seconds until the fastest path of all ends.
+    ``fastest``: seconds until the end on the fastest path of all.
     ``spare``: seconds that the job may lose before it needs another path.
-    ``may_wait``: whether its cheapest path ends in time, the reserve included, so that it may wait for its nodes.
-    ``postpones``: whether it puts off nodes that are not taken back, so that it moves to no such node yet.
+    ``may_wait``: whether its cheapest path ends in time even with the reserve, so that the job may wait for its
+    nodes.
+    ``postpones``: whether the job still puts off the move to nodes that are not taken back.
     """
 
     job: Job
@@ -75,10 +80,11 @@ class DeadlineNeed:
 
     @property
     def out_of_reach(self) -> bool:
-        """Whether even the fastest path ends so late that the target counts as none.
+        """Whether even the fastest path ends so late that the target is ignored.
 
-        A job whose target does not count moves to slower nodes, which makes it later; one whose target counts goes on
-        as fast as it can. So a job that was near the line moves away from it, on either side.
+        A job whose target is ignored moves to slower nodes and becomes even later. A job whose target counts goes on
+        as fast as it can. So a job near the limit between the two cases moves away from the limit, and does not
+        change back and forth.
         """
         return self.fastest > (1.0 + MARGIN) * self.left
 
@@ -89,11 +95,11 @@ class DeadlineNeed:
 
     @property
     def outlook(self) -> TargetOutlook:
-        """The job's expected end, and whether it is in time."""
+        """The job's expected end, and whether this end is in time."""
         return TargetOutlook(self.ends, self.fastest, self.met, counts=not self.out_of_reach)
 
     def fact(self, now: Instant) -> TargetFact:
-        """The sentence on the target in the job's reason, as a fact."""
+        """The fact about the target that the job's reason contains."""
         target, end = self.job.target_completion or now, after(now, self.ends)
         if self.met:
             return TargetKept(target)
@@ -112,8 +118,8 @@ def deadline_needs(
 ) -> tuple[dict[JobId, DeadlineNeed], dict[JobId, DeadlineNeed]]:
     """The needs of the jobs of a budget whose targets lie ahead, the oldest job first.
 
-    The first mapping has the targets that count, the second those that are out of reach. ``money``: dollars of the
-    period that are not spent.
+    The first mapping has the needs whose targets count, the second the needs whose targets are out of reach.
+    ``money``: dollars of the period that are not spent.
     """
     needs: dict[JobId, DeadlineNeed] = {}
     out_of_reach: dict[JobId, DeadlineNeed] = {}
@@ -141,7 +147,8 @@ def beyond_given(
     inputs: PlanInputs,
     nodes: Mapping[PoolId, PoolNodes],
 ) -> dict[JobId, DeadlineNeed]:
-    """The needs, each ``extra`` reduced to what its path costs beyond what its group is given at ``rate`` anyway."""
+    """The needs, with each ``extra`` reduced to the dollars by which the need's path costs more than the path that
+    the job's group is given at ``rate`` anyway."""
     waits = _launch_waits(inputs, nodes) if any(need.extra for need in needs.values()) else {}
     found: dict[JobId, DeadlineNeed] = {}
     for name, need in needs.items():
@@ -175,10 +182,10 @@ def deadline_need(
     *,
     moves: bool = True,
 ) -> DeadlineNeed | None:
-    """What the job needs for its target; None if no target lies ahead, or if there is nothing to choose.
+    """What the job needs for its target; None if no target lies ahead, or if the job has no choice of paths.
 
-    ``money``: dollars that its path may cost beyond the cheapest. If no path for that money ends in time, the job gets
-    the fastest path for it.
+    ``money``: dollars that the job's path may cost beyond the cheapest path. If no path for that money ends in time,
+    the job gets the fastest path for that money.
     ``waits``: seconds until a pool gives a node, for the pools in which the job would have to wait.
     ``moves``: whether its budget moves running jobs at any time.
     """
@@ -214,9 +221,11 @@ def deadline_need(
 
 
 def _postponed(need: DeadlineNeed, paths: _Paths, left: float) -> DeadlineNeed:
-    """The need of a job that puts off nodes that are not taken back, as long as it can still end in time on them.
+    """The need of a job that puts off the move to nodes that are not taken back, as long as it can still end in time
+    on them.
 
-    ``need``: the need without putting them off, which is returned if there is no time for that.
+    ``need``: the need of the job if it puts nothing off. This need is returned if there is no time to put the move
+    off.
     """
     last = paths.end(paths.turn(lambda end: not end.interrupted)[0])
     spare = left - paths.safe_seconds() - last.setback
@@ -253,13 +262,14 @@ class _Paths:
         return _end(self.job, OptionValues(self.menu, worth), self.position, self.waits)
 
     def turn(self, enough: Callable[[_End], bool]) -> tuple[float, float]:
-        """Two worths that are almost equal: the end at the first is not enough, and the end at the second is."""
+        """Two worths that are almost equal. The end at the first worth does not satisfy ``enough``, and the end at
+        the second does."""
         return bisect(self.least, self.most, lambda worth: enough(self.end(worth)), _HALVINGS)
 
     def goes_back_for(self, to: Option, seconds: float) -> bool:
         """Whether a job on nodes that are not taken back saves money by going to ``to`` for ``seconds`` and back.
 
-        What the same work costs less there has to pay for both ways.
+        The same work costs less on ``to``, and the difference must exceed the cost of both moves.
         """
         if self.job.allocation is None:
             return True
@@ -280,12 +290,13 @@ class _Paths:
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """The end of a job that does what pays.
+    """The end of a job that takes the best option at some worth of a second.
 
-    ``option``: the option that it is on then.
-    ``seconds``, ``dollars``: what it still takes and costs.
-    ``stay``: seconds to its end if it changes nothing; None if it does not run.
-    ``reserve``: seconds by which it should end sooner because its nodes are taken back; 0 on other nodes.
+    ``option``: the option on which the job ends.
+    ``seconds``, ``dollars``: the remaining time and cost of the job.
+    ``stay``: seconds to its end if it keeps its present option; None if it does not run.
+    ``reserve``: seconds by which it should end before its target because the cloud may take its nodes back; 0 on
+    other nodes.
     ``setback``: seconds that one more interruption may cost before the job goes to other nodes for good.
     ``wait``: seconds until the pool gives its nodes.
     """
@@ -300,15 +311,16 @@ class _End:
 
     @property
     def interrupted(self) -> bool:
-        """Whether it is on nodes that are taken back."""
+        """Whether the job is on nodes that the cloud may take back."""
         return self.reserve > 0.0
 
     def spare(self, left: float) -> float:
-        """Seconds that it may still wait for its nodes, or lose."""
+        """Seconds that the job may still wait for its nodes, or lose, if ``left`` seconds remain until its target."""
         return left - (self.seconds - self.wait) - self.reserve
 
     def within(self, left: float) -> bool:
-        """Whether the job ends in time; a change needs a margin unless staying is in time and the change is faster."""
+        """Whether the job ends within ``left`` seconds. A change of option needs a margin, unless staying is in time
+        and the change is faster."""
         if self.stay is not None and self.stay + self.reserve <= left and self.seconds <= self.stay:
             return True
         return self.seconds + (self.reserve or MARGIN * self.seconds) <= left
@@ -332,11 +344,12 @@ def _end(job: Job, values: OptionValues, position: JobPosition, waits: Mapping[P
 
 
 def _kept_back(option: Option, made: float) -> tuple[float, float]:
-    """The ``reserve`` and the ``setback`` of an ``_End`` on the option. ``made``: starts that it needs no more.
+    """The ``reserve`` and the ``setback`` of an ``_End`` on the option. ``made``: number of starts that the job no
+    longer needs.
 
-    The reserve has time for the starts and for ``_SETBACKS`` interruptions beyond the expected ones. An interruption
-    costs a start and half the work between two checkpoints. The setback is the starts still needed and one interruption
-    that loses all the work between two checkpoints.
+    The reserve has time for the starts and for ``_SETBACKS`` interruptions beyond the expected number. An
+    interruption costs a start and half the work between two checkpoints. The setback has time for the starts that are
+    still needed, and for one interruption that loses all the work between two checkpoints.
     """
     lost = option.interruptions
     if lost is None:

@@ -1,11 +1,12 @@
-"""The load on a budget: its jobs in groups that choose alike, their work in sight, and how often more of them come.
+"""The load on a budget: its jobs in groups that choose alike, the work that these jobs have left, and the rate at
+which more jobs arrive.
 
-A group has one class, one menu and one weight. Its load has two parts (docs/theory/policy.md, section 5). Together they
-cost what the budget has over the horizon H (``forecast``):
+A group has one class, one menu and one weight. Its load has two parts (docs/theory/policy.md, section 5). The
+exchange rate is solved so that the loads of all groups cost what the budget has over the horizon H (``forecast``):
 
-- The jobs in sight, running and waiting, are a stock: the work that they have left, in jobs of the mean size, over H.
-- The jobs to come are λ a second: the rate that was seen, or the rate that the profile declares, up to what jobs bear
-  out. What jobs that come shortly before H ends will cost after it is left out.
+- The jobs in sight, running and waiting, are a stock: their remaining work, in jobs of the mean size, spread over H.
+- The jobs to come arrive at λ a second. λ is the rate that was seen, or the rate that the profile declares, as far as
+  the jobs seen confirm it. Jobs that arrive shortly before the end of H count only with their cost before that end.
 """
 
 from __future__ import annotations
@@ -36,43 +37,50 @@ from charterer.policy.options.market import MenuKey
 from charterer.policy.options.menu import Menu, Menus
 from charterer.policy.solve.hull import Demand, Hull
 
-# How often a budget's jobs come, from its first job on: a rate that no exchange rate changes.
+# The rate at which a budget's jobs arrive, from its first job on. No exchange rate changes this rate.
 #
-# Finished jobs are in the budget's history (``ledger.balance``), all others are in sight; each counts once. A
-# Poisson process whose rate drifts: counts fade, and what they say is a Gamma posterior (discounted conjugate
-# updating: Harvey and Fernandes 1989). The prior is what the owner's amount was made for. Counts whose weights halve
-# in a month give the usual rate, which is the prior of the rate from counts whose weights halve in a week:
+# Finished jobs are in the budget's history (``ledger.balance``), and all other jobs are in sight. Each job counts once.
+# Jobs are assumed to arrive by a Poisson process whose rate drifts. So counts decay, and the rate has a Gamma posterior
+# (discounted conjugate updating: Harvey and Fernandes 1989). The first prior is the load for which the owner's amount
+# was made. Counts whose weights halve in a month give the usual rate. The usual rate is the prior of the rate from
+# counts whose weights halve in a week:
 #
-# λ₀ = max(amount / (R₀·m) − opening, a quarter of that) / the period m: mean dollars of a job λ_m = (a₀·s + S_m) /
-# (a₀·s / λ₀ + E_m) λ = (n₀·s + S_w) / (n₀·s / λ_m + E_w) after the first day, λ_m before
+#   λ₀  = max(amount / (R₀·m) − opening, a quarter of amount / (R₀·m)) / the period     m: mean dollars of a job
+#   λ_m = (a₀·s + S_m) / (a₀·s / λ₀ + E_m)
+#   λ   = (n₀·s + S_w) / (n₀·s / λ_m + E_w)     after the first day; λ_m before
 #
-# m is the cost at the cheapest width, and, like the bound of what a job's time is worth, in no cheaper a pool than
-# usual (``options.menu``): a cheap pool that is added does not mean that more jobs come.
+# m is the cost at the cheapest width, in a pool that is no cheaper than usual (``options.menu``), because a cheap pool
+# that is added does not mean that more jobs arrive. The bound of what a job's time is worth is computed in the same
+# way.
 #
-# S are faded counts and E the faded time since the budget was made. The jobs of its first hour are its opening: a
-# stock that waited for it, in no count. Jobs that come together are one event: e batches were seen, of s jobs each.
-# So a sweep of twenty jobs is no load of twenty jobs an hour.
+# S are decayed counts, and E is the decayed time since the budget was created. The jobs of the budget's first hour are
+# its opening: they waited for the budget, and are in no count. Jobs that arrive together are one event: e batches were
+# seen, of s jobs each. So a sweep of twenty jobs does not count as a load of twenty jobs an hour.
 #
-# Each class has the part of λ that it has of the jobs seen, whatever became of them.
+# Each class's part of λ is its part of the jobs seen, whatever became of these jobs.
 
 
 PRIOR_BATCHES = 5.0
-"""a₀ = n₀: weight, in batches, of the owner's amount against the month's count, and of that against the week's."""
+"""a₀ = n₀: weight, in batches, of the owner's amount against the month's count, and of the month's count against the
+week's."""
 AMOUNT_FACTOR = 2.0
-"""R₀: the owner's amount ÷ the least that the load for which it was made usually costs. In simulated months 1.5 and 4
-lose as little. An owner who knows better declares how many jobs come (``arrivalsPerHour``)."""
+"""R₀: the assumed ratio of the owner's amount to the least cost of the load that the amount was made for. In simulated
+months, ratios of 1.5 and 4 were as good. An owner who knows better declares how many jobs arrive
+(``arrivalsPerHour``)."""
 BATCH_SECONDS = 3_600.0
 """Jobs that come within this time of a batch's first job belong to that batch."""
 HISTORY_BATCHES = 10
-"""Number of batches from which on a rate is a count and no assumption, once the budget is a day old."""
+"""Number of batches from which on a rate counts as measured and no longer as assumed, once the budget is a day
+old."""
 _DAY = 86_400.0
 _LEAST_PART = 0.25
-"""Fraction of λ₀ that is left however large the opening is."""
+"""Least fraction of λ₀ that remains after the opening is subtracted, however large the opening is."""
 
 
 @dataclass(frozen=True)
 class SeenJobs:
-    """The jobs of one class that were seen: its history, and the instants at which jobs came that are not in it."""
+    """The jobs of one class that were seen: the class's history, and the arrivals of jobs that the history does not
+    include."""
 
     known: ClassHistory | None
     created: Sequence[Instant]
@@ -89,18 +97,20 @@ class SeenJobs:
 
     @cached_property
     def _at_last(self) -> tuple[Instant, float]:
-        """When the last job came, and the faded number of jobs at that instant. After it all of them fade alike."""
+        """When the last job arrived, and the decayed number of jobs at that instant. After it, the weights of all
+        jobs decay alike."""
         last = max(self.created)
         return last, _faded(_ages(self.created, last), HISTORY_HALF_LIFE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Came:
-    """The jobs of all classes that came after a budget's opening, as of ``last``, when the last one came.
+    """The jobs of all classes that arrived after a budget's opening. All numbers are as of ``last``, the arrival of the
+    last job.
 
-    ``opening``: number of jobs that came during the opening, the budget's first hour.
+    ``opening``: number of jobs that arrived during the opening, which is the budget's first hour.
     ``month``, ``week``: number of jobs with weights that halve in that time.
-    ``batches``: number of batches in which they came.
+    ``batches``: number of batches in which the jobs arrived.
     """
 
     last: Instant
@@ -112,7 +122,8 @@ class Came:
 
     @classmethod
     def of(cls, opened: Instant, seen: Sequence[SeenJobs], now: Instant | None = None) -> Came:
-        """The jobs of a budget that was made at ``opened``. Jobs that came after ``now`` count as of then."""
+        """The jobs of a budget that was created at ``opened``. Jobs that arrived after ``now`` count as if they had
+        arrived at ``now``."""
         created = sorted([at if now is None else min(at, now) for jobs in seen for at in jobs.created])
         came = [at for at in created if seconds_between(opened, at) > OPENING_SECONDS]
         last = created[-1] if created else opened
@@ -123,15 +134,15 @@ class Came:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How often jobs come to a budget.
+    """The rate at which a budget's jobs arrive.
 
     ``rate``: jobs a second of all classes.
-    ``parts``: the fraction of it that each class has.
+    ``parts``: for each class, its fraction of ``rate``.
     ``batches``: number of batches that were seen.
-    ``jobs``: number of batches that the rate rests on, the prior's included.
-    ``counted``: whether the rate is a count and no assumption.
-    ``opening``: number of jobs in sight that came in the budget's first hour.
-    ``seen``: jobs a second of the last week, without any prior.
+    ``jobs``: number of batches behind the rate, including those of the prior.
+    ``counted``: whether the rate was measured, and not assumed.
+    ``opening``: number of jobs in sight that arrived in the budget's first hour.
+    ``seen``: jobs a second in the last week, without any prior.
     """
 
     rate: float
@@ -155,7 +166,8 @@ class SeenLately:
     elapsed: float
 
     def rate(self, least_seconds: float) -> float:
-        """Jobs a second, as if they had come over ``least_seconds`` at least, and over a second at least."""
+        """Jobs a second. The time since the first job counts as at least ``least_seconds``, and as at least a
+        second."""
         return self.jobs / _exposure(max(self.elapsed, least_seconds, 1.0), WEEK_SECONDS)
 
 
@@ -170,8 +182,8 @@ def expected_arrivals(
 ) -> Arrivals:
     """The arrivals of a budget's classes.
 
-    ``amount``: dollars for ``period_seconds``, 0 where it says nothing of the load. ``opened``: when the budget was
-    made. ``usual``: m, dollars.
+    ``amount``: dollars for ``period_seconds``; 0 if the amount says nothing about the load. ``opened``: when the
+    budget was created. ``usual``: m, dollars.
     """
     age = max(seconds_between(opened, now), 1.0)
     came = remember(Came.of, opened, tuple(seen.values()))
@@ -201,7 +213,7 @@ def expected_arrivals(
 
 
 def seen_lately(known: ClassHistory | None, created: Sequence[Instant], now: Instant) -> SeenLately | None:
-    """The arrivals seen of a class; None if there never was a job of it."""
+    """The arrivals of a class that were seen; None if the class never had a job."""
     begun = [*created] if known is None or not known.arrivals else [known.since, *created]
     if not begun:
         return None
@@ -219,7 +231,7 @@ def _batches(ages: Sequence[float]) -> int:
 
 
 def _owners_rate(amount: float, period_seconds: float, usual: float, opening: int) -> float:
-    """λ₀."""
+    """λ₀: jobs a second that the owner's amount was probably made for."""
     if usual <= 0.0:
         return 0.0
     meant = max(amount, 0.0) / (AMOUNT_FACTOR * usual)
@@ -242,37 +254,43 @@ def _faded(ages: Sequence[float], half_life: float) -> float:
 
 
 def _exposure(elapsed: float, half_life: float) -> float:
-    """Seconds in ``elapsed``, with weights that fade as those of counts do."""
+    """Seconds in ``elapsed``, with weights that decay like those of counts."""
     return half_life / log(2.0) * (1.0 - decay(elapsed, half_life))
 
 
-# How much of a declared load counts: as much as the jobs of its class bear out.
+# A declared load counts only as far as the jobs of its class confirm it.
 #
-# Words cost nothing. Whoever may write a SpeedupProfile could declare a load that takes a whole budget from all
-# other classes. So ``arrivalsPerHour`` and ``meanWork`` count only up to a bound:
+# A declaration costs nothing. Everybody who may write a SpeedupProfile could declare a load that takes a whole budget
+# from all other classes. So ``arrivalsPerHour`` and ``meanWork`` count only up to a bound:
 #
-# - arrivals: up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose
-# jobs no longer come no longer counts, and one of which no job was seen does not count at all. Jobs that never
-# wanted GPUs (suspended, refused) are not seen. - work: up to ``SEEN_FACTOR`` times the dollars of the dearest job
-# was seen (for a job in sight: what it has cost so far), and the dollars of ``PRIOR_SECONDS`` on the cheapest path.
+# - Arrivals count up to ``SEEN_FACTOR`` times as many as were seen, with weights that halve in a week. So a class whose
+#   jobs no longer arrive no longer counts, and a class of which no job was seen does not count at all. Jobs that never
+#   wanted GPUs (suspended, refused) are not seen.
+# - Work counts up to ``SEEN_FACTOR`` times the dollars of the dearest job that was seen (for a job in sight: its cost
+#   so far), and at least up to the dollars of ``PRIOR_SECONDS`` on the cheapest path.
 #
-# Jobs in sight count anyway, with the work that they have left. So a class is weighed by at most about five times
-# what its own jobs cost, whatever it declares, and many classes of one namespace by no more than all their jobs.
+# Jobs in sight count anyway, with their remaining work. So whatever a class declares, it counts with at most about
+# five times the cost of its own jobs. Many classes of one namespace count with no more than the same multiple of all
+# their jobs.
 
 
 SEEN_FACTOR = 2.0
-"""A declared number counts up to this multiple of what was seen: jobs that come at random often come twice as fast."""
+"""A declared number counts up to this multiple of what was seen, because jobs that arrive at random often arrive
+twice as fast for a while."""
 MOST_UNSEEN_SECONDS = 600.0
-"""Upper bound of the least time over which arrivals count as seen: the time that a job takes on its cheapest path. A
-job that has just come says that one may come in every such time, or every ten minutes if the path takes longer. So in
-its first minutes a declared load counts little more than the jobs in sight do, however short its jobs are."""
+"""Upper bound, in seconds, of the least time over which arrivals count as seen. This least time is the length of a
+job on its cheapest path, or ten minutes if the path takes longer. So a job that has just arrived suggests one job in
+every such time. A declared load counts little more than the jobs in sight in its first minutes, however short its
+jobs are."""
 PRIOR_SECONDS = 300.0
-"""Seconds on its cheapest path that a job is believed to take before one of its class has cost anything."""
+"""Length of a job on its cheapest path, in seconds, that is believed before any job of its class has cost
+anything."""
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Facts about a class beside what it declares. ``dearest``: dollars of the dearest job that was seen."""
+    """What was observed of a class, regardless of what it declares. ``dearest``: dollars of the dearest job that was
+    seen."""
 
     seen: SeenLately | None
     dearest: float
@@ -281,7 +299,8 @@ class Evidence:
 def evidence(
     groups: Iterable[JobGroup], known: ClassHistory | None, created: Sequence[Instant], now: Instant
 ) -> Evidence:
-    """The evidence for one class. ``groups``: its groups. ``created``: when jobs came that it does not have."""
+    """The evidence for one class. ``groups``: its groups. ``created``: the arrivals of jobs that the class's history
+    does not include."""
     return Evidence(seen_lately(known, created, now), _dearest_job(groups, known, now))
 
 
@@ -291,7 +310,7 @@ def believed_arrivals(seen: SeenLately, hull: Hull) -> float:
 
 
 def _dearest_job(groups: Iterable[JobGroup], known: ClassHistory | None, now: Instant) -> float:
-    """Dollars of the dearest job of a class so far; those of its mean job in the history if they are more."""
+    """Dollars of the dearest job of a class so far, or of the mean job in its history if that cost more."""
     in_sight = max([facts.spent(now) for group in groups for facts in group.members], default=0.0)
     return max(in_sight, known.actual / known.jobs if known is not None and known.jobs else 0.0)
 
@@ -307,7 +326,8 @@ def believed_work(hull: Hull, dearest: float) -> float:
 
 
 DEFAULT_WORK_SECONDS = 4 * 3600.0
-"""Mean work, in seconds of the reference option, of a class that neither declares it nor has a job that reports it."""
+"""Mean work, in seconds of the reference option, of a class whose profile does not declare it and whose jobs do not
+report it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,12 +338,12 @@ class GroupDemand:
     ``work``: mean work of a job, in seconds of the reference option.
     ``active``: number of jobs that want to run.
     ``arrivals``: jobs a second to come.
-    ``in_sight``: the work that the jobs in sight have left, in jobs of the mean size ``work``.
+    ``in_sight``: the remaining work of the jobs in sight, in jobs of the mean size ``work``.
     ``horizon``: H, in seconds.
-    ``basis``: what ``arrivals`` rests on.
-    ``counted``: number of batches that ``arrivals`` was counted from; infinite if it is declared.
+    ``basis``: the source of ``arrivals``.
+    ``counted``: number of batches from which ``arrivals`` was counted; infinite if it is declared.
     ``ceiling``: the most dollars that a second of a job of weight 1 may cost; None for the menu's default.
-    ``sized``: whether ``work`` is known: False if it is only the default.
+    ``sized``: whether ``work`` is known, and not only the default.
     """
 
     class_id: ClassId
@@ -342,7 +362,7 @@ class GroupDemand:
 
     @property
     def hull(self) -> Hull:
-        """The hull of a new job's options or paths below the ceiling, computed when it is first asked for."""
+        """The hull of a new job's options or paths below the ceiling, computed at its first use."""
         return self.frontier()
 
     @property
@@ -356,14 +376,14 @@ class GroupDemand:
 
     @property
     def foreseen(self) -> float:
-        """Jobs a second that are counted on to come: none if the arrivals are only assumed."""
+        """Jobs a second that the plan counts on; 0 if the arrivals are only assumed."""
         return 0.0 if self.basis is ArrivalsBasis.ASSUMED else self.arrivals
 
     def held(self, seconds: float, kappa: float) -> float:
-        """Jobs a second, each of which holds GPUs for ``seconds``.
+        """Jobs a second, if each job holds GPUs for ``seconds``.
 
-        It is the rate of arrivals, times ``kappa`` (seconds taken for each one predicted). If arrivals are only
-        assumed, it is the rate that the jobs in sight stand for by Little's law.
+        The result is the rate of arrivals, times ``kappa`` (actual seconds per predicted second). If arrivals are
+        only assumed, the result is the rate that follows from the number of jobs in sight by Little's law.
         """
         if self.basis is ArrivalsBasis.ASSUMED and self.horizon < inf:
             return self.active / seconds
@@ -374,19 +394,19 @@ class GroupDemand:
         return replace(self, active=0, in_sight=0.0, horizon=inf)
 
     def spend(self, seconds: float, dollars: float, kappa: float, overhead: float, coming: float = 1.0) -> float:
-        """Dollars a second over the horizon, if a new job of the group takes ``seconds`` and ``dollars``.
+        """Dollars a second that the group spends over the horizon, if a new job takes ``seconds`` and ``dollars``.
 
-        ``kappa``: dollars really paid for each one predicted, for a job to come.
-        ``overhead``: the same for a job in sight, whose reports say what is left.
-        ``coming``: jobs to come for each expected one.
+        ``kappa``: actual dollars per predicted dollar, for a job to come.
+        ``overhead``: the same for a job in sight, whose remaining work is known from its reports.
+        ``coming``: factor on the expected number of jobs to come.
         """
         return self._spends([(seconds, dollars)], coming * kappa, overhead)[0]
 
     def _spends(self, points: Iterable[tuple[float, float]], come: float, overhead: float) -> list[float]:
-        """The same of several points. ``come``: dollars paid for each of a job to come.
+        """As ``spend``, for several points (seconds, dollars). ``come``: factor on the dollars of jobs to come.
 
-        Jobs that arrive within one life before the horizon's end count half. The remaining work of those in sight is
-        spread over the horizon, or over their remaining time if that is longer.
+        Jobs that arrive less than a job's length before the horizon's end count half. The remaining work of the jobs
+        in sight is spread over the horizon, or over their remaining time if that is longer.
         """
         horizon, arrivals, in_sight, active = self.horizon, self.arrivals, self.in_sight, self.active
         return [
@@ -399,13 +419,14 @@ class GroupDemand:
         ]
 
     def demand(self, kappa: float, overhead: float, coming: float = 1.0) -> Demand:
-        """The group as the solver sees it; for the arguments see ``spend``."""
+        """The group as the solver sees it. The arguments are those of ``spend``."""
         hull = self.hull
         spends = self._spends(zip(hull.seconds, hull.money, strict=True), coming * kappa, overhead)
         return Demand(hull.slopes, spends, 1.0, self.weight, self.most)
 
     def spend_at(self, corner: int, kappa: float, overhead: float, coming: float = 1.0) -> float:
-        """Dollars a second that the group spends at one corner of its hull; for the arguments see ``spend``."""
+        """Dollars a second that the group spends at one corner of its hull. The other arguments are those of
+        ``spend``."""
         hull = self.hull
         return self.spend(hull.seconds[corner], hull.money[corner], kappa, overhead, coming)
 
@@ -416,7 +437,7 @@ class _ClassLoad:
 
     ``work``: mean work of a job, in seconds of the reference option.
     ``sized``: whether ``work`` is known.
-    ``seen``: the jobs that say how often such jobs come.
+    ``seen``: the jobs from which the rate of arrivals is estimated.
     ``found``: the evidence for the load that ``profile`` declares; None if it declares none.
     """
 
@@ -436,7 +457,7 @@ class _ClassLoad:
         now: Instant,
         remember: Remember,
     ) -> _ClassLoad:
-        """The load of a class. ``groups``: its groups. ``known``: what the balance remembers of it."""
+        """The load of a class. ``groups``: its groups. ``known``: the class's history in the budget's balance."""
         seen = remember(_seen, tuple(groups), balance, known)
         declares = profile is not None and (profile.claims_arrivals or profile.claims_work)
         found = evidence(groups, known, seen.created, now) if declares else None
@@ -453,7 +474,7 @@ class _ClassLoad:
         ceiling: Rate | None,
         horizon: float,
     ) -> GroupDemand | None:
-        """The demand of a group of the class, still without jobs to come; None if it has no option."""
+        """The demand of a group of the class, without jobs to come; None if the group has no option."""
         menu = menus.menu(key.menu)
         if not menu.options:
             return None
@@ -476,14 +497,15 @@ class _ClassLoad:
         )
 
     def with_arrivals(self, demand: GroupDemand, class_id: ClassId, came: Arrivals, fraction: float) -> GroupDemand:
-        """The demand with the jobs to come. ``fraction``: the group's part of those of its class."""
+        """The demand with the jobs to come. ``fraction``: the group's part of the class's jobs to come."""
         if self.profile is not None and self.profile.arrivals_per_hour is not None:
             return self._as_declared(demand, self.profile, self.profile.arrivals_per_hour / 3600.0 * fraction, fraction)
         basis = ArrivalsBasis.COUNTED if came.counted else ArrivalsBasis.ASSUMED
         return replace(demand, arrivals=came.of(class_id) * fraction, counted=came.jobs, basis=basis)
 
     def _as_declared(self, demand: GroupDemand, profile: Profile, rate: float, fraction: float) -> GroupDemand:
-        """The demand with the declared load, up to what was seen bears out; without a job seen, nothing is to come."""
+        """The demand with the declared load, as far as the jobs seen confirm it. If no job was seen, no jobs are
+        expected to come."""
         found, counted = self.found, rate
         if profile.claims_arrivals and (found is None or found.seen is None):
             return replace(demand, arrivals=0.0, counted=inf, basis=ArrivalsBasis.DECLARED)
@@ -503,7 +525,8 @@ def _mean_work(profile: Profile | None, groups: Sequence[JobGroup]) -> float | N
 
 @dataclass(frozen=True, slots=True)
 class BudgetLoad:
-    """All that a budget's jobs ask of it: the demand of each group, and how often jobs of all classes come."""
+    """The load of all jobs of a budget: the demand of each group, and the rate at which jobs of all classes
+    arrive."""
 
     groups: Mapping[GroupKey, GroupDemand]
     arrivals: Arrivals
@@ -514,7 +537,7 @@ class BudgetLoad:
         return frozenset([key.share for key in self.groups])
 
     def of_share(self, name: str) -> BudgetLoad:
-        """The same with the groups of one share only."""
+        """The load of the groups of one share."""
         return replace(self, groups={key: group for key, group in self.groups.items() if key.share == name})
 
 
@@ -527,13 +550,13 @@ def budget_load(
     now: Instant,
     remember: Remember = directly,
 ) -> BudgetLoad:
-    """The load of one budget's jobs, finished ones included, by group in order of their first job.
+    """The load of one budget's jobs, including finished jobs, by group in order of their first job.
 
-    A group without any option is left out, as if its jobs had not come: they cost nothing, and say nothing of the jobs
-    that can be served. So is a group without active jobs of which none is expected, or whose jobs have no profile and
-    too little in common. The budget's
-    balance remembers the jobs that are gone. Classes of which no job exists count by what their profile declares or the
-    balance remembers; otherwise the first jobs of a period would be given all of its money.
+    A group without any option is left out, as if its jobs had not arrived: such jobs cost nothing, and say nothing
+    about the jobs that can be served. A group without active jobs is also left out if no further jobs are expected,
+    or if its jobs have no profile and too little in common. Jobs whose objects are gone count through the budget's
+    balance. Classes of which no job exists count through their profile's declaration or the balance. Otherwise the
+    first jobs of a period would be given all of its money.
     """
     groups = {key: group for key, group in groups.items() if menus.menu(key.menu).options}
     balance = budget.balance
@@ -576,14 +599,16 @@ def budget_load(
 
 
 def _parts(groups: Sequence[JobGroup]) -> dict[GroupKey, float]:
-    """For each group of a class, its fraction of the class's jobs to come: as large as that of the jobs that came."""
+    """For each group of a class, its fraction of the class's jobs to come, which is its fraction of the jobs that
+    have arrived."""
     came = {group.key: len(group.members) - len(group.not_come) for group in groups}
     whole = sum(came.values())
     return {key: number / whole if whole else 1.0 / len(groups) for key, number in came.items()}
 
 
 def _any_key(profile: Profile) -> GroupKey:
-    """The group of a class without any job: it may run on anything that the class's curves cover."""
+    """The group that stands for a class without any job. Its jobs may run on every option that the class's curves
+    cover."""
     return GroupKey(profile.id, MenuKey(profile.id, 1, 1, profile.widest), 1.0, NO_SHARE)
 
 
@@ -593,7 +618,7 @@ def _usual_dollars(
     fractions: Mapping[GroupKey, float],
     now: Instant,
 ) -> float:
-    """m: the least that a job usually costs, in dollars: a mean over the jobs that were seen; 0 if none was."""
+    """m: the least dollars that a job usually costs, as a mean over the jobs that were seen; 0 if none was seen."""
     counts = {key: loads[key.class_id].seen.count(now) * fractions[key] for key in demands}
     whole = sum(counts.values())
     dollars = {key: max(demand.work * demand.menu.usual, demand.hull.money[0]) for key, demand in demands.items()}
@@ -605,10 +630,10 @@ def _seen(groups: Sequence[JobGroup], balance: Balance | None, known: ClassHisto
 
 
 def _uncounted(groups: Iterable[JobGroup], balance: Balance | None) -> list[Instant]:
-    """The instants at which jobs came that are not in the balance's sums.
+    """The arrivals of the jobs that the balance's sums do not include.
 
-    A job that neither had GPUs nor wants any has not come yet. While it is suspended or refused it costs nothing, and
-    thousands of such jobs must not take the money from others.
+    A job that neither had GPUs nor wants any has not arrived yet. While such a job is suspended or refused it costs
+    nothing, and thousands of such jobs must not take the money from other jobs.
     """
     created: list[Instant] = []
     for group in groups:

@@ -1,4 +1,4 @@
-"""The forecast of a period's spend, and how many dollars a second a budget may plan with from now on."""
+"""The forecast of a period's spending, and the dollars a second that a budget may plan with from now on."""
 
 from __future__ import annotations
 
@@ -14,16 +14,18 @@ from charterer.domain.money import Money
 from charterer.domain.pool import Pool
 from charterer.domain.time import Calendar, Instant, seconds_between
 
-# How many dollars a second a budget may plan with from now on (docs/theory/budgets.md has the reasoning).
+# The dollars a second that a budget may plan with from now on (docs/theory/budgets.md has the reasoning).
 #
 #   allowed = M / h,    M = aim − spent + b·(h − left) = b·h + B,    B = b·(time since it opened) − spent
 #
-# b is the period's aim, spread evenly over it, and ``left`` the time until its end. h is the horizon: that time,
-# but two days at least. M is all the money there is for it, also for what running jobs will still cost: they are in
-# the load (``demand``), so that it makes no difference to the exchange rate which jobs already run.
+# b is the period's aim divided by the length of the period, and ``left`` is the time until the period's end. The
+# horizon h is the same time, but at least two days. M is all the money for the horizon, including the money for the
+# remaining cost of running jobs. The load (``demand``) includes the running jobs too, so the exchange rate does not
+# depend on which jobs already run.
 #
-# Commitments are nodes that are paid for whether they are used or not. What they will cost within h is taken out of M,
-# because nothing about it can be decided any more. Jobs there cost next to nothing, so they are no load (ADR 6).
+# Commitments are nodes that are paid for whether they are used or not. Their cost within h is subtracted from M,
+# because no decision can change that cost any more. Jobs on such nodes cost almost nothing, so they are no load (ADR
+# 6).
 
 
 LEAST_HORIZON_SECONDS = 2 * 86_400.0
@@ -34,13 +36,13 @@ LEAST_HORIZON_SECONDS = 2 * 86_400.0
 class PacingState:
     """One budget's money at one instant, in dollars and seconds.
 
-    ``aim`` is to be spent over ``seconds``, of which ``elapsed`` are over; ``spent`` of it is. ``rate``: dollars
-    a second that are being spent now; ``left``: what running jobs will still cost. ``carried_fraction``: of the balance
-    that is not lost at the end. ``opening``: dollars spent in the period before the budget existed, which
-    are in neither ``aim`` nor ``spent``. ``unavoidable``: dollars of ``left`` that will be spent in the period whatever
-    is planned. ``commitments``: each with its dollars a second, and for how many seconds it still goes on.
-    ``carried_horizon``: seconds for which money that is carried over has to last: a whole period, because no period's
-    end is ahead of it.
+    ``aim`` is to be spent over ``seconds``. ``elapsed`` of these seconds are over, and ``spent`` dollars are spent.
+    ``rate``: dollars a second that are being spent now. ``left``: the remaining cost of running jobs.
+    ``carried_fraction``: the fraction of the balance that is carried over at the period's end. ``opening``: dollars
+    spent in the period before the budget existed; they are part of neither ``aim`` nor ``spent``. ``unavoidable``:
+    dollars of ``left`` that will be spent in the period whatever is planned. ``commitments``: for each commitment,
+    its dollars a second and its remaining seconds.
+    ``carried_horizon``: seconds for which carried-over money has to last, which is the length of a whole period.
     """
 
     aim: float
@@ -65,7 +67,8 @@ class PacingState:
         return self.committed(max(self.seconds - self.elapsed, 0.0))
 
     def without_commitments(self) -> PacingState:
-        """The state without commitments: what they still cost is taken from the aim, so that the rest is for jobs."""
+        """The state without commitments. Their remaining cost is subtracted from the aim, so that the rest is for
+        jobs."""
         return replace(self, aim=max(self.aim - self.still_committed, 0.0), commitments=())
 
     @property
@@ -79,9 +82,10 @@ class PacingState:
         return self.horizon_at(self.seconds - self.elapsed)
 
     def horizon_at(self, time_left: float) -> float:
-        """h, when so many seconds of the period are left.
+        """h when ``time_left`` seconds of the period are left.
 
-        What will be carried over lasts longer than to the end of the period; what is lost there does not.
+        Money that will be carried over may last longer than the period. Money that is lost at the period's end may
+        not.
         """
         until_the_end = max(time_left, LEAST_HORIZON_SECONDS)
         if not self.carried_fraction:
@@ -90,28 +94,29 @@ class PacingState:
 
     @property
     def balance(self) -> float:
-        """B: dollars of even spending up to now that are not spent; negative if more was spent."""
+        """B: dollars of even spending up to now, minus the dollars spent."""
         return self.target_rate * self.elapsed - self.spent
 
     @property
     def coming(self) -> float:
-        """Seconds ahead whose money may be committed to jobs now: the rest of the period, but ten days at most."""
+        """The number of seconds ahead whose money may be committed to jobs now: the rest of the period, but at most
+        ten days."""
         return min(max(self.seconds - self.elapsed, 0.0), COMMITTED_AHEAD_SECONDS)
 
     @property
     def committable(self) -> float:
-        """Dollars that may be committed to jobs, running ones included: the even spending up to the end of ``coming``,
-        minus what is spent and what commitments will still cost by then."""
+        """Dollars that may be committed to jobs, including running jobs: the even spending up to the end of
+        ``coming``, minus the dollars spent and the cost of commitments until then."""
         target = self.target_rate * (self.elapsed + self.coming)
         return max(target - self.spent - self.committed(self.coming), 0.0)
 
 
 def pacing_state(budget: Budget, spent: Money, period: tuple[Instant, Instant], now: Instant) -> PacingState:
-    """The pacing of a budget that has spent ``spent`` in the period, as if nothing ran.
+    """The pacing of a budget that has spent ``spent`` in the period, as if no jobs ran.
 
-    A budget that was made within the period spreads its aim, less its opening spend, over what was left of the period
-    then. If the opening spend is not known, the aim is the part of the amount for that time, so that the rate is that
-    of a whole period.
+    A budget that was created within the period spreads its aim, minus its opening spend, over the rest of the period
+    after its creation. If the opening spend is not known, the aim is the amount in proportion to that rest, so that
+    the dollars a second are those of a whole period.
     """
     start, end = max(period[0], min(budget.created, now)), period[1]
     before = opening_in(budget, period[0]).dollars
@@ -147,18 +152,19 @@ def allowed_rate(pacing: PacingState) -> float:
     return max(pacing.target_rate + pacing.balance / pacing.horizon - committed, 0.0)
 
 
-# The forecast of a period's spend: the expected amount, and an interval that holds as often as it says.
+# The forecast of a period's spending: the expected amount, and an interval that holds as often as it claims.
 #
 # The planner keeps correcting (``PacingState``). If a dollar too much is spent x seconds before the end, only the
 # fraction
 #
 #   D(x) = exp(−∫ dy / (h(y) + lag(y))), y from 0 to x,    lag = max(life − h/2, 0)
 #
-# of it is left at the end. A commitment is counted at once, but no further ahead than half a horizon: what a longer job
-# costs beyond that is corrected as it is spent. So the life of a job, the mean time over which a dollar of it is spent
-# (E S² / (ρ·E S)), slows the correction. S are the dollars of a job and ρ what it costs a second: a job that comes x
-# seconds before the end has spent min(S, ρx) by then. If jobs of a class come at λ (compound Poisson), at κm dollars
-# with squared coefficient of variation c², the variance is the sum of
+# of it is left at the end. Money is counted as soon as it is committed, but no further ahead than half a horizon. The
+# cost of a longer job beyond half a horizon is corrected as it is spent. So the correction is slowed by the life of a
+# job, which is the mean time over which a dollar of the job is spent (E S² / (ρ·E S)). S is the dollars of a job, and
+# ρ its dollars a second. A job that arrives x seconds before the end has spent min(S, ρx) by then. Let jobs of a
+# class arrive at the rate λ (compound Poisson), and cost κm dollars with squared coefficient of variation c². Then
+# the variance is the sum of
 #
 #   Σ λ · ∫ E[min(S, ρx)²] · D² dx                           the jobs to come: nobody can know how many and how large
 #   Σ (λκm)² (1/n + e²) · (∫ E[min(S, ρx)] / E S · D dx)²    λ counted from n batches, and the standard error e of κ
@@ -166,28 +172,31 @@ def allowed_rate(pacing: PacingState) -> float:
 #
 # S is taken to be lognormal, for which the limited moments are known (Klugman, Panjer and Willmot, Loss Models).
 #
-# Periods that are over show whether that is enough. Their deviations, in standard deviations as they are expected now,
-# and ``PRIOR_PERIODS`` periods that were as expected, give a factor of the variance. Since a variance estimated from ν
-# periods is itself uncertain, quantiles are those of Student's distribution with ν degrees of freedom. So whatever the
-# model does not know (week ends, a changing load, sizes more unequal than was seen) widens the interval once it shows.
+# Past periods show whether this variance is large enough. A factor on the variance follows from their deviations, in
+# standard deviations as they are expected now, and from ``PRIOR_PERIODS`` imagined periods that deviated as expected.
+# Because a variance estimated from ν periods is itself uncertain, quantiles are those of Student's distribution with
+# ν degrees of freedom. So an effect that the model does not know (weekends, a changing load, sizes more unequal than
+# was seen) widens the interval once it has shown in a period.
 #
-# The interval is that of a gamma distribution, which is positive and skewed like what is still to be spent; its
-# quantiles are those of Wilson and Hilferty (1931). It begins no lower than what is already spent and what jobs that
-# run to their end as they are will still spend, by their own reports.
+# The interval is that of a gamma distribution, which is positive and skewed like the spending still to come. Its
+# quantiles are those of Wilson and Hilferty (1931). The interval begins no lower than the spending so far plus the
+# spending that running jobs cannot avoid, by their own reports.
 
 
 HOLDS = 0.9
-"""Fraction of periods in which the interval is to hold. In one of twenty the spend is below it, and in one above it."""
+"""Fraction of periods in which the interval should hold. In one of twenty periods the spending is below the interval,
+and in one of twenty above it."""
 _NORMAL = NormalDist()
 _Z = _NORMAL.inv_cdf((1.0 + HOLDS) / 2.0)
 """The normal distribution's quantile at the interval's upper end."""
 _LEAST_STEPS = 48
-"""Steps that the time left is divided into at least: fifteen hours each at the beginning of a month. None is longer
-than the shortest horizon, so that no step pays more back than a deviation is."""
+"""Least number of steps into which the remaining time is divided. At the beginning of a month a step is fifteen hours
+long. No step is longer than the shortest horizon, so that no step corrects more than the whole deviation."""
 PRIOR_PERIODS = 4.0
-"""Weight of the modelled variance, in periods, before any is over: it is believed to within a factor of about two."""
+"""Weight of the modelled variance, in periods, before any period is over. The model is believed to within a factor of
+about two."""
 _ALIKE = 1e-9
-"""Least squared coefficient of variation: that of jobs that all cost the same."""
+"""Least squared coefficient of variation. Jobs that all cost the same have this one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,9 +204,9 @@ class JobStream:
     """The jobs of one class to come.
 
     ``arrivals``: jobs a second.
-    ``dollars``, ``seconds``: what each is expected to cost and take, κ included.
-    ``squared_cv``: squared coefficient of variation of its dollars.
-    ``counted``: number of batches that ``arrivals`` was counted from; infinite if it is declared.
+    ``dollars``, ``seconds``: the expected cost and length of a job, with κ applied.
+    ``squared_cv``: squared coefficient of variation of a job's dollars.
+    ``counted``: number of batches from which ``arrivals`` was counted; infinite if it is declared.
     ``cost_factor_error``: relative standard error of κ.
     """
 
@@ -215,7 +224,8 @@ class JobStream:
 
 
 def remembered(known: ClassHistory, squared_cv: float, overhead: float, arrivals: float, counted: float) -> JobStream:
-    """The jobs to come of a class without jobs in sight. They cost what its past jobs cost on average."""
+    """The jobs to come of a class without jobs in sight. Each is expected to cost as much as the class's past jobs
+    did on average."""
     dollars = overhead * known.actual / known.jobs if known.jobs else 0.0
     return JobStream(arrivals, dollars, 0.0, squared_cv, counted, sqrt(squared_cv / max(known.jobs, 1.0)))
 
@@ -224,7 +234,7 @@ def remembered(known: ClassHistory, squared_cv: float, overhead: float, arrivals
 class SpendBounds:
     """Bounds of the spending in dollars a second.
 
-    ``most``: what all jobs would spend on their fastest options. ``least``: what is spent in any case.
+    ``most``: the spending of all jobs on their fastest options. ``least``: the spending that no decision can avoid.
     """
 
     most: float
@@ -233,7 +243,8 @@ class SpendBounds:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """Dollars that will have been spent at the period's end: as expected, and an interval that holds with ``HOLDS``."""
+    """Dollars that will have been spent at the period's end: the expected amount, and an interval that holds with the
+    probability ``HOLDS``."""
 
     expected: float
     low: float
@@ -246,8 +257,8 @@ class CompoundPoisson:
     ``rate``: jobs a second.
     ``mean``: mean dollars of a job.
     ``square``: mean square of the dollars of a job.
-    ``pace``: dollars a second that a job costs; infinite if it costs all at once.
-    ``guessed``: variance of what the jobs spend a second, because their rate and κ are estimates.
+    ``pace``: dollars a second that a job costs; infinite if the whole cost arises at once.
+    ``guessed``: variance of the jobs' spending a second that is due to errors of their rate and of κ.
     """
 
     def __init__(self, streams: Sequence[JobStream]) -> None:
@@ -294,10 +305,10 @@ def forecast(
     spread: float = 0.0,
     past: Sequence[float] = (),
 ) -> Forecast:
-    """The spend at the end of the period. What commitments cost is added to that of the jobs.
+    """The forecast of the spending at the end of the period, which is the cost of jobs plus the cost of commitments.
 
-    ``spread``: standard deviation of what running jobs will still cost.
-    ``past``: what earlier periods spent, as fractions of their aims.
+    ``spread``: standard deviation of the remaining cost of running jobs.
+    ``past``: the spending of earlier periods, as fractions of their aims.
     """
     if pacing.commitments:
         told, more = forecast(pacing.without_commitments(), streams, bounds, spread, past), pacing.still_committed
@@ -330,10 +341,10 @@ def _variance(path: Sequence[tuple[float, float]], left: float, coming: Compound
 def _by_past_periods(
     pacing: PacingState, bounds: SpendBounds, coming: CompoundPoisson, past: Sequence[float]
 ) -> tuple[float, float]:
-    """The factor of the variance that follows from past periods, and the quantile that holds with it.
+    """The factor on the variance that follows from past periods, and the quantile to use with it.
 
-    ``past``: what each period spent, as a fraction of its aim. If a period spent less than its aim, it deviates only by
-    what could have been spent beyond that.
+    ``past``: the spending of each period, as a fraction of its aim. If a period spent less than its aim, only the
+    part of the difference counts that could have been spent.
     """
     if not past:
         return 1.0, student(PRIOR_PERIODS)
@@ -348,12 +359,14 @@ def _by_past_periods(
 
 
 def student(degrees: float) -> float:
-    """The quantile that ``_Z`` is of the normal distribution, of Student's (Abramowitz and Stegun 26.7.5)."""
+    """The quantile of Student's distribution at the probability at which ``_Z`` is the normal distribution's
+    (Abramowitz and Stegun 26.7.5)."""
     return _Z + (_Z**3 + _Z) / (4 * degrees) + (5 * _Z**5 + 16 * _Z**3 + 3 * _Z) / (96 * degrees**2)
 
 
 def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[float, float]]:
-    """From now to the end in equal steps: dollars a second committed to, and how fast a deviation is corrected."""
+    """For equal steps from now to the period's end: the dollars a second that are committed, and the rate at which a
+    deviation is corrected."""
     steps = max(ceil(left / LEAST_HORIZON_SECONDS), _LEAST_STEPS)
     step, balance, target = left / steps, pacing.balance, pacing.target_rate
     path = []
@@ -367,7 +380,7 @@ def _path(pacing: PacingState, left: float, bounds: SpendBounds) -> list[tuple[f
 
 
 def _to_come(pacing: PacingState, left: float, path: Sequence[tuple[float, float]]) -> float:
-    """Dollars spent from now on: all that is planned with on the path."""
+    """Dollars spent from now to the period's end, if all money on ``path`` is spent as planned."""
     return sum(commits for commits, _ in path) * left / len(path)
 
 
@@ -385,7 +398,8 @@ def _interval(spent: float, to_come: float, variance: float, quantile: float) ->
         return Forecast(expected, expected, expected)
     ninth = variance / to_come**2 / 9.0  # 1 / 9k of a gamma distribution of shape k
     low = to_come * max(1.0 - ninth - quantile * sqrt(ninth), 0.0) ** 3
-    # Below a shape of about a tenth the approximation falls with the variance; the quantile itself hardly changes.
+    # Below a shape of about a tenth, the approximation would fall as the variance grows, although the true quantile
+    # hardly changes.
     wide = min(ninth, (quantile / 2.0) ** 2)
     high = to_come * (1.0 - wide + quantile * sqrt(wide)) ** 3
     return Forecast(expected, spent + low, spent + high)

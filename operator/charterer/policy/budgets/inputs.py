@@ -1,4 +1,4 @@
-"""The planner's input before money is considered: menus, jobs in groups, rentals, and who holds which GPUs."""
+"""The planner's input before money is considered: menus, jobs in groups, rentals, and which job holds which GPUs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class PlanInputs:
 
     ``menus``: for each budget, the menus of the pools that its money may rent.
     ``market``: what all pools offer.
-    ``offers``: what the nodes of each pool would be.
+    ``offers``: what nodes each pool would give.
     ``ends``: the known ends of nodes.
     ``refusing``: rentals whose nodes refused a pod, with these nodes.
     ``tree``: the parents of budgets.
@@ -109,7 +109,7 @@ def _refusing(nodes: Mapping[NodeName, Node], rental_of: Mapping[NodeName, Renta
 def inputs_once_stopped(inputs: PlanInputs, stopped: Container[JobId]) -> PlanInputs:
     """The inputs as the next plan will see them, after the jobs in ``stopped`` were told to stop.
 
-    The rest of their runs is not committed to any more. Those that start anew are waiting jobs.
+    The remaining cost of their runs is no longer committed. Jobs among them that start again are waiting jobs.
     """
     snapshot, classes = inputs.snapshot, frozenset(inputs.snapshot.profiles)
     found: dict[BudgetId | None, Mapping[GroupKey, JobGroup]] = {}
@@ -136,9 +136,9 @@ def _menus(snapshot: Snapshot, groups: JobGroups, memo: Memo) -> Mapping[BudgetI
 def _startable(
     groups: Mapping[GroupKey, JobGroup], menus: Menus, snapshot: Snapshot, memo: Memo
 ) -> Mapping[GroupKey, JobGroup]:
-    """The groups of a budget, with waiting jobs refused if the cost of every option is above their maxCost.
+    """The groups of a budget, in which a waiting job is refused if each of its options costs more than its maxCost.
 
-    Such jobs will never cost anything. If they counted as load, other jobs would become narrower for nothing.
+    Such jobs will never cost anything. If they counted as load, other jobs would become narrower without need.
     """
     found = dict(groups)
     for key, group in groups.items():
@@ -158,7 +158,7 @@ def _startable(
 
 
 def _refuse(group: JobGroup, refused: Sequence[tuple[JobId, Reason]]) -> JobGroup:
-    """The group in which the jobs in ``refused`` want no GPUs because of their maxCost, for the reasons given there."""
+    """The group, in which the jobs in ``refused`` want no GPUs, for the reasons given there."""
     why = dict(refused)
     members = [replace(facts, refused=why.get(facts.job.id, facts.refused)) for facts in group.members]
     return job_group(tuple(members))

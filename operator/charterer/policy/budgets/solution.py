@@ -1,4 +1,5 @@
-"""One budget solved: what it spent, what it may spend, its exchange rate, and what each group of its jobs is given."""
+"""The solution of one budget: its spending, the money that it may spend, its exchange rate, and the paths of its
+jobs."""
 
 from __future__ import annotations
 
@@ -60,11 +61,12 @@ from charterer.policy.solve.hull import BudgetFit, Solution, rates_of_mixtures, 
 from charterer.policy.solve.phase_dp import key_of
 from charterer.sentences import count
 
-# The forecast of one budget: from the jobs to come of its groups, and of classes that only its history remembers.
+# The forecast of one budget, from the jobs to come of its groups and of classes that only its history contains.
 
 
 _PERIODS = 12
-"""Past periods that are compared with their aim: of months a year. Older ones say little of how jobs come now."""
+"""Number of past periods that are compared with their aims: a year of months. Older periods say little about
+arrivals."""
 
 
 def forecast_budget(
@@ -77,7 +79,8 @@ def forecast_budget(
 ) -> Forecast:
     """The forecast of a budget whose groups' jobs come as ``streams`` and spend ``most`` dollars a second at most.
 
-    A class without jobs in sight is expected to cost what the balance remembers; what it may spend is not bounded.
+    A class without jobs in sight is expected to cost as much as the balance has recorded for it. Its spending is
+    unbounded.
     """
     in_sight = {key.class_id for key in streams}
     history = {} if balance is None else balance.class_history
@@ -99,7 +102,7 @@ def forecast_assigned(
     budget: Budget,
     came: Arrivals,
 ) -> Forecast:
-    """The forecast of the budget on the paths that its groups are given."""
+    """The forecast of the budget, if its groups keep the paths that they are given."""
     streams = {key: assignment.job_stream(key, calibration) for key, assignment in assignments.items()}
     most = sum(
         assignment.group.spend_at(-1, calibration.factor(key.class_id), calibration.overhead)
@@ -109,7 +112,7 @@ def forecast_assigned(
 
 
 def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], calibration: CostCalibration) -> Forecast:
-    """The forecast at an exchange rate that stays the same whatever is spent."""
+    """The forecast at an exchange rate that does not depend on the spending."""
     rate = sum(stream.spends for stream in streams)
     return forecast(pacing, streams, SpendBounds(rate, rate), calibration.spread)
 
@@ -117,7 +120,7 @@ def forecast_at_fixed_rate(pacing: PacingState, streams: Sequence[JobStream], ca
 def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -> ForecastVerdict:
     """The forecast of several budgets together, capped at ``most``.
 
-    Half its interval is the root of the sum of the squares of theirs, as if the budgets spent independently.
+    The squares of the intervals' half widths are added, as if the budgets spent independently.
     """
     expected = total(each.expected for each in forecasts)
     below = Money(round(hypot(*(each.expected.micros - each.low.micros for each in forecasts))))
@@ -126,7 +129,7 @@ def sum_of_forecasts(forecasts: Sequence[ForecastVerdict], most: Money | None) -
     return ForecastVerdict(*(each if most is None else min(each, most) for each in three))
 
 
-# The exchange rate of a budget of which nobody knows how many jobs will come.
+# The exchange rate of a budget if it is not known how many jobs will arrive.
 
 
 _QUANTILES = (-1.5341, -0.8871, -0.4888, -0.1573, 0.1573, 0.4888, 0.8871, 1.5341)
@@ -140,13 +143,13 @@ def solve_for_plausible_loads(
 ) -> Solution:
     """The solution at the geometric mean of the exchange rates θ that plausible loads would need.
 
-    θ follows a power of money over load. If θ is too low by a factor, about as many percent of hours are lost as
-    percent of dollars if it is too high by that factor, so the mean is taken on a logarithmic scale. The number of jobs
-    to come is f times the expected one, where f is lognormal with mean 1 and variance
+    θ follows a power of money ÷ load. If θ is too low by some factor, some percentage of hours is lost. If θ is too
+    high by the same factor, about the same percentage of dollars is lost. So the mean is taken on a logarithmic scale.
+    The number of jobs to come is f times the expected number, where f is lognormal with mean 1 and variance
 
         u² / (a₀ + e) + (1 + c²) / (N + 1)
 
-    e: batches that were seen; N: jobs to come; u: the fraction of them that is not declared.
+    e: number of batches that were seen; N: number of jobs to come; u: the fraction of these jobs that is not declared.
     """
     groups = [(group, calibration.factor(key.class_id)) for key, group in load.groups.items()]
     demands = [group.demand(kappa, calibration.overhead) for group, kappa in groups]
@@ -170,7 +173,7 @@ def solve_for_plausible_loads(
 
 
 def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float) -> bool:
-    """Whether the money is enough for the jobs in sight and those counted on to come, all on their cheapest options."""
+    """Whether the money pays for the cheapest options of the jobs in sight and of the jobs that the plan counts on."""
     least = 0.0
     for key, group in load.groups.items():
         sure = 0.0 if group.basis is ArrivalsBasis.ASSUMED else 1.0
@@ -178,7 +181,7 @@ def in_sight_fits(load: BudgetLoad, calibration: CostCalibration, allowed: float
     return least <= allowed
 
 
-# Reasons: what an option takes and costs, what the next option would, and what the budget pays for a second.
+# Reasons name time and cost of an option and of the next option, and the dollars that the budget pays for a second.
 
 
 def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
@@ -189,7 +192,7 @@ def late(pool: PoolId, wait: LaunchWait) -> LateNodes:
 def no_history(verdict: BudgetVerdict, word: str) -> str:
     """``assumed: 9 jobs in sight, 1 batch; no history. If nothing else comes, the month ends at $562.00``.
 
-    ``word``: for the budget's period.
+    ``word``: the word for the budget's period, such as ``month``.
     """
     came = verdict.arrivals
     if not came.jobs and not came.batches:
@@ -202,12 +205,12 @@ def no_history(verdict: BudgetVerdict, word: str) -> str:
 
 
 def ends_at_least(verdict: BudgetVerdict) -> Money:
-    """The dollars at the period's end, if nothing comes beside the jobs in sight."""
+    """The dollars spent at the period's end, if no jobs arrive besides those in sight."""
     return verdict.spent + verdict.in_sight + verdict.commitments
 
 
 def of_share(budget: Budget) -> str:
-    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty if the budget has all of that."""
+    """``its amount is $800.00 of the $1,000.00 of spec.amount: ...``; empty if the budget has the whole amount."""
     share = budget.share
     if share is None or share.given is None or not share.scaled:
         return ""
@@ -218,8 +221,8 @@ def of_share(budget: Budget) -> str:
 
 
 def of_first_period(budget: Budget, now: Instant) -> str:
-    """``$4,600.00 of its $60,000.00 count for the rest of its first month ($83.33/h); ...``; empty later, and where it
-    says what was spent before."""
+    """``$4,600.00 of its $60,000.00 count for the rest of its first month ($83.33/h); ...``; empty in later periods,
+    and if the owner has declared the spending before the budget's creation."""
     budget = budget.in_period_of(now)
     if not budget.prorated or budget.penniless:
         return ""
@@ -232,7 +235,7 @@ def of_first_period(budget: Budget, now: Instant) -> str:
 
 
 def choice(option: Option, values: OptionValues, weight: float, position: JobPosition, *, feasible: bool) -> Reason:
-    """Why a job has this option: in dollars and seconds against the next cheaper one, with a fact on a faster one."""
+    """Why a job has this option, compared with the next cheaper option, and with a fact about a faster option."""
     menu = values.menu
     here = to_the_end(option, values, position)
     cost = Money.of(here.dollars)
@@ -260,7 +263,7 @@ def _faster(above: Projection, here: Projection, values: OptionValues) -> of.Fas
 
 
 def to_the_end(option: Option, values: OptionValues, position: JobPosition) -> Projection:
-    """Time and cost of the rest of the job on the option, as if a new run entered it."""
+    """Time and cost of the rest of the job on the option, as if a new run entered the option."""
     projection = values.staying(option, position)
     time, cost = projection.seconds + option.entry_seconds, projection.dollars + option.entry_cost.dollars
     return Projection(option, time, cost, values.worth * time + cost)
@@ -279,9 +282,9 @@ def waiting(code: ReasonCode, option: Option, why: Fact) -> Reason:
 
 @dataclass(frozen=True, slots=True)
 class InSight:
-    """Dollars that nodes still cost in a period, until they can be given back.
+    """Dollars that nodes will still cost in a period, until they can be given back.
 
-    ``dollars``: for all jobs in sight. ``running``: without the jobs that wait.
+    ``dollars``: for all jobs in sight. ``running``: for the running jobs alone.
     """
 
     dollars: Money
@@ -290,14 +293,14 @@ class InSight:
 
 @dataclass(frozen=True, slots=True)
 class FundedJobs:
-    """The money that some jobs have at one instant, and what it pays for.
+    """The money that some jobs have at one instant, and what the money pays for.
 
     ``allowed``: dollars a second that may be planned with.
     ``planned``: dollars a second that the plan spends.
     ``rate``: θ*.
     ``feasible``: whether no job has to wait for money.
-    ``surplus``: whether more money would make nothing faster.
-    ``committable``: dollars that may be committed to jobs, running ones included.
+    ``surplus``: whether more money would make no job faster.
+    ``committable``: dollars that may be committed to jobs, including running jobs.
     """
 
     allowed: float
@@ -323,9 +326,9 @@ class BudgetSolution(FundedJobs):
     ``calibration``: the factors from predicted to real costs.
     ``arrivals``: the arrivals of all classes.
     ``deadline_needs``: the needs of jobs whose targets lie ahead and count.
-    ``out_of_reach``: the needs of jobs whose targets count as none, because no path ends in time.
-    ``shares``: by name, those that have jobs, NO_SHARE among them; their sums, and the highest ``rate``, are the
-    budget's. Without shares all jobs are of NO_SHARE.
+    ``out_of_reach``: the needs of jobs whose targets are ignored, because no path ends in time.
+    ``shares``: by name, the shares that have jobs, including NO_SHARE. The budget's own numbers are the sums over its
+    shares, and its ``rate`` is their highest. In a budget without shares, all jobs belong to NO_SHARE.
     """
 
     budget: Budget
@@ -344,11 +347,11 @@ class BudgetSolution(FundedJobs):
     out_of_reach: Mapping[JobId, DeadlineNeed] = field(default_factory=dict)
 
     def share(self, key: GroupKey) -> ShareSolution:
-        """The money of the share that the jobs of a group are of. One without a load has none of it."""
+        """The money of the share to which the jobs of a group belong. A share without a load has no money."""
         return self.shares.get(key.share, _NOTHING)
 
     def in_the_long_run(self) -> BudgetSolution:
-        """The solution for the jobs to come alone, over an endless horizon, on the paths that groups have now."""
+        """The solution for the jobs to come alone, over an endless horizon, if groups keep their present paths."""
         assignments = {
             key: assignment.in_the_long_run() for key, assignment in self.assignments.items() if assignment.arrivals
         }
@@ -357,7 +360,7 @@ class BudgetSolution(FundedJobs):
     def deadline_values(self, job: Job) -> OptionValues | None:
         """The menu's values for a job that is worth more than the other jobs of its group; None for any other job.
 
-        It is worth more if its target needs that, or if it is interactive and its owner says so.
+        A job is worth more if its target needs that, or if it is interactive and its owner says so.
         """
         if job.interactive is None and job.id not in self.deadline_needs:
             return None
@@ -370,8 +373,8 @@ class BudgetSolution(FundedJobs):
     def worth(self, job: Job, assignment: GroupAssignment) -> float:
         """Dollars that a second of the job's life is worth.
 
-        It is the largest of three: the worth that its group is given, the need of its target, and what the owner of an
-        interactive job says.
+        The result is the largest of three numbers: the worth that the job's group is given, the worth that its target
+        needs, and the worth that the owner of an interactive job declares.
         """
         need = self.deadline_needs.get(job.id)
         if need is None and job.interactive is None:
@@ -381,7 +384,7 @@ class BudgetSolution(FundedJobs):
     def queue_weight(self, job: Job) -> float:
         """The job's weight in the queue.
 
-        It is higher for an interactive job whose owner says that its hour is worth more.
+        The weight is higher for an interactive job whose owner declares a higher worth of an hour.
         """
         assignment = self.assignment(job)
         if job.interactive is None or assignment is None:
@@ -392,7 +395,7 @@ class BudgetSolution(FundedJobs):
         return job.weight * worth / given if given else inf
 
     def own_values(self, job: Job, assignment: GroupAssignment) -> OptionValues:
-        """The values by which the job chooses: those of its target, or those of the path that it draws in its group."""
+        """The values by which the job chooses: those that its target needs, or else those of its path in its group."""
         return self.deadline_values(job) or assignment.drawn_values(job)
 
     def with_deadline_note(self, job: Job, why: Reason) -> Reason:
@@ -401,7 +404,7 @@ class BudgetSolution(FundedJobs):
         return why if need is None else why.with_note(need.fact(self.now))
 
     def outlook(self, job: Job) -> TargetOutlook | None:
-        """What is expected of the job's target; None if no target lies ahead."""
+        """Whether the job's target is expected to be met, and when the job ends; None if no target lies ahead."""
         need = self._told_of(job)
         return None if need is None else need.outlook
 
@@ -413,12 +416,12 @@ class BudgetSolution(FundedJobs):
         return self.assignments.get(self.key(job))
 
     def sized(self, job: Job) -> bool:
-        """Whether anything says how much work the job is: its own reports, or its class."""
+        """Whether the amount of the job's work is known, from its own reports or from its class."""
         assignment = self.assignment(job)
         return job.remaining is not None or (assignment is not None and assignment.group.sized)
 
     def occupants(self) -> Mapping[RentalId, Sequence[Occupant]]:
-        """For each node, the jobs that are on it and on no other node."""
+        """For each node, the jobs that are on this node only."""
         memo = self.inputs.memo
         each = [
             (self.groups[key], assignment.group.work)
@@ -436,7 +439,7 @@ class BudgetSolution(FundedJobs):
         return tuple(_class_verdict(self.budget, assignment) for assignment in self.assignments.values())
 
     def verdict(self, committed: Money, nodes: InSight) -> BudgetVerdict:
-        """The budget's verdict. ``nodes``: what the nodes of its jobs in sight will still cost in the period."""
+        """The budget's verdict. ``nodes``: the remaining cost in the period of the nodes of its jobs in sight."""
         penniless = self.budget.amount <= ZERO and self.budget.fixed_rate is None
         most = self._most_rate()
         arrivals, forecast = self.arrivals_verdict(), None
@@ -499,7 +502,7 @@ class BudgetSolution(FundedJobs):
         return forecast_at_fixed_rate(self.pacing, streams, self.calibration)
 
     def arrivals_verdict(self) -> ArrivalsVerdict:
-        """The arrivals of all classes together. They are declared only if those of every group are."""
+        """The arrivals of all classes together. They are declared only if the arrivals of every group are declared."""
         came, groups = self.arrivals, [assignment.group for assignment in self.assignments.values()]
         absent = set(came.parts) - {group.class_id for group in groups}
         bases = {group.basis for group in groups if group.arrivals}
@@ -514,7 +517,7 @@ class BudgetSolution(FundedJobs):
         )
 
     def _to_come(self) -> Money:
-        """Dollars that jobs to come will cost until the period's end."""
+        """Dollars that future jobs will cost until the period's end."""
         seconds = max(seconds_between(self.now, self.period_end), 0.0)
         return Money.of(
             sum(
@@ -524,7 +527,7 @@ class BudgetSolution(FundedJobs):
         )
 
     def _within_limits(self, dollars: float, most: float) -> Money:
-        """A forecast of dollars with the opening spend added, capped by hard limits and by what nodes can cost.
+        """``dollars`` plus the opening spend, capped by hard limits and by the most that nodes can cost.
 
         ``most``: dollars a second that all nodes of the budget can cost.
         """
@@ -532,23 +535,22 @@ class BudgetSolution(FundedJobs):
         return self._at_most(min(Money.of(self.pacing.opening + dollars), self.spent + Money.of(most * seconds)))
 
     def _at_most(self, end: Money) -> Money:
-        """The period's dollars, as far as hard limits let them be spent."""
+        """``end``, limited to the dollars that hard limits allow in the period."""
         present = [each.in_period_of(self.now) for each in self._with_parents]
         limits = [limit for each in present if (limit := each.limit) is not None]
         return min(end, max(min(limits), self.spent)) if limits else end
 
     def _with_standing(self, forecast: ForecastVerdict, standing: Money) -> ForecastVerdict:
-        """The forecast, raised to at least ``standing``: what nodes cost that running jobs keep, which are paid as a
-        whole.
+        """The forecast, raised to at least ``standing``: the cost of the whole nodes that running jobs keep.
 
-        Its low end is not raised, because jobs may be moved together onto fewer nodes.
+        The low end of the interval is not raised, because jobs may be moved together onto fewer nodes.
         """
         least = self._at_most(standing)
         return replace(forecast, expected=max(forecast.expected, least), high=max(forecast.high, least))
 
     @property
     def _hourly_limit(self) -> Price | None:
-        """The lowest hourly limit of the budget and those above it."""
+        """The lowest hourly limit of the budget and its ancestors."""
         return min([limit for each in self._with_parents if (limit := each.max_hourly_rate) is not None], default=None)
 
     @property
@@ -633,20 +635,20 @@ def _pacing_and_calibration(
 _NOTHING: Final = ShareSolution(
     allowed=0.0, planned=0.0, rate=Rate(0.0), feasible=True, surplus=True, committable=0.0, jobs=0
 )
-"""The money of a share without a load: no job of it has an option."""
+"""The money of a share without a load, in which no job has an option."""
 _PLENTY: Final = 1.0
-"""Dollars a second for a budget without money that uses nodes which cost nothing: more than all of them add up to at
-the micro-dollar an hour for each GPU by which options are told apart (``Pool.marginal``)."""
+"""Dollars a second for a budget without money that uses nodes which cost nothing. Such nodes are planned with a
+micro-dollar an hour for each GPU (``Pool.marginal``), and the sum of that is less than this amount."""
 
 
 # How the money of one budget is divided among the shares of its jobs (ADR 29).
 #
-# Each share is solved at an exchange rate of its own, for its part of the money that may be planned with now. What the
-# jobs of a share do not take, because all of them have the fastest that there is for them, goes to the other shares, in
-# proportion to their parts. So a share has at least its part, or all that makes its jobs faster, whatever others ask
-# for: weighted max-min fairness (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).
+# Each share is solved at an exchange rate of its own, for its part of the money that may be planned with now. If all
+# jobs of a share have their fastest options, the money that they do not need goes to the other shares, in proportion
+# to their parts. So whatever other shares demand, a share has at least its part, or all the money that makes its jobs
+# faster. This is weighted max-min fairness (Bertsekas and Gallager, Data Networks, 1992, section 6.5.2).
 #
-# There is one plan, one ledger and one set of nodes: only the rate at which a job chooses is that of its share.
+# All shares have one plan, one ledger and one set of nodes. Only the exchange rate of a job is that of its share.
 
 
 class Solved(Protocol):
@@ -654,16 +656,16 @@ class Solved(Protocol):
 
     @property
     def content(self) -> float | None:
-        """The part of the money that its jobs take, if more would make none of them faster; else None."""
+        """The part of the money that its jobs take, if more money would make no job faster; otherwise None."""
 
 
 _Solved = TypeVar("_Solved", bound=Solved)
 
 
 def divided(parts: Mapping[str, float], solve: Callable[[str, float], _Solved]) -> Mapping[str, _Solved]:
-    """The shares, each solved by ``solve`` with the part of the money that it has.
+    """The shares, each solved by ``solve`` with its part of the money.
 
-    ``parts``: of the shares that have jobs; what is missing to 1 is divided in proportion, too.
+    ``parts``: the parts of the shares that have jobs. A rest up to 1 is divided in proportion too.
     """
     found: dict[str, _Solved] = {}
     open_to_more, left = dict(parts), 1.0
@@ -684,7 +686,7 @@ def divided(parts: Mapping[str, float], solve: Callable[[str, float], _Solved]) 
 
 @dataclass(frozen=True, slots=True)
 class _SolvedShare:
-    """One share of a budget, solved. ``reserved``: dollars a second for its targets. ``content``: as of ``Solved``."""
+    """One share of a budget, solved. ``reserved``: dollars a second for its targets. ``content``: as in ``Solved``."""
 
     money: ShareSolution
     assignments: Mapping[GroupKey, GroupAssignment]
@@ -695,7 +697,7 @@ class _SolvedShare:
 
 
 def _at_fixed_rate(rate: Rate, assignments: Mapping[GroupKey, GroupAssignment]) -> ShareSolution:
-    """The money of jobs that choose at a rate which stays, whatever it costs."""
+    """The money of jobs that choose at a fixed exchange rate, whatever their choices cost."""
     return ShareSolution(
         allowed=inf,
         planned=sum(assignment.spend for assignment in assignments.values()),
@@ -710,7 +712,7 @@ def _at_fixed_rate(rate: Rate, assignments: Mapping[GroupKey, GroupAssignment]) 
 def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     """Solve the budget's θ* for the load of its jobs.
 
-    If another amount is tried, the load is that at the real amount.
+    If a what-if tries another amount, the load is estimated with the real amount.
     """
     snapshot, memo = inputs.snapshot, inputs.memo
     now = snapshot.now
@@ -724,7 +726,7 @@ def solve_budget(budget: Budget, inputs: PlanInputs) -> BudgetSolution:
     allowed = _PLENTY if without_money else allowed_rate(pacing)
 
     def solved(name: str, part: float) -> _SolvedShare:
-        """The jobs of a share with that part of the money."""
+        """The solution for the jobs of a share with the part ``part`` of the money."""
         of_share = load.of_share(name)
         members = [group for key, group in groups.items() if key.share == name]
         needs, out_of_reach = deadline_needs(members, of_share.groups, free * part, inputs, nodes, budget)

@@ -225,8 +225,9 @@ class Alternative:
 class WinningChange:
     """The single changes, each of which would make ``to`` win over the chosen option. None if no value would.
 
-    ``rate``: dollars per second that the budget would have to pay. ``node_price``: the price of a node of its pool, at
-    today's rate. ``work``: remaining seconds of the reference option, at today's rate and prices.
+    ``rate``: dollars per second that the budget would have to pay. ``node_price``: the price that a node of the
+    option's pool would have to have, at today's rate. ``work``: remaining seconds of the reference option, at today's
+    rate and prices.
     """
 
     to: Option
@@ -257,7 +258,7 @@ class Alternatives:
 
 @dataclass(frozen=True, slots=True)
 class ComparedOptions:
-    """Options of a job, the cheapest first. ``compared``: how many there were in all."""
+    """Options of a job, the cheapest first. ``compared``: the number of all options that were compared."""
 
     rows: tuple[Alternative, ...]
     compared: int
@@ -301,14 +302,15 @@ def extremes(job: Job, verdict: Verdict, budget: Comparison) -> tuple[Alternativ
 def compared_options(job: Job, verdict: Verdict, budget: Comparison, most: int) -> ComparedOptions:
     """The options of a job for which the planner chose one; none if its menu is empty or no option was chosen.
 
-    If there are more than ``most``: the best ones at the budget's rate, including the chosen one.
+    If there are more than ``most`` options, the result has the best of them at the budget's rate, including the
+    chosen option.
     """
     weighing = _weighing(job, verdict, budget)
     return ComparedOptions((), 0) if weighing is None else weighing.compared(most)
 
 
 def alternatives(job: Job, verdict: Verdict, budget: Comparison) -> Alternatives | None:
-    """All options of a job, with the changes that would make others win; None without options."""
+    """All options of a job, with the changes that would make other options win; None without options."""
     weighing = _weighing(job, verdict, budget)
     if weighing is None:
         return None
@@ -362,8 +364,8 @@ class _Weighing:
         self._whole = self._with_all_nodes()
 
     def compared(self, most: int | None = None) -> ComparedOptions:
-        """Every option compared with the chosen one, the cheapest first. ``most``: keep the chosen one and the best
-        others."""
+        """Every option compared with the chosen option, the cheapest first. ``most``: the number of options to keep,
+        which are the chosen option and the best other options."""
         projections, worth = self.projections(self._values, self.position), self._values.worth
         here = projections[key_of(self._chosen)]
         others = [projection for projection in projections.values() if projection is not here]
@@ -406,7 +408,8 @@ class _Weighing:
         return found
 
     def _with_all_nodes(self) -> Mapping[OptionKey, tuple[float, float]]:
-        """Seconds and dollars in addition to each option's projection, if the job chooses together with others."""
+        """Seconds and dollars in addition to each option's projection, if the job chooses together with other
+        jobs."""
         waits = self._starts_in or self._outlook.waits.reason(self._job, self._chosen) is not None
         together = {} if waits else self._budget.whole.of_all_nodes(self._job)
         alone = self.projections(self._values, self.position) if together else {}
@@ -466,7 +469,7 @@ class _Weighing:
         )
 
     def _held(self, to: Option) -> str:
-        """Why the gate does not let a running job move there now; empty if it does."""
+        """Why the gate does not let a running job move to that option now; empty if it does."""
         there = self._values.moving(self._chosen, to, self.position, rented=True)
         hold = self._budget.gate.held(self._job, self._values, self.position, there)
         return "" if hold is None else hold.facts.sentence()

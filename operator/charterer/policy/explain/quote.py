@@ -1,17 +1,17 @@
 """The quote of a job: its expected cost and end, each with the 90 % interval.
 
-The figures are those of ``alternatives``. The errors of these figures are learned from the budget's completed jobs, by
-the logarithm of actual ÷ predicted, for dollars and for seconds from creation to end. Let m be its mean and s² its
-variance over n jobs of the class. m and s² are shrunk, with the weight of three jobs, towards the values of the
-budget's other classes. Those values are shrunk with the same weight towards a mean of 0 and an assumed variance of jobs
-within a class (``assignment``). With k = 3 + n degrees of freedom, the next job's logarithm has Student's distribution
-around m, with the variance
+The figures are those of ``alternatives``. The errors of these figures are learned from the budget's completed jobs,
+by the logarithm of actual ÷ predicted, for dollars and for seconds from creation to end. Let m be the mean and s² the
+variance of this logarithm over n jobs of the class. m and s² are shrunk, with the weight of three jobs, towards the
+values of the budget's other classes. Those values are shrunk with the same weight towards a mean of 0 and an assumed
+variance of jobs within a class (``assignment``). With k = 3 + n degrees of freedom, the next job's logarithm has
+Student's distribution around m, with the variance
 
     s²·(1 + 1/k) + variance of interruptions + (for seconds) variance of waits
 
-The number of interruptions is Poisson; each loses a start and half the work between two checkpoints. The standard
-deviation of a wait is its length. Changes by the owner after submission, and of budgets and pools, are included only as
-far as they also affected the earlier jobs.
+The number of interruptions is Poisson. Each interruption loses a start and half the work between two checkpoints. The
+standard deviation of a wait is its length. Changes by the owner after submission, and changes of budgets and pools,
+are included only as far as such changes also affected the earlier jobs.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class Estimate:
     ``starts``: whether the time of its start is known; otherwise the seconds count from its start. ``jobs``: the
     weighted number of completed jobs of the class behind the intervals. ``others``: the weighted number of completed
     jobs of the budget's other classes. ``life``: the distribution behind the interval of seconds. ``size``, ``spot``,
-    ``queue``: the variances in it.
+    ``queue``: the variances of which this distribution's variance consists.
     """
 
     choice: Choice

@@ -26,7 +26,8 @@ from charterer.sentences import count, names
 
 @dataclass(frozen=True, slots=True)
 class RuledOut:
-    """An option that a job may not have, or (``option`` None) a pool without any option for it. ``why``: the limit.
+    """An option that a job may not have, or a pool without any option for the job (``option`` is None). ``why``: the
+    limit.
 
     ``seconds``, ``dollars``: time and money from now to the job's end, including the start; None if the job's remaining
     work is unknown.
@@ -40,8 +41,8 @@ class RuledOut:
 
 
 def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[RuledOut]:
-    """The unavailable options of a job that waits because it can have none, the cheapest first, and then the pools
-    without an option for it. The result is empty if the job waits for another reason."""
+    """The unavailable options of a job that waits because it can have no option, the cheapest first, and then the
+    pools without an option for the job. The result is empty if the job waits for another reason."""
     if verdict.reason.code not in (ReasonCode.MAX_COST, ReasonCode.NO_OPTION):
         return ()
     snapshot = solution.inputs.snapshot
@@ -56,8 +57,8 @@ def ruled_out(job: Job, verdict: Verdict, solution: BudgetSolution) -> Sequence[
 
 
 def parts_not_taken(job: Job, pools: Mapping[PoolId, Pool]) -> Sequence[str]:
-    """A sentence for each pool whose slices or shared GPUs the job does not accept; none if it accepts no parts of
-    GPUs."""
+    """A sentence for each pool whose slices or shared GPUs the job does not accept. The result is empty if the job
+    accepts no parts of GPUs at all."""
     widths, told = job.widths, list[str]()
     for name, pool in sorted(pools.items()) if widths.slices or widths.shared_mib else ():
         if pool.offering is not None and not takes_part(pool.offering.gpu_type, widths.slices, widths.shared_mib):

@@ -56,7 +56,8 @@ class CostMeter:
         self._last = max([since for _, since in self._runs], default=Instant(0))
 
     def at(self, now: Instant) -> float:
-        """Dollars up to ``now``. A run that begins later, because clocks differ, has cost nothing."""
+        """Dollars up to ``now``. A run that begins after ``now``, which is possible because clocks differ, has cost
+        nothing."""
         if now >= self._last:
             return self._recorded + (self._price * now - self._begun) / _UNIT
         return self._recorded + sum([micros * max(now - since, 0) for micros, since in self._runs]) / _UNIT
@@ -66,10 +67,10 @@ class CostMeter:
 class CommittedCost:
     """Sums over unfinished jobs, in dollars.
 
-    ``jobs``: the number of jobs with a prediction, which are the jobs that have been started. ``predicted``: the sum of
-    their predictions. ``actual``: their past and remaining cost, whether or not they hold GPUs now. ``left``: the
-    remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ left² of jobs that
-    have not reported yet, whose remaining cost is uncertain.
+    ``jobs``: the number of jobs with a prediction, which are the jobs that have been started. ``predicted``: the sum
+    of these jobs' predictions. ``actual``: the past and remaining cost of these jobs, whether or not they hold GPUs
+    now. ``left``: the remaining cost of all jobs that hold GPUs, without costs that are paid anyway. ``squares``: Σ
+    left² of jobs that have not reported yet, whose remaining cost is uncertain.
     """
 
     jobs: int = 0
@@ -245,9 +246,9 @@ _LEAST = 1.0
 def seconds_left(job: Job, mean_work: float, *, sized: bool, now: Instant) -> float:
     """Seconds until the run of the job ends; infinite if its length is unknown.
 
-    ``mean_work``: mean work of a job of its class in seconds of the reference option. ``sized``: whether that is known.
-    The remaining time at the job's last report, or at its run's start, is counted down. An overdue run is expected to
-    go on for as long as it is already overdue, so that no job waits for its end for ever.
+    ``mean_work``: mean work of a job of its class in seconds of the reference option. ``sized``: whether this mean is
+    known. The remaining time at the job's last report, or at its run's start, is counted down. An overdue run is
+    expected to go on for as long as it is already overdue, so that no job waits for its end for ever.
     """
     allocation, progress = job.allocation, job.progress
     if allocation is None or job.interactive is not None or (job.remaining is None and not sized):
@@ -275,7 +276,7 @@ _LATE = 2.0
 def trying_jobs(jobs: Iterable[Job], profiles: Mapping[ClassId, Profile], now: Instant) -> frozenset[JobId]:
     """The jobs that may try variants without a curve: one of each class.
 
-    A job that is already trying one comes first, then the latest running job, then the latest waiting job.
+    A job that is already trying a variant comes first, then the latest running job, then the latest waiting job.
     """
     first: dict[ClassId, tuple[bool, bool, int, JobId]] = {}
     for job in jobs:
@@ -296,8 +297,8 @@ def trying_jobs(jobs: Iterable[Job], profiles: Mapping[ClassId, Profile], now: I
 class JobGroup:
     """Jobs of one budget and key. ``members``: in order of creation; ``created``: their times of creation.
 
-    ``active``: the number of jobs that want to run. ``known``: how many of these have known remaining work, and
-    ``left``: the sum of it in seconds of the reference option.
+    ``active``: the number of jobs that want to run. ``known``: the number of these jobs whose remaining work is
+    known. ``left``: the sum of this remaining work, in seconds of the reference option.
 
     Active jobs without GPUs are ``waiting``; after a failed run they are also ``backing_off``. Other jobs without GPUs
     are ``idle``, with the reason. Active jobs with GPUs are ``runners``; other jobs with GPUs are ``unwanted``, with
@@ -307,12 +308,12 @@ class JobGroup:
     when the first runner is stopped if it does not advance before. ``targeted``: active jobs with a target completion
     time. ``terminating``: jobs with pods that are to end, or with ended runs that are not recorded.
 
-    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live pods
-    of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of an
-    unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked. ``tried``:
-    jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by the class in
-    whose statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never had GPUs, and
-    interactive ones that request none.
+    ``rentals``: the rentals of jobs with GPUs. ``working``: rentals of unfinished jobs. ``nodes``: nodes with live
+    pods of any job. ``micros``: micro-dollars per hour of the runners' GPUs. ``grace``: the longest grace period of
+    an unfinished job, in seconds. ``checking``: the creation of the newest job whose template is being checked.
+    ``tried``: jobs with trials. ``untrusted``: whether any allocation is doubted. ``under_way``: unfinished jobs by
+    the class in whose statistics they are counted. ``finished``: the other jobs. ``not_come``: idle jobs that never
+    had GPUs, and interactive jobs that request no GPUs.
     """
 
     key: GroupKey

@@ -45,7 +45,8 @@ _LONGEST_SECONDS: Final = 360.0
 """Back-off of batch/v1 after failed pods: 10 s, doubled each time, at most 6 minutes."""
 _FIRST_START_SECONDS: Final = 30.0
 _START_FACTOR: Final = 4.0
-"""Runs that never started lead to longer back-offs: each costs machines, and a missing image or volume comes slowly."""
+"""Runs that never started lead to longer back-offs, because each such run costs machines, and a missing image or
+volume takes long to appear."""
 
 
 def backs_off_until(job: Job) -> Instant | None:
@@ -118,7 +119,7 @@ def reason(code: ReasonCode, facts: Fact) -> Reason:
 
 
 def not_wanted(job: Job) -> Reason | None:
-    """Why the planner looks for no GPUs for the job; None if it does."""
+    """Why the planner looks for no GPUs for the job; None if it looks for GPUs."""
     if job.deleting:
         return reason(ReasonCode.DELETED, of.JobDeleted())
     if job.finish is not None:
@@ -154,12 +155,13 @@ def _last_session(job: Job, told: Interactive) -> of.NoGpuWanted:
 
 
 def ready_by(job: Job, allocation: Allocation) -> Instant | None:
-    """The deadline for all pods of the allocation's run to be running; None if they are, or if the run has ended.
+    """The deadline for all pods of the allocation's run to be running; None if they are running, or if the run has
+    ended.
 
-    A run that did not begin has this time from its allocation on, plus its predecessor's grace period. A run that can
-    never start has a deadline of a few seconds. A run whose group changes in place has until the group must be formed.
-    The controller of an adopted object recreates lost pods, so the time counts again from when its pods were no longer
-    ready.
+    The time of a run that did not begin counts from its allocation, plus its predecessor's grace period. A run that
+    can never start has a deadline of a few seconds. The deadline of a run whose group changes in place is that of the
+    group. The controller of an adopted object recreates lost pods, so the time counts again from when its pods were
+    no longer ready.
     """
     run = job.current_run
     if run is not None and (run.ended is not None or job.stopped_in_queue(allocation)):
@@ -191,8 +193,8 @@ def _formed_by(job: Job, allocation: Allocation, group: TrainingGroup) -> Instan
 
 
 def fewest_pods(job: Job) -> int:
-    """The smallest number of pods for resizing in place: 1 if its trainer reports groups, otherwise 2. 0: never
-    resized."""
+    """The smallest number of pods for a resize in place: 1 if the job's trainer reports groups, otherwise 2. The
+    result is 0 if the job is never resized."""
     if job.resize is not ResizePolicy.IN_PLACE:
         return 0
     return 1 if job.group is not None and job.group.reports else 2
@@ -250,7 +252,7 @@ def must_move(job: Job, market: Market) -> of.Forbidden | None:
     return None
 
 
-# Which jobs choose alike: those of one class with the same menu and weight, and the same share of the budget's money.
+# Jobs choose alike if they have the same class, menu and weight, and belong to the same share of the budget's money.
 
 
 class GroupKey(NamedTuple):
@@ -310,8 +312,8 @@ def group_key(job: Job, classes: frozenset[ClassId], tries: bool = False, offers
 
 
 _LEAST_SECONDS: Final = 1_800.0
-"""Seconds for which any run may stand still. Few evaluations take longer, and on a node of $20 per hour a stall costs
-$10 instead of a weekend's $1,000."""
+"""Seconds for which any run may stand still. Few evaluations take longer. On a node of $20 per hour, a stall then
+costs $10 instead of the $1,000 of a weekend."""
 _LONGEST_PAUSES: Final = 20.0
 """Multiple of the longest observed pause that a run may stand still."""
 _MOST_DOUBLINGS: Final = 10
@@ -340,9 +342,9 @@ def _pause_seconds(job: Job) -> float:
 
 
 def last_advance(job: Job) -> Instant | None:
-    """When the present run last advanced, or when it could begin to; None if no advance is due.
+    """When the present run last advanced, or when it could begin to advance; None if no advance is due.
 
-    Also None if the job has never reported, or if this process has had no report of the run yet.
+    The result is also None if the job has never reported, or if this process has received no report of the run yet.
     """
     run, progress = job.current_run, job.progress
     if run is None or progress is None or not progress.moves or job.allocation is None or run.started is None:
@@ -366,8 +368,9 @@ def stalls_at(job: Job) -> Instant | None:
 def replaced_when_stalled(job: Job) -> bool:
     """Whether a stalled run is stopped, so that the job restarts from its last checkpoint.
 
-    A job that is never resized may have no checkpoint, so its stall is only reported, unless its owner sets a timeout.
-    So is the stall of an interactive job, whose worker reports no step while no cell runs.
+    A job that is never resized may have no checkpoint, so its stall is only reported, unless its owner sets a
+    timeout. The stall of an interactive job is only reported too, because its worker reports no step while no cell
+    runs.
     """
     if job.stall_timeout_seconds is None:
         return job.resize is not ResizePolicy.NEVER and job.interactive is None
@@ -492,8 +495,8 @@ _ALL_BUT = 1.0 - 1e-9
 
 
 def job_position(job: Job, mean_work: float) -> JobPosition:
-    """The work and progress of the job. ``mean_work``, in seconds of the reference option, is used if the job's is
-    unknown."""
+    """The work and progress of the job. ``mean_work``, in seconds of the reference option, is used if the job's own
+    work is unknown."""
     done = 0.0 if job.progress is None or job.progress.fraction is None else min(job.progress.fraction, _ALL_BUT)
     return JobPosition(mean_work if job.remaining is None else job.remaining / (1.0 - done), done)
 
@@ -511,7 +514,7 @@ def least_worth(job: Job) -> float:
 
 
 def waited_seconds(job: Job, now: Instant) -> float:
-    """Seconds for which a job has waited for GPUs; 0 if it has some."""
+    """Seconds for which a job has waited for GPUs; 0 if it has GPUs."""
     if job.allocation is not None:
         return 0.0
     since = max([job.created, *(run.until for run in job.records[-1:])])

@@ -1,4 +1,5 @@
-"""What limits still allow: the hard and hourly limits of budgets, spec.maxCost, and the operator's own limits."""
+"""What may still be rented or started under the limits: the hard and hourly limits of budgets, spec.maxCost, and the
+operator's own limits."""
 
 from __future__ import annotations
 
@@ -34,37 +35,40 @@ from charterer.sentences import count
 
 # The hard limit and the hourly limit hold even if everything rented costs as much as it ever can.
 #
-# At every plan, spent + Σ exposure(rental) ≤ hard limit holds for every budget. A rental's exposure is the most that it
-# can still cost if its release is ordered at the next plan: its worst price over the time that an orderly end takes
-# (the grace of the jobs on it, and a margin for the operator and the cloud). For a node that still boots it is at least
-# what is left of the reserve with which it was rented. Spending reduces the slack between the two sides no faster than
-# the sum of worst prices, so the instant at which everything must be released is known in advance
+# At every plan, spent + Σ exposure(rental) ≤ hard limit holds for every budget. A rental's exposure is the most that
+# it can still cost if the next plan orders its release: its worst price over the time that an orderly end takes (the
+# grace of the jobs on it, and a margin for the operator and the cloud). The exposure of a node that still boots is at
+# least the rest of the reserve with which it was rented. Spending reduces the slack between the two sides no faster
+# than the sum of worst prices, so the instant at which everything must be released is known in advance
 # (docs/theory/policy.md, section 4).
 #
-# A budget that is above others has the same limits for itself and all of these together: one purse from which all
-# their purses take (``Purse.draws_on``).
+# The limits of a parent budget hold for itself and all its descendants together. So a parent has a purse from which
+# the purses of all these budgets draw (``Purse.draws_on``).
 
 
 MARGIN_SECONDS = 180
-"""Seconds from the end of the last pod, or without a pod from the release, to the end of billing. They cover the time
-between plans, calls of the cloud, and lists that are late."""
+"""Seconds from the end of the last pod to the end of billing; without a pod, from the release. They cover the time
+between plans, calls to the cloud, and lists that lag behind."""
 LOOK_AHEAD_SECONDS = 60
 """Seconds before the last possible moment at which everything is released, in case a plan comes late."""
 USEFUL_SECONDS = 600
-"""Seconds that a node must be usable: none is rented that would have to be released sooner after it is ready."""
+"""Seconds that a node must be usable. No node is rented that would have to be released sooner after it becomes
+ready."""
 START_BOUND_FACTOR = 3
-"""The start-up time that a reserve covers, as a multiple of the pool's. Slower nodes are not waited for."""
+"""The start-up time that a reserve covers, as a multiple of the pool's start-up time. The operator does not wait for
+slower nodes."""
 
 _CENT = 10_000
-"""Micro-dollars of a cent."""
+"""Number of micro-dollars in a cent."""
 _BOOTING = (RentalPhase.REQUESTED, RentalPhase.STARTING)
 
 
 def reserve(pool: Pool, grace_seconds: int) -> Money:
     """The worst-case cost of a node that is rented now and released, with its jobs' grace, as soon as it is ready.
 
-    It is the worst price over the billing minimum or the bound on start-up, whichever is longer, and over the time to
-    drain, rounded up to the cent. ValueError if the pool has no quote.
+    The reserve is the worst price times a number of seconds, rounded up to the cent. The seconds are the billing
+    minimum or the bound on start-up, whichever is longer, plus the time to drain. Raises ValueError if the pool has
+    no quote.
     """
     if pool.quote is None:
         raise ValueError(f"GPUPool {pool.id} has no quote: nothing can be reserved for a node of an unknown price")
@@ -76,7 +80,7 @@ def reserve(pool: Pool, grace_seconds: int) -> Money:
 def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instant) -> Money:
     """The most that the rental can cost beyond what has accrued, if it is released at the next plan.
 
-    What has accrued includes the billing minimum.
+    The accrued cost includes the billing minimum.
     """
     if rental.phase is RentalPhase.ENDED:
         return ZERO
@@ -91,8 +95,8 @@ def exposure(rental: Rental, grace_seconds: int, lag_seconds: float, now: Instan
 class Exposed:
     """The most that rentals can still cost, and their worst prices.
 
-    ``each``: dollars for each rental. ``micros``: their sum in micro-dollars.
-    ``worst``: worst price of each rental. ``worst_micros``: their sum in micro-dollars an hour.
+    ``each``: dollars for each rental. ``micros``: the sum of these dollars, in micro-dollars.
+    ``worst``: worst price of each rental. ``worst_micros``: the sum of these prices, in micro-dollars an hour.
     """
 
     each: Mapping[RentalId, Money]
@@ -102,9 +106,10 @@ class Exposed:
 
 
 class Purse:
-    """The room under one budget's limits while a plan is made. Renting and hosting jobs use it up.
+    """The room under one budget's limits while a plan is made. Renting nodes and hosting jobs use up the room.
 
-    ``parent``: the budget whose limits these are, if they hold for all budgets below it together; else None.
+    ``parent``: the parent whose limits these are, if they hold for it and all its descendants together; otherwise
+    None.
     """
 
     def __init__(
@@ -130,7 +135,8 @@ class Purse:
             purse.hold(rental, worst, exposed)
 
     def draws_on(self, above: Sequence[Purse]) -> None:
-        """Count in the purses ``above`` too what is held from now on. They have counted what is held already."""
+        """From now on, count each rental in the purses ``above`` too. These purses have already counted the present
+        rentals."""
         self._above = above
 
     def hold_all(self, exposed: Exposed) -> None:
@@ -142,7 +148,7 @@ class Purse:
 
     @property
     def committed(self) -> Money:
-        """Dollars spent, and the most that everything rented can still cost until an orderly end."""
+        """Dollars spent, plus the most that all rentals can still cost until an orderly end."""
         return self.spent + Money(self._exposed_micros)
 
     @property
@@ -152,18 +158,20 @@ class Purse:
 
     @property
     def slack(self) -> Money | None:
-        """Dollars left under its own hard limit; None if it has no hard limit."""
+        """Dollars left under the purse's own hard limit; None without a hard limit."""
         return None if self.hard_limit is None else self.hard_limit - self.committed
 
     @property
     def tightest(self) -> Purse | None:
-        """The purse with the least slack, this one or one above; None if none has a hard limit."""
+        """The purse with the least slack among this purse and those above it; None if none of them has a hard
+        limit."""
         limited = [purse for purse in (self, *self._above) if purse.hard_limit is not None]
         return min(limited, key=lambda purse: purse.slack or ZERO, default=None)
 
     @property
     def tightest_hourly(self) -> Purse | None:
-        """The purse with the least room under its hourly limit, this one or one above; None if none has one."""
+        """The purse with the least room under its hourly limit, among this purse and those above it; None if none of
+        them has an hourly limit."""
         limited = [
             (purse.max_hourly.micros_per_hour - purse.hourly.micros_per_hour, level, purse)
             for level, purse in enumerate((self, *self._above))
@@ -191,12 +199,14 @@ class Purse:
         return after(now, max(min(seconds), 1.0)) if seconds else None
 
     def over_hourly(self, leaving: Iterable[RentalId] = ()) -> bool:
-        """Whether the rentals that are not ``leaving`` exceed its own hourly limit, as after it was lowered."""
+        """Whether the rentals that are not ``leaving`` exceed the purse's own hourly limit, for example after the
+        limit was lowered."""
         gone = sum(self._worst[rental].micros_per_hour for rental in leaving if rental in self._worst)
         return self.max_hourly is not None and self._worst_micros - gone > self.max_hourly.micros_per_hour
 
     def refusal(self, worst: Price, reserved: Money, nodes: int) -> ReasonCode | None:
-        """The limit that forbids ``nodes`` more rentals with this worst price and reserve each; None if none does."""
+        """The limit that forbids ``nodes`` more rentals, each with this worst price and reserve; None if no limit
+        forbids them."""
         hourly = self._worst_micros + nodes * worst.micros_per_hour
         if self.max_hourly is not None and hourly > self.max_hourly.micros_per_hour:
             return ReasonCode.HOURLY_LIMIT
@@ -219,20 +229,22 @@ class Purse:
         return True
 
 
-# A grant: nothing is spent before its first day and after its last one, also if everything takes as long as it can.
+# A grant: nothing is spent before its first day or after its last day, even if everything takes as long as it can.
 #
 # All nodes are released so early that an orderly end (grace of the jobs on them, and the same margins as above) is
-# over when the grant is. So the hard limit of the time after it, zero, holds as any other does.
+# over before the grant ends. So the hard limit after the grant, which is zero, holds like any other hard limit.
 
 
 class GrantWindow:
-    """The time that is left of a budget's grant while a plan is being made; a budget without one has all time.
+    """The remaining time of a budget's grant while a plan is being made. The time of a budget without a grant is
+    unlimited.
 
     ``closed``: why nothing may be spent now; None while the grant lasts.
     """
 
     def __init__(self, budget: Budget, grace_seconds: int, lag_seconds: float, now: Instant) -> None:
-        """``grace_seconds``: the longest of the jobs on its nodes. ``lag_seconds``: that clouds' lists lag behind."""
+        """``grace_seconds``: the longest grace of the jobs on its nodes. ``lag_seconds``: seconds by which the
+        clouds' lists lag behind."""
         self._grant, self._now = budget.calendar.grant, now
         self._leaving = MARGIN_SECONDS + LOOK_AHEAD_SECONDS + ceil(lag_seconds)
         self._grace = grace_seconds
@@ -248,7 +260,7 @@ class GrantWindow:
             self.closed = GrantOver(self._grant, self._end) if over else GrantAhead(self._grant, begins)
 
     def refuses(self, seconds: float) -> Fact | None:
-        """Why nothing that takes ``seconds`` before it can be told to end may begin; None where it may."""
+        """Why nothing may begin that runs for ``seconds`` before it can be told to end; None if it may begin."""
         if self.closed is not None or self._grant is None or self._end is None:
             return self.closed
         return GrantEndsSoon(self._grant, self._end) if after(self._now, seconds + self._leaving) > self._end else None
@@ -263,30 +275,31 @@ class GrantWindow:
 
     @property
     def must_release(self) -> Fact | None:
-        """Why everything has to be released now; None where nothing has."""
+        """Why all nodes must be released now; None if they need not."""
         return self.refuses(self._grace)
 
     @property
     def release_at(self) -> Instant | None:
-        """When that will be; None without a grant, and where it is so already."""
+        """When ``must_release`` begins to give a reason; None without a grant, or if it gives one already."""
         if self._end is None or self.must_release is not None:
             return None
         return max(after(self._end, -float(self._grace + self._leaving)), after(self._now, 1.0))
 
 
-# The most that a job may cost (spec.maxCost, or its budget's spec.jobDefaults): options that would cost more are not
-# taken.
+# The most that a job may cost (spec.maxCost, or spec.jobDefaults of its budget). A job takes no option that would
+# cost more.
 #
 # A run is stopped while the dollars that are left still pay for its grace period:
 #
 #   spent + price·(grace + margins) ≤ maxCost
 #
-# So an option fits only if the job is expected to end on it before it would be stopped. That holds whether the job's
-# size is its own or is expected from its class, and however its speed is known. If nothing says how much work the job
-# is, its end cannot be expected: such a job is started if it can train for a useful time before it would be stopped,
-# and its condition WithinMaxCost says that its cost is not known.
+# So an option fits only if the job is expected to end on the option before it would be stopped. The rule is the same
+# for a size that the job reports and for a size that is expected from its class, and for every source of its speed.
+# If nothing is known about the job's work, its end cannot be predicted. Such a job is started if it can train for a
+# useful time before it would be stopped, and its condition WithinMaxCost says that its cost is not known.
 #
-# The margins cover a restart of the operator. A job can cost more only if no operator runs for longer than that.
+# The margins cover a restart of the operator. A job can cost more than its limit only if no operator runs for longer
+# than the margins.
 
 
 def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
@@ -296,20 +309,22 @@ def max_cost_left(job: Job, snapshot: Snapshot) -> float | None:
 
 
 def stop_cost(job: Job, option: Option) -> float:
-    """The most dollars that the job's GPUs cost from a decision to stop it until it has left them."""
+    """The most dollars that the job's GPUs can cost between the decision to stop the job and the time when the job
+    has left them."""
     return option.paid_price.dollars_per_second * (job.grace_seconds + MARGIN_SECONDS + LOOK_AHEAD_SECONDS)
 
 
 def within_max_cost(job: Job, option: Option, dollars: float, left: float | None) -> bool:
-    """Whether an option that costs ``dollars`` to the job's end, at the price that is paid, stays within ``left``."""
+    """Whether an option that costs ``dollars`` until the job's end, at the price that is really paid, stays within
+    ``left`` dollars."""
     return left is None or dollars + stop_cost(job, option) <= left
 
 
 def needs(job: Job, projection: Projection, *, sized: bool) -> float:
-    """Dollars that must be left for a job to enter an option, an orderly stop included.
+    """Dollars that must be left so that a job may enter an option, including an orderly stop.
 
-    ``sized``: whether it is known how much work the job is. If not, the projection to its end means nothing, and the
-    dollars are for a useful time instead.
+    ``sized``: whether the job's work is known. If it is not known, the projection to the job's end means nothing, and
+    the dollars are those of a useful time instead.
     """
     dollars = projection.paid_dollars
     if not sized:
@@ -325,7 +340,8 @@ def affordable(job: Job, projections: Sequence[Projection], snapshot: Snapshot, 
 
 
 def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *, sized: bool) -> Reason | None:
-    """The reason why a job is not started: each of its options would cost more than its maxCost. None if one fits."""
+    """The reason why a job is not started, which is that each of its options would cost more than its maxCost. None
+    if an option fits."""
     limit = job.cost_limit
     if limit is None or affordable(job, projections, snapshot, sized=sized):
         return None
@@ -338,8 +354,9 @@ def too_dear(job: Job, projections: Sequence[Projection], snapshot: Snapshot, *,
 
 # Room under the operator's own limits: how many more nodes all pools and budgets together may have.
 #
-# Every rental that has not ended counts, from its intent on, at the most that it can cost an hour. So does every
-# machine that a cloud lists and no rental names. ``providers.guarded`` counts once more before a cloud is asked.
+# Every rental that has not ended counts from its intent on, at the most that it can cost an hour. Every machine that
+# a cloud lists and no rental names counts too. ``providers.guarded`` counts again before it sends a request to a
+# cloud.
 
 
 def in_words(limits: OperatorLimits) -> str:
@@ -349,7 +366,8 @@ def in_words(limits: OperatorLimits) -> str:
 
 
 class OperatorRoom:
-    """The rented nodes of all pools and their worst prices, beside the limits; renting uses up what is left."""
+    """The rented nodes of all pools and their worst prices, compared with the operator's limits. Renting uses up the
+    rest."""
 
     def __init__(self, snapshot: Snapshot) -> None:
         self._limits = snapshot.limits
@@ -379,11 +397,12 @@ class OperatorRoom:
             self._add(_worst(pool))
 
     def allows(self, pool: Pool, more: int) -> bool:
-        """Whether that many more nodes of the pool stay within the limits."""
+        """Whether the limits allow ``more`` further nodes of the pool."""
         return self.why_not(pool, more) is None
 
     def why_not(self, pool: Pool, more: int = 1) -> OperatorFact | None:
-        """The limit that forbids that many more nodes of the pool; None when none does, as for nodes there anyway."""
+        """The limit that forbids ``more`` further nodes of the pool; None if no limit forbids them, as for nodes that
+        are in the cluster anyway."""
         limits, worst = self._limits, _worst(pool)
         if not pool.cloud.rents:
             return None

@@ -1,9 +1,9 @@
 """The nodes for a job of some width: ready nodes, nodes that boot, or nodes still to be rented.
 
-A job of less than a node goes onto the fullest node that fits, or onto the node that its ``choice`` names. A wider job
-gets whole nodes, one pod each, all in one pool (one zone). Nobody owns a booting node: each plan offers ready GPUs
-first to the job that comes first, and rents only what is missing. If a job must wait, the ready nodes that it counts on
-are kept from jobs behind it, or wide jobs would starve.
+A job that needs less than a node goes onto the fullest node with enough free GPUs, or onto the node that its
+``choice`` names. A wider job gets whole nodes with one pod each, all in one pool (one zone). No job owns a booting
+node. Each plan offers ready GPUs to the jobs in the order of the queue, and rents only the missing nodes. If a job
+must wait, the ready nodes that it counts on are not given to later jobs, because otherwise wide jobs would starve.
 """
 
 from __future__ import annotations
@@ -25,23 +25,25 @@ from charterer.incremental import Remember, directly
 from charterer.policy.nodes.rentals import BudgetPool, HeldGpus, Holdings, KnownEnds, PoolNodes, by_rental
 from charterer.policy.options.market import Market
 
-# Which nodes to rent for a width, if pools sell nodes of several sizes with the same GPUs.
+# The choice of nodes to rent for a width, if pools sell nodes of several sizes with the same GPUs.
 #
-# A narrow job adds its part of a node to the bill, whatever the node's size. What differs is how many GPUs a new node
-# would leave unused. So the smallest node into which the job fits is rented, and a job that fits into no node gets as
-# few nodes as possible.
+# A narrow job adds its part of a node to the bill, whatever the node's size. But the larger a new node is, the more
+# of its GPUs stay unused. So the smallest node that has enough GPUs for the job is rented. A job that is wider than
+# every node gets as few nodes as possible.
 
 
 def fit(option: Option, market: Market) -> tuple[int, int]:
-    """How well an option fits its nodes: number of nodes, then GPUs of a node. The smaller, the better."""
+    """How well an option fits its nodes: (number of nodes, GPUs of a node). A smaller result is better."""
     size = market.offers[option.pool].gpus_per_node
     return max(option.takes // size, 1), size
 
 
 def best_fit_first(options: Sequence[Option], market: Market) -> Sequence[Option]:
-    """The options, best first. Among those that equal the first one, the one that fits its nodes best is put in front.
+    """The options, best first. Among the options that equal the first option, the option that fits its nodes best is
+    put in front.
 
-    An option equals the first one if it has the same width on GPUs of the same kind, and is as fast for no more money.
+    An option equals the first option if it has the same width on GPUs of the same kind, is as fast, and costs no
+    more.
     """
     first = options[0]
     kind = market.offers[first.pool].kind
@@ -70,9 +72,11 @@ _Place = tuple[float, RentalId]
 
 
 class NodesByFreeGpus:
-    """Nodes by their free GPUs. It finds the fullest node that fits; among equals the soonest, then the first by name.
+    """Nodes by their free GPUs. Among nodes with equally many free GPUs, the node with the least seconds comes first,
+    then the first by name.
 
-    ``seconds``: until each node is ready, or since when it is there. Nodes without seconds come last.
+    ``seconds``: for each node, seconds until it is ready, or the instant since which it exists. Nodes without a
+    number come last.
     """
 
     def __init__(
@@ -97,7 +101,7 @@ class NodesByFreeGpus:
         insort(self._own_places(free), place)
 
     def _own_places(self, free: int) -> list[_Place]:
-        """The nodes with ``free`` free GPUs, in a list of this object that may be changed."""
+        """The nodes with ``free`` free GPUs, in a list that belongs to this object and may be changed."""
         if free not in self._own:
             self._own.add(free)
             self._by_free[free] = [*self._by_free.get(free, ())]
@@ -110,7 +114,7 @@ class NodesByFreeGpus:
 
     @property
     def gpus(self) -> int:
-        """How many GPUs are free on all of them."""
+        """Number of free GPUs on all nodes together."""
         if self._gpus is None:
             self._gpus = sum([free * len(names) for free, names in self._by_free.items() if free > 0])
         return self._gpus
@@ -160,7 +164,7 @@ class FreeNodes:
     """The nodes of one pool that one budget pays for, with their free GPUs.
 
     ``seconds``: seconds until each booting node is ready.
-    ``since``: since when each ready node is there, if its age matters.
+    ``since``: the instant since which each ready node exists, if its age matters.
     ``touched``: nodes that this plan gave to a job, or for which a job waits.
     """
 
@@ -178,7 +182,7 @@ class FreeNodes:
 
 
 class Capacity:
-    """The GPUs that are free as a plan goes on. It begins with those that no job holds."""
+    """The GPUs that are free while a plan is made. At first, they are the GPUs that no job holds."""
 
     def __init__(
         self,
@@ -199,7 +203,7 @@ class Capacity:
         self._free_nodes: dict[BudgetPool, FreeNodes] = {}
 
     def close(self, ending: frozenset[RentalId]) -> None:
-        """Offer nothing on these rentals any more: they end, and take no new pods."""
+        """Offer no more GPUs of these rentals, because they end and take no new pods."""
         self._ending = ending
 
     def free_nodes(self, budget: BudgetId, pool: PoolId) -> FreeNodes:
@@ -240,9 +244,9 @@ class Capacity:
         }
 
     def _seconds(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
-        """Seconds until each booting node is ready; a whole start-up if it has no machine yet.
+        """Seconds until each booting node is ready; a whole start-up if the node has no machine yet.
 
-        A node that is late is taken to be as late again, up to a whole start-up.
+        A node that is late by some time is expected to need the same time again, up to a whole start-up.
         """
         pool, now = self._snapshot.pools.get(name), self._snapshot.now
         if pool is None:
@@ -254,8 +258,8 @@ class Capacity:
         }
 
     def _since(self, name: PoolId, here: PoolNodes) -> Mapping[RentalId, float]:
-        """Since when each node is there, if nodes of the pool are taken back: the oldest live longest, so jobs get them
-        first."""
+        """If the cloud takes back nodes of the pool, the instant since which each node exists. The oldest nodes are
+        expected to live longest, so jobs get them first."""
         pool = self._snapshot.pools.get(name)
         if pool is None or pool.hazard is None or pool.hazard.never:
             return UNKNOWN
@@ -274,7 +278,7 @@ class Capacity:
         return rental.id not in self._ending and not rental.deleting and rental.instance not in closed
 
     def _closed(self, name: PoolId, here: PoolNodes) -> frozenset[InstanceId]:
-        """Instances that the cloud takes back, or may take back soon. No job begins there."""
+        """Instances that the cloud takes back, or may take back soon. No job begins on these instances."""
         survey = self._snapshot.surveys.get(name)
         if survey is None:
             return frozenset()
@@ -284,9 +288,9 @@ class Capacity:
 
 
 def _ending(survey: Survey) -> frozenset[InstanceId]:
-    """Instances that end.
+    """Instances that the cloud's list shows as ending.
 
-    All others are offered, because the cloud's list may be later than the node's own readiness.
+    GPUs of all other instances are offered, because a node may become ready before the cloud's list says so.
     """
     gone = (InstanceState.STOPPING, InstanceState.ENDED)
     return frozenset(instance.id for instance in survey.instances if instance.state in gone)
@@ -294,7 +298,7 @@ def _ending(survey: Survey) -> frozenset[InstanceId]:
 
 RentNodes = Callable[[int, int], list[RentalId]]
 NodeChoice = Callable[[NodesByFreeGpus], RentalId | None]
-"""Names the node that a job takes among some nodes; None if it takes none of them."""
+"""A function that names the node that a job takes among some nodes; None if it takes none of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,8 +306,8 @@ class GpuClaim:
     """The answer to a claim.
 
     ``placements``: where the job can start at once; None if it must wait.
-    ``nodes``: the nodes that it waits for.
-    ``blocked``: why it gets none.
+    ``nodes``: the nodes for which the job waits.
+    ``blocked``: why the job gets no GPUs.
     """
 
     placements: tuple[Placement, ...] | None
@@ -312,7 +316,7 @@ class GpuClaim:
 
 
 class PoolAllocator:
-    """The nodes of one pool and budget, and the way to rent more of them.
+    """The nodes of one pool and budget, and the functions by which more nodes are rented.
 
     ``refusal(n)``: why n more nodes cannot be rented; None if they can.
     ``rent(n, there)``: rents n nodes for a job that has ``there`` nodes already, and returns their names.
@@ -342,9 +346,10 @@ class PoolAllocator:
         """Take GPUs for an option. Nothing is taken if the claim is blocked.
 
         ``own``: GPUs that the job holds already, which its next run may use again.
-        ``hosts``: whether the limits allow the job on these ready nodes.
-        ``only_ready``: whether the claim is blocked rather than made to wait.
-        ``choice``: chooses the node of a job that is smaller than one; without it the fullest node that fits is taken.
+        ``hosts``: whether the limits allow the job on given ready nodes.
+        ``only_ready``: whether the claim is blocked if it would have to wait.
+        ``choice``: chooses the node of a job that needs less than a node; without it, the fullest node with enough
+        free GPUs is taken.
         """
         self._lend(own)
         claim = self._claim(option.takes, hosts, only_ready, choice)
@@ -355,14 +360,14 @@ class PoolAllocator:
         return claim
 
     def add(self) -> None:
-        """Rent a node that no job has asked for."""
+        """Rent a node without a claim of a job."""
         for name in self._rent(1, 0):
             self._nodes.booting.put(name, self._size)
 
     def look(
         self, option: Option, own: HeldGpus, choice: NodeChoice | None = None
     ) -> tuple[list[RentalId], list[RentalId], int]:
-        """What a claim would take: ready nodes, booting nodes, and the number of nodes to be rented."""
+        """What a claim would take: the ready nodes, the booting nodes, and the number of nodes to be rented."""
         self._lend(own)
         found = self._find(option.takes, choice)
         for rental, gpus in own.items():

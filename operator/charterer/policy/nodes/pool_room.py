@@ -1,4 +1,5 @@
-"""How many nodes and GPUs each pool may have: in the long run, and now; and what its nodes cost as jobs leave them."""
+"""The number of nodes and GPUs that each pool may have in the long run and now, and the cost of its nodes as jobs
+leave them."""
 
 from __future__ import annotations
 
@@ -20,22 +21,23 @@ from charterer.policy.nodes.limits import OperatorRoom
 from charterer.policy.nodes.placement import FreeNodes
 from charterer.policy.nodes.rentals import PoolRentals, RentalIndex
 
-# How many GPUs each pool can have in the long run, and what sets the limit.
+# The number of GPUs that each pool can have in the long run, and what limits it.
 #
-# A pool that had no node to give counts as having no more than it has now. It is asked again after its cool-down, and
-# then has the same time again to show that there are nodes. Without that, every end of a cool-down would move prices
-# and exchange rates, and the next failure, seconds later, would move them back. A node launched after the failure ends
-# the doubt at once.
+# If the cloud refused nodes of a pool, the pool is assumed to get no more nodes than it has now. The pool is asked
+# again after its cool-down. The assumption stays for the same time again (the probation), until it is known whether
+# there are nodes. Without a probation, every end of a cool-down would change prices and exchange rates, and the next
+# refusal, seconds later, would change them back. A node that is launched after the refusal ends the probation at
+# once.
 #
-# The operator's own limits hold for all pools together. Here each pool has all that they allow; ``OperatorRoom`` keeps
-# the sum within them.
+# The operator's own limits hold for all pools together. Here each pool may have all nodes that these limits allow.
+# ``OperatorRoom`` keeps the sum over pools within the limits.
 
 
 @dataclass(frozen=True, slots=True)
 class PoolSize:
     """The most nodes that a pool can have in the long run, of ``gpus_per_node`` GPUs each, and what limits them.
 
-    ``until``: when the limit is taken to be over; None for ``spec.maxNodes`` and the operator's limits.
+    ``until``: when the limit is expected to end; None for ``spec.maxNodes`` and the operator's limits.
     """
 
     nodes: int
@@ -45,7 +47,7 @@ class PoolSize:
 
     @property
     def gpus(self) -> int:
-        """GPUs in all."""
+        """The number of GPUs of all these nodes."""
         return self.nodes * self.gpus_per_node
 
 
@@ -59,7 +61,8 @@ def pool_sizes(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, Pool
 
 
 def on_probation(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, CoolDown]:
-    """The cool-downs of pools that had no node to give, and of which it is not known whether they have nodes again."""
+    """The cool-downs of pools whose cloud refused nodes, as long as it is not known whether the cloud has nodes
+    again."""
     probations = {
         name: _probation(pool, rentals.of(name), snapshot.now)
         for name, pool in snapshot.pools.items()
@@ -90,7 +93,8 @@ def _pool_size(
 
 
 def _allowed(pool: Pool, limits: OperatorLimits) -> int:
-    """The most nodes that the operator's limits allow, were all of them in this pool; all that are there anyway."""
+    """The most nodes that the operator's limits would allow if all nodes were in this pool. Nodes that are in the
+    cluster anyway are not limited."""
     if not pool.cloud.rents:
         return pool.max_nodes
     most = pool.max_nodes if limits.nodes is None else min(limits.nodes, pool.max_nodes)
@@ -98,17 +102,18 @@ def _allowed(pool: Pool, limits: OperatorLimits) -> int:
     return most if limits.hourly is None or worst <= 0 else min(most, limits.hourly.micros_per_hour // worst)
 
 
-# Nodes that each pool may still have, and the names of new rentals. All budgets of a plan share them.
+# The nodes that each pool may still get, and the names of new rentals. All budgets of a plan draw on the same nodes
+# and names.
 #
-# A pool is not asked for nodes if it had none to give a while ago, is full, is unknown or is being deleted. No pool is
-# asked while the operator is stopped or has as many nodes as it may.
+# No node is requested from a pool that refused nodes a while ago, is full, is unknown or is being deleted. No node is
+# requested at all while the operator is stopped or has as many nodes as its limits allow.
 
 
 def refusal(pool: Pool, surveyed: bool, live_rentals: int, more: int, now: Instant) -> ReasonCode | None:
     """Why the pool cannot be asked for ``more`` nodes beside ``live_rentals`` now; None if it can.
 
-    A pool that cools is not asked, but its nodes, ready or booting, are used. A pool whose cloud has not answered yet
-    (``surveyed`` False) is not asked.
+    While a pool cools down, no node is requested from it, but its ready and booting nodes are used. If its cloud has
+    not answered yet (``surveyed`` is False), no node is requested either.
     """
     if pool.closed_because:
         return ReasonCode.POOL_DELETED
@@ -134,7 +139,8 @@ class PoolRoom:
 
 @dataclass(frozen=True, slots=True)
 class LaunchWait:
-    """The wait until a pool gives a node. ``probation``: the recent cool-down that makes this doubtful, if any."""
+    """The wait until a pool gives a node. ``probation``: the recent cool-down because of which the pool may give no
+    node; None without one."""
 
     expected: ExpectedWait
     probation: CoolDown | None
@@ -146,7 +152,8 @@ class LaunchWait:
 
 
 def launch_wait(pool: Pool, probation: CoolDown | None, now: Instant) -> LaunchWait | None:
-    """The wait for a node, if the pool is asked as soon as it may be; None if the node is given at once."""
+    """The wait for a node that is requested as soon as the pool's cool-down allows; None if the node is given at
+    once."""
     refused = None if probation is None else probation.row_seconds(pool.cooldown_seconds)
     expected = expected_wait(pool.known_launches, now, refused)
     if probation is not None and (cools := seconds_between(now, probation.until)) > expected.seconds:
@@ -164,11 +171,11 @@ def launch_waits(snapshot: Snapshot, rentals: RentalIndex) -> Mapping[PoolId, La
 
 
 class PoolQuota:
-    """The room and the rental names of all pools. Renting uses them up; ``planner`` says in which order budgets rent.
+    """The room and the rental names of all pools. Renting uses them up. ``planner`` says in which order budgets rent.
 
     ``probations``: the cool-downs of pools of which it is not known whether they have nodes again.
-    ``cooled``: the instants at which cool-downs and doubts end of pools that were wanted.
-    ``waits``: whether some pool has a ``wait``.
+    ``cooled``: when the cool-downs and probations end of the pools from which nodes were wanted.
+    ``waits``: whether ``wait`` has a result for any pool.
     """
 
     def __init__(self, snapshot: Snapshot, rentals: RentalIndex) -> None:
@@ -184,7 +191,8 @@ class PoolQuota:
         self.room = OperatorRoom(snapshot)
 
     def refusal(self, pool: Pool, nodes: int) -> ReasonCode | None:
-        """Why the pool cannot give ``nodes`` more now; None if it can. If it cools, its end goes into ``cooled``."""
+        """Why the pool cannot give ``nodes`` more nodes now; None if it can. If the pool cools down, the end of the
+        cool-down is added to ``cooled``."""
         surveyed = pool.id in self._snapshot.surveys
         if self._snapshot.stop is not None:
             return ReasonCode.STOPPED
@@ -198,13 +206,13 @@ class PoolQuota:
         return code
 
     def lacking(self, pool: Pool) -> int:
-        """Number of nodes that the pool lacks to the most that it may have."""
+        """The maximum number of nodes of the pool, minus its present number."""
         return max(pool.max_nodes - self._live.get(pool.id, 0), 0)
 
     def pool_room(self, nodes: FreeNodes, pool: Pool, gpus: int) -> PoolRoom:
         """The present ``nodes``, and as many more as ``gpus`` GPUs need and the pool may still give.
 
-        Each pool has all that the operator's limits allow. Limits of budgets do not count.
+        Each pool may use all the room under the operator's limits. Limits of budgets do not count.
         """
         size = pool.gpus_per_node or 1
         there = sorted([*nodes.ready.free.items(), *nodes.booting.free.items()])
@@ -223,9 +231,9 @@ class PoolQuota:
         return self.lacking(pool) if refusal(pool, surveyed, 0, 0, self._snapshot.now) is None else 0
 
     def wait(self, pool: PoolId) -> LaunchWait | None:
-        """The wait for a node of the pool that is asked for now; None if it is given at once.
+        """The wait for a node of the pool that is requested now; None if it is given at once.
 
-        If the pool is in doubt, the end of the doubt goes into ``cooled``.
+        If the pool is on probation, the end of the probation is added to ``cooled``.
         """
         if pool not in self._waits:
             self._waits[pool] = launch_wait(self._snapshot.pools[pool], self.probations.get(pool), self._snapshot.now)
@@ -237,7 +245,7 @@ class PoolQuota:
     def take(self, pool: PoolId) -> RentalId:
         """Count one more node of the pool. Returns the name of its rental: ``<pool>-<ordinal>``, with the next ordinal.
 
-        Kubernetes finds Events by an object's name, so a reused name would show those of a machine that is gone.
+        Kubernetes finds Events by an object's name, so a reused name would show the Events of an earlier machine.
         """
         ordinal = self._next.get(pool) or 1 + self._highest(pool)
         while (rental := RentalId(f"{pool}-{ordinal}")) in self._snapshot.rentals:
@@ -248,27 +256,27 @@ class PoolQuota:
         return rental
 
     def _highest(self, pool: PoolId) -> int:
-        """The highest ordinal of the pool's rentals, those included that are gone but had a machine."""
+        """The highest ordinal of the pool's rentals, including deleted rentals that had a machine."""
         there = (rental.ordinal for rental in self._snapshot.rentals.values() if rental.pool == pool)
         return max(self._snapshot.pools[pool].lifetimes.ordinal, max(there, default=0))
 
 
-# What the nodes of one pool cost from now on, if no job comes beside those in sight.
+# The cost of the nodes of one pool from now on, if no jobs arrive besides those in sight.
 #
-# A node is billed as a whole, and stays until the last of its jobs has left: seven empty GPUs beside a job are paid for
-# as long as that job runs. A waiting job goes onto free GPUs, the fullest node first, or else onto new nodes. If it
-# waits for GPUs that others leave, it goes where they come free first. Jobs for which the pool has no room follow each
-# other on its nodes, as many beside each other as a node takes.
+# A node is billed as a whole, and stays until the last of its jobs has left: seven empty GPUs beside a job are paid
+# for as long as that job runs. A waiting job goes onto free GPUs, the fullest node first, or else onto new nodes. If
+# it waits for GPUs that other jobs leave, it goes to the node where they become free first. Jobs for which the pool
+# has no room follow one another on its nodes, as many at a time as a node takes.
 
 
 @dataclass(slots=True, eq=False)
 class StandingNode:
-    """A node, and how long it has to stay.
+    """A node, and the jobs that decide how long it must stay.
 
     ``price``: dollars a second.
     ``ready``: seconds until it is ready.
     ``least``: seconds for which it is paid for in any case.
-    ``jobs``: GPUs and seconds left of each job on it.
+    ``jobs``: GPUs and remaining seconds of each job on the node.
     """
 
     price: float
@@ -277,7 +285,7 @@ class StandingNode:
     jobs: list[tuple[int, float]] = field(default_factory=list)
 
     def free(self, size: int) -> int:
-        """GPUs that no job has. ``size``: GPUs of the node."""
+        """Number of GPUs that no job holds. ``size``: GPUs of the node."""
         return size - sum([gpus for gpus, _ in self.jobs])
 
     def left_in(self, gpus: int, size: int) -> float:
@@ -290,7 +298,7 @@ class StandingNode:
         return inf
 
     def stands(self) -> float:
-        """Seconds until it can be given back."""
+        """Seconds until the node can be given back."""
         return max([self.least, *[left for _, left in self.jobs]])
 
 
@@ -301,7 +309,7 @@ class StandingNodes:
         self.nodes = tuple(nodes)
 
     def dollars(self, seconds: float) -> float:
-        """Dollars that the nodes cost within ``seconds``; each counts until it can be given back."""
+        """Dollars that the nodes cost within ``seconds``. Each node is counted until it can be given back."""
         stands, paid, prices = self._sums
         over = bisect_right(stands, seconds)
         return paid[over] + (seconds * prices[over] if prices[over] else 0.0)
@@ -310,7 +318,8 @@ class StandingNodes:
     def _sums(self) -> tuple[Sequence[float], Sequence[float], Sequence[float]]:
         """The seconds for which each node stays, in ascending order, and two sums for each number n of nodes.
 
-        The first sum is the dollars that the first n nodes cost in all; the second is the price a second of the others.
+        The first sum is the total dollars of the first n nodes. The second sum is the price a second of all other
+        nodes.
         """
         each = sorted([(node.stands(), node.price) for node in self.nodes])
         paid = accumulate([stands * price for stands, price in each], initial=0.0)
@@ -322,7 +331,8 @@ class StandingNodes:
 class WaitingJob:
     """A job that needs ``gpus`` GPUs on each of ``nodes`` nodes, for ``seconds`` once they are ready.
 
-    ``runs``: whether it runs until all of them are ready, so that it can use each node as soon as that one is ready.
+    ``runs``: whether the job runs while its nodes start. If so, its ``seconds`` on each node count from when this
+    node is ready, and otherwise from when all nodes are ready.
     """
 
     gpus: int
@@ -348,7 +358,7 @@ class NodeOffer:
 
 
 class RunDown:
-    """The nodes of a pool as jobs leave them. ``dollars``: what the nodes cost within ``seconds``."""
+    """The nodes of a pool as jobs leave them. ``dollars``: the cost of the nodes within ``seconds``."""
 
     def __init__(self, nodes: StandingNodes, offer: NodeOffer, seconds: float) -> None:
         self.dollars = nodes.dollars(seconds)
@@ -368,11 +378,11 @@ class RunDown:
 
     @property
     def most_free(self) -> int:
-        """The most GPUs that are free on a node."""
+        """The largest number of free GPUs on one node."""
         return max([free for free, there in self._by_free.items() if there], default=0)
 
     def adds(self, job: WaitingJob) -> float:
-        """Dollars that the job would add if it came next."""
+        """Dollars that the job would add to the cost of nodes if it were added next."""
         nodes = self._room(job)
         if nodes is None:
             beside = max(self._offer.size // job.gpus, 1)
@@ -391,9 +401,9 @@ class RunDown:
         return begins
 
     def follow(self, job: WaitingJob) -> None:
-        """Add a job that waits for GPUs that others leave, on the node where they come free first.
+        """Add a job that waits for GPUs that other jobs leave, on the node where they become free first.
 
-        If no GPUs come free, or if the pool may give no more nodes, it is added like any other job.
+        If no GPUs will become free, or if the pool may give no more nodes, the job is added like any other job.
         """
         begins, node = inf, None
         for each in self._nodes() if job.nodes == 1 and self._more else ():
@@ -409,7 +419,7 @@ class RunDown:
         return (node for there in self._by_free.values() for node in there)
 
     def _put(self, job: WaitingJob, nodes: Sequence[StandingNode], begins: float) -> None:
-        """Put the job onto the nodes from ``begins`` on. Nodes that are not there yet count as rented."""
+        """Put the job onto the nodes from ``begins`` on. Nodes that do not exist yet count as rented."""
         size = self._offer.size
         for node in nodes:
             there = self._by_free.get(node.free(size), [])
@@ -429,7 +439,7 @@ class RunDown:
         return node.price * min(stands, self._seconds)
 
     def _room(self, job: WaitingJob) -> Sequence[StandingNode] | None:
-        """The nodes that the job would have, those to be rented included; None if there is no room for it."""
+        """The nodes that the job would get, including nodes to be rented; None if there is no room for the job."""
         found: list[StandingNode] = []
         for free in sorted(self._by_free):
             if free >= job.gpus:

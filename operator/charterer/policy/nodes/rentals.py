@@ -1,4 +1,4 @@
-"""Rented nodes by budget and pool: how they stand, which jobs hold GPUs, what they have cost, and when they end."""
+"""Rented nodes by budget and pool: their states, the jobs that hold their GPUs, their cost so far, and their ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from charterer.policy.jobs.groups import JobGroup
 from charterer.policy.jobs.job_facts import JobFacts, job_position
 from charterer.policy.nodes.limits import Exposed, exposure
 
-# The rentals of a snapshot by the budget that pays and by pool, and what follows from the rentals alone.
+# The rentals of a snapshot, by the paying budget and by pool, and values that follow from the rentals alone.
 
 
 BudgetPool = tuple[BudgetId, PoolId]
@@ -58,7 +58,7 @@ class PoolRentals:
 
 
 def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
-    """Sort the rentals of one pool and budget by their state. They are given in order of creation."""
+    """Sort the rentals of one pool and budget by their state. ``rentals`` must be in order of creation."""
     live = [rental for rental in rentals if rental.phase is not RentalPhase.ENDED]
     staying = [rental for rental in live if rental.phase is not RentalPhase.DRAINING]
     return PoolRentals(
@@ -77,7 +77,8 @@ def pool_rentals(rentals: Sequence[Rental]) -> PoolRentals:
 
 @dataclass(frozen=True, slots=True)
 class RentalIndex:
-    """All rentals of a snapshot by budget and pool, and by their nodes. ``staying``: live ones that do not drain."""
+    """All rentals of a snapshot by budget and pool, and by their nodes. ``staying``: live rentals that do not
+    drain."""
 
     by_pool: Mapping[BudgetPool, PoolRentals]
     rental_of: Mapping[NodeName, RentalId]
@@ -110,7 +111,7 @@ def _order(rental: Rental) -> tuple[Instant, RentalId]:
 def _rental_of(pools: Iterable[PoolRentals]) -> Mapping[NodeName, RentalId]:
     """The rental of each node.
 
-    If several have a node of the same name, the newest counts: the other machines are gone.
+    If several rentals have a node of the same name, the newest rental counts, because the other machines are gone.
     """
     live = sorted((rental for pool in pools for rental in pool.live), key=_order)
     return {rental.node: rental.id for rental in live if rental.node is not None}
@@ -118,11 +119,11 @@ def _rental_of(pools: Iterable[PoolRentals]) -> Mapping[NodeName, RentalId]:
 
 # Which jobs hold which GPUs.
 #
-# The GPUs that a job holds on a node are the larger of two numbers: what its allocation names there, and what its live
-# pods hold there, those of a run that is not yet recorded included. Runs of one job never overlap, because the
-# hand-over waits until the older run's pods are gone. An allocation that is not believed (``Job.doubts``) holds
-# nothing, and pods hold what they use. The allocation of a job that is being deleted holds nothing either: the job gets
-# no more pods, and a foreign finalizer may keep its object for ever.
+# The GPUs that a job holds on a node are the larger of two numbers: the GPUs that its allocation names there, and the
+# GPUs that its live pods hold there, including pods of a run that is not yet recorded. Runs of one job never overlap,
+# because the next run waits until the older run's pods are gone. An allocation that is not believed (``Job.doubts``)
+# holds nothing, and pods hold what they use. The allocation of a job that is being deleted holds nothing either: the
+# job gets no more pods, and a foreign finalizer may keep its object for ever.
 
 
 HeldGpus = Mapping[RentalId, int]
@@ -137,7 +138,8 @@ def by_rental(placements: Iterable[Placement]) -> dict[RentalId, int]:
 
 
 def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
-    """The GPUs that the job holds on each rental: the most of its allocation, its live pods and unrecorded runs."""
+    """The GPUs that the job holds on each rental: the largest number among its allocation, its live pods and its
+    unrecorded runs."""
     held: dict[RentalId, int] = {}
     living: dict[RentalId, int] = {}
     for run in job.runs:
@@ -156,7 +158,7 @@ def held_by(job: Job, rental_of: Mapping[NodeName, RentalId]) -> HeldGpus:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Holdings:
-    """What all jobs hold on rentals.
+    """The GPUs that all jobs hold on rentals.
 
     ``used``: GPUs used on each rental.
     ``grace``: for each rental, the longest grace of a job there, in seconds.
@@ -191,7 +193,7 @@ _GroupHoldings = Mapping[RentalId, tuple[int, int]]
 def _held_by_group(group: JobGroup, rentals: Sequence[RentalId | None]) -> _GroupHoldings:
     """GPUs and longest grace of a group's jobs, by rental.
 
-    ``rentals``: those of the nodes on which the jobs have pods.
+    ``rentals``: the rentals of the nodes on which the jobs have pods.
     """
     rental_of = {node: rental for node, rental in zip(group.nodes, rentals, strict=True) if rental is not None}
     total: dict[RentalId, tuple[int, int]] = {}
@@ -216,7 +218,8 @@ def _sum_up(groups: Sequence[_GroupHoldings], rental_of: Mapping[NodeName, Renta
 
 
 _ANY_TIME = Instant(0)
-"""The time for which an exposure is computed if it does not depend on time: that of a rental that does not boot."""
+"""The instant for which an exposure is computed if it does not depend on time, as that of a rental that does not
+boot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -321,14 +324,14 @@ def _exposed(rentals: PoolRentals, graces: Sequence[int], lag_seconds: float) ->
     )
 
 
-# Jobs that are on one node only: their GPUs there, and the time that they have left.
+# Jobs that are on one node only, with their GPUs on the node and their remaining time.
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Occupant:
     """A job that is on one node only.
 
-    ``gpus``: GPUs that it takes there. ``left``: seconds to its end at its present speed.
+    ``gpus``: GPUs that it takes on the node. ``left``: seconds to its end at its present speed.
     """
 
     facts: JobFacts
@@ -339,7 +342,7 @@ class Occupant:
 def occupants(group: JobGroup, mean_work: float) -> Mapping[RentalId, Sequence[Occupant]]:
     """A group's jobs that are on one node only, by node.
 
-    ``mean_work``: work of a job that does not report what is left.
+    ``mean_work``: the work that is assumed of a job which does not report its remaining work.
     """
     found: dict[RentalId, list[Occupant]] = {}
     for facts in group.runners.values():
@@ -363,14 +366,16 @@ def all_occupants(groups: Iterable[Mapping[RentalId, Sequence[Occupant]]]) -> Ma
 
 # Nodes whose end is known in advance, because a reservation or a claim ends.
 #
-# Jobs may begin there until some minutes before the end, and leave in time to save their work.
+# Jobs may begin on such a node until some minutes before its end, and leave in time to save their work.
 
 
 USEFUL_SECONDS: Final = 1200.0
-"""Seconds that a node must have left for a job to begin there. A start and the later move take some minutes of them. If
-a node had less than twice that when it became ready, it takes jobs for half of its life."""
+"""Seconds that must remain of a node's life so that a job may begin there. A start and the later move take some
+minutes of these seconds. If a node had less than twice as many seconds when it became ready, it takes jobs for half
+of its life."""
 _STOP_SECONDS: Final = 60.0
-"""Seconds from the instant when a job must stop until it is told to: they cover the loop, slow calls and clocks."""
+"""Seconds by which a job is told to stop before it must stop. They cover the time between plans, slow calls and
+differences of clocks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -387,8 +392,8 @@ class KnownEnd:
     def stay_seconds(self, grace_seconds: float) -> float:
         """Seconds until a job must leave the node, to the microsecond.
 
-        ``grace_seconds``: seconds to save its work once it is told to stop. The job stays for at least half of
-        ``closed``, or a job that began just in time would leave at once.
+        ``grace_seconds``: seconds that the job has to save its work once it is told to stop. A job that began just in
+        time stays for at least half of ``closed``, because otherwise it would have to leave at once.
         """
         return round(self.left - min(grace_seconds + _STOP_SECONDS, self.closed / 2.0), 6)
 
@@ -398,7 +403,7 @@ class KnownEnds:
     """The known ends of nodes.
 
     ``near``: the ends of nodes on which no job begins any more.
-    ``next_seconds``: seconds until one more node is among them; infinite if none is known.
+    ``next_seconds``: seconds until ``near`` contains one more node; infinite if no further end is known.
     """
 
     near: Mapping[RentalId, KnownEnd]
@@ -408,7 +413,7 @@ class KnownEnds:
 def known_ends(rentals: RentalIndex, surveys: Mapping[PoolId, Survey], now: Instant) -> KnownEnds:
     """The known ends of rentals that stay.
 
-    An end before the node was ready is not believed: otherwise each new node would be given back and another one
+    An end before the node was ready is not believed. Otherwise each new node would be given back and another node
     rented.
     """
     near: dict[RentalId, KnownEnd] = {}
@@ -432,19 +437,20 @@ def known_ends(rentals: RentalIndex, surveys: Mapping[PoolId, Survey], now: Inst
 
 # The cost of many rentals up to now, summed quickly.
 #
-# Nearly all of them have had one price since their launch: for these only three numbers are kept. The rule is that of
-# ``domain.billing``; this code applies it faster, to the same micro-dollar.
+# Nearly all rentals have had one price since their launch. For each of these, only three numbers are kept. The result
+# equals that of ``domain.billing`` to the micro-dollar, but is computed faster.
 
 
 _SECOND = 1_000_000
-"""Microseconds of a second."""
+"""Number of microseconds in a second."""
 
 
 class RentalMeter:
-    """The cost of some rentals up to any instant: since ``start``, and in all.
+    """The cost of some rentals up to any instant, both since ``start`` and since their launch.
 
     ``_even``: for each running rental at one price, its launch, micro-dollars an hour and billing minimum in seconds.
-    ``_before``: micro-dollars that each of these cost before ``start``; None if none cost anything then.
+    ``_before``: micro-dollars that each rental of ``_even`` cost before ``start``; None if none of them cost anything
+    then.
     ``_others``: running rentals that had several prices.
     ``_ended``: the sums of rentals that have ended.
     ``_latest``: the last launch or end of any rental.
@@ -468,7 +474,7 @@ class RentalMeter:
         self._before = before if any(before) else None
 
     def paid(self, now: Instant) -> tuple[Money, Money]:
-        """The cost up to ``now``, since ``start`` and in all."""
+        """The cost up to ``now``: first since ``start``, then since the launch of each rental."""
         if now < self._latest:
             return self._sum(self._rentals, now)
         costs = [
@@ -490,7 +496,7 @@ def _price(rental: Rental) -> int:
 
 
 def spent(budget: Budget, pools: Iterable[PoolRentals], now: Instant, remember: Remember) -> tuple[Money, Money]:
-    """Dollars of the period (``domain.billing.spent``), and all that the budget's rentals have ever cost.
+    """Dollars spent in the period (``domain.billing.spent``), and dollars that the budget's rentals have ever cost.
 
     ``pools``: the budget's rentals by pool.
     """
@@ -508,7 +514,8 @@ def _folded_of(pool: PoolRentals, folded: frozenset[str]) -> frozenset[str]:
 
 
 class StartUps:
-    """What the live nodes of a pool cost before they took pods. ``_ready``: the sum of those that take pods now."""
+    """The cost of the live nodes of a pool before they took pods. ``_ready``: the sum over nodes that take pods
+    now."""
 
     def __init__(self, pool: PoolRentals) -> None:
         begun = [(rental, launched) for rental in pool.live if (launched := rental.launched) is not None]
@@ -523,5 +530,6 @@ class StartUps:
 
 
 def rental_meter(pool: PoolRentals, folded: frozenset[str], start: Instant) -> RentalMeter:
-    """The meter of rentals whose uid is not in ``folded``; what the others cost is already in the balance."""
+    """The meter of the rentals whose uid is not in ``folded``. The cost of the other rentals is already in the
+    balance."""
     return RentalMeter([rental for rental in pool.rentals if rental.uid not in folded], start)

@@ -1,3 +1,3 @@
 """The options of jobs: their sources, speeds, menus, and the value of each option to a job.
 
-Nothing here knows which jobs there are."""
+Nothing in this package knows which jobs exist."""

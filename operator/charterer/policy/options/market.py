@@ -1,4 +1,4 @@
-"""The offers of pools: the facts about them on which menus depend."""
+"""The offers of pools: the facts about pools on which menus depend."""
 
 from __future__ import annotations
 
@@ -21,30 +21,35 @@ from charterer.incremental import Remember
 
 # The effective speed of an option whose nodes the cloud takes back (docs/theory/policy.md).
 #
-# A job on n nodes is interrupted Λ = h·(q + (1 − q)·n) times an hour. h is the mean rate of a node over the job's own
-# length, and q the fraction of deaths that take all nodes of a pool. The job writes a checkpoint of δ seconds every
-# τ = √(2δ/Λ) (Young 1974), loses the work since the last one, restarts in r and boots a node in T. The effective speed
-# is the fraction φ of the time in which it does work that is not lost. Its nodes are paid for throughout, so one factor
-# is enough for time and money. An event simulation agrees to 1 % if φ is above one half.
+# A job on n nodes is interrupted Λ = h·(q + (1 − q)·n) times an hour. h is the mean death rate of a node over the
+# job's own length, and q the fraction of deaths that take all nodes of a pool. The job writes a checkpoint of δ
+# seconds every τ = √(2δ/Λ) seconds (Young 1974). An interruption loses the work since the last checkpoint, takes a
+# restart of r seconds, and takes T seconds to boot a node. The effective speed is the speed times φ, the fraction of
+# the time in which the job does work that is not lost. Its nodes are paid for all the time, so one factor is enough
+# for time and money. An event simulation agrees to 1 % if φ is above one half.
 
 
 DEFAULT_CHECKPOINT_SECONDS: Final = 30.0
-"""Seconds to write a checkpoint, for classes that have not reported any: some gigabytes to a network file system."""
+"""Seconds to write a checkpoint, for classes that have not reported any checkpoint. They suffice for some gigabytes
+to a network file system."""
 LONGEST_INTERVAL_SECONDS: Final = 7200.0
-"""Most seconds between two checkpoints, so that what a fault of the job itself loses is bounded too."""
+"""Most seconds between two checkpoints. The limit also bounds the work that is lost by a fault of the job itself."""
 LEAST_INTERVAL: Final = 10.0
-"""Least interval between two checkpoints, in seconds of a checkpoint: they take a tenth of the time at most."""
+"""Least interval between two checkpoints, as a multiple of the seconds of a checkpoint. So checkpoints take at most a
+tenth of the time."""
 NOTICE_SECONDS: Final = 20.0
 """Longest checkpoint, in seconds, that can still be written after a notice. The shortest notice of a cloud is 30
-seconds, and a trainer hears of it within 10."""
+seconds, and a trainer learns of a notice within 10 seconds."""
 _LEAST_SURPRISING: Final = 0.05
 _LEAST_WRITE_SECONDS: Final = 0.5
-"""Least seconds that a checkpoint counts for, so that one that takes no time is written only every few minutes."""
+"""Least seconds that a checkpoint counts as. So even a checkpoint that takes no time is written only every few
+minutes."""
 LEAST_KEPT: Final = 1e-3
-"""Fraction of its speed that every option keeps, so that figures stay finite; nobody chooses one at so little."""
+"""Least fraction of its speed that an option keeps, so that numbers stay finite. No job chooses an option that keeps
+so little."""
 _GRID: Final = log(1.05)
-"""Grid of 5 % to which rates are rounded: they fall with every second without a death, and each new rate means new
-menus. A rate that is wrong by this much costs less than 0.1 %."""
+"""Grid of 5 % to which rates are rounded. Rates fall with every second without a death, and each new rate means new
+menus. A rate that is wrong by 5 % costs less than 0.1 %."""
 _JOINT_GRID: Final = 20.0
 _SECONDS: Final = 3600.0
 
@@ -66,7 +71,7 @@ def node_hazard(hazard: Hazard | None) -> NodeHazard | None:
 
 
 def checkpoint_interval(write_seconds: float, per_hour: float) -> float:
-    """Seconds of training between two checkpoints for which the least time is lost.
+    """The seconds of training between two checkpoints with which the least time is lost.
 
     ``per_hour``: interruptions an hour.
     """
@@ -75,12 +80,12 @@ def checkpoint_interval(write_seconds: float, per_hour: float) -> float:
 
 
 def advised_checkpoint_interval(hazard: Hazard, ages: Sequence[float], write_seconds: float | None) -> float:
-    """Seconds of training after which a run should save again, as its trainer is told.
+    """The seconds of training after which a run should save its work again. The trainer is told this number.
 
     ``ages``: ages of its nodes in hours. ``write_seconds``: seconds of a checkpoint; None if the trainer has not said.
 
     If a checkpoint fits into the shortest notice that clouds give, only deaths without notice lose work. At least a
-    twentieth of the deaths counts as such.
+    twentieth of the deaths counts as deaths without notice.
     """
     seconds = max(DEFAULT_CHECKPOINT_SECONDS if write_seconds is None else write_seconds, _LEAST_WRITE_SECONDS)
     surprising = max(1.0 - hazard.announced, _LEAST_SURPRISING) if seconds <= NOTICE_SECONDS else 1.0
@@ -98,9 +103,11 @@ class RunTimes(NamedTuple):
 def interruptions(
     hazard: NodeHazard, nodes: int, seconds: float | None, times: RunTimes, narrower: float | None
 ) -> Interruptions:
-    """The effect of interruptions on a job. ``seconds``: its length; None if unknown. ``nodes``: its number of nodes.
+    """The effect of interruptions on a job. ``seconds``: the job's length; None if unknown. ``nodes``: its number of
+    nodes.
 
-    ``narrower``: its speed with one node less, as a fraction of that with all; None if it cannot run so.
+    ``narrower``: its speed with one node less, as a fraction of its speed with all nodes; None if it cannot run with
+    one node less.
     """
     rate = mean_rate(hazard.rates, LONGEST_HOURS if seconds is None else seconds / _SECONDS)
     per_hour = events_per_hour(rate, hazard.joint, nodes)
@@ -130,8 +137,8 @@ def waiting_speed(per_hour: float, times: RunTimes) -> float:
 def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
     """φ of a job that goes on with one node less until the new one is there: equation (4) of docs/theory/policy.md.
 
-    ``narrower``: as in ``interruptions``. Above 1 it counts as 1, or a job with a falling curve would gain by each
-    death.
+    ``narrower``: as in ``interruptions``. A value above 1 counts as 1, because otherwise a job with a falling curve
+    would gain by each death.
     """
     rate = per_hour / _SECONDS
     if rate <= 0.0:
@@ -146,15 +153,17 @@ def shrinking_speed(per_hour: float, times: RunTimes, narrower: float) -> float:
 
 
 def goes_on(narrower: float, wait: float, restart: float, write_seconds: float) -> bool:
-    """Whether a job that lost nodes gains by running on the others until new ones are ready: σ·(T − r) > δ.
+    """Whether a job that lost nodes gains by running on its remaining nodes until new nodes are ready: σ·(T − r) > δ.
 
-    ``narrower``: its speed there, as a fraction of that with all nodes. ``wait``: seconds until all are ready.
+    ``narrower``: σ, its speed on the remaining nodes, as a fraction of its speed with all nodes. ``wait``: T, seconds
+    until all nodes are ready.
     """
     return narrower * (wait - restart) > write_seconds
 
 
 def _interval(rate: float, times: RunTimes) -> float:
-    """The interval that counts in a speed. It has no upper bound, so that a rate near 0 costs nothing."""
+    """The checkpoint interval with which a speed is computed. It has no upper bound, so that a rate near 0 costs
+    nothing."""
     return max(sqrt(2.0 * times.checkpoint / rate), LEAST_INTERVAL * times.checkpoint, 1.0)
 
 
@@ -162,7 +171,8 @@ def _interval(rate: float, times: RunTimes) -> float:
 
 
 def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | None:
-    """The fact that the budget may rent in no pool, with the pools and labels that there are; None if it may in one."""
+    """The fact that the budget may rent in no pool, with all pools and their labels; None if there is a pool in which
+    it may rent."""
     if budget.pool_selector == EVERYTHING or len(_others(budget, pools)) < len(pools):
         return None
     there = [(pool.id, tuple([f"{key}={value}" for key, value in pool.labels.items()])) for pool in pools.values()]
@@ -170,7 +180,7 @@ def no_pool(budget: Budget, pools: Mapping[PoolId, Pool]) -> NoPoolSelected | No
 
 
 def left_out(budget: Budget, pools: Mapping[PoolId, Pool]) -> SelectorFact | None:
-    """The fact which pools the budget may not rent in; None if it may rent in all."""
+    """The fact that names the pools in which the budget may not rent; None if it may rent in all pools."""
     others = _others(budget, pools)
     if not 0 < len(others) < len(pools):
         return no_pool(budget, pools)
@@ -188,17 +198,18 @@ NOWHERE: frozenset[tuple[PoolId, int, str]] = frozenset()
 
 
 class MenuKey(NamedTuple):
-    """All that decides a job's menu. Jobs with equal keys have the same options.
+    """The properties of a job that decide its menu. Jobs with equal keys have the same options.
 
     ``class_id``: the job's class; None if no curve is known.
     ``least``, ``preferred``, ``most``: numbers of GPUs.
-    ``fewest_pods``: the least number of pods between which it is resized in place; 0 if it never is.
+    ``fewest_pods``: the least number of pods before and after a resize in place; 0 if the job is never resized in
+    place.
     ``failed``: pools, numbers of GPUs and variants with which its runs failed.
-    ``slices``: MIG profiles of the slices that it takes instead of a GPU.
-    ``shared_mib``: GPU memory that it needs on a shared GPU; 0 if it shares none.
-    ``variants``: its variants beside the template.
+    ``slices``: MIG profiles of the slices that it accepts instead of a GPU.
+    ``shared_mib``: GPU memory in MiB that it needs on a shared GPU; 0 if it shares no GPU.
+    ``variants``: its variants besides the template.
     ``tries``: whether it may try variants without a curve.
-    ``each``: GPUs of every pod; 0 if they follow from the node.
+    ``each``: GPUs of every pod; 0 if the node decides the number.
     ``limits``: pools whose nodes take fewer of its pods than they have GPUs for, or none.
     """
 
@@ -241,11 +252,11 @@ class PoolOffer(NamedTuple):
     """A pool's offer.
 
     ``gpus_per_node``: 0 if the pool has no offering.
-    ``price``: price of a node by which it is decided; None if it has no quote.
-    ``start_seconds``: seconds from asking for a node until it is ready.
+    ``price``: the price of a node that decisions use; None if the pool has no quote.
+    ``start_seconds``: seconds from the request for a node until it is ready.
     ``resource``: resource name of its nodes' GPUs or slices.
     ``hazard``: the rate at which nodes are taken back; None if none are.
-    ``paid``: what a node is paid with if it is paid for whether it is used or not; None if that is ``price``.
+    ``paid``: the price that is really paid, if nodes are paid for whether used or not; None if that is ``price``.
     ``gave_nodes``: whether the pool ever gave a node.
     """
 
@@ -264,7 +275,7 @@ class PoolOffer(NamedTuple):
 
     @property
     def kind(self) -> NodeKind:
-        """The key of pools whose nodes differ by their size alone."""
+        """A key that is equal for pools whose nodes differ only in size."""
         return self.gpu_type, self.capacity_type, self.resource
 
 
@@ -288,9 +299,10 @@ def pool_offer(pool: Pool) -> PoolOffer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Market:
-    """The offers of pools, by name; the same object for as long as nothing changes by which jobs choose.
+    """The offers of pools, by name. The object stays the same as long as nothing changes that matters for the choices
+    of jobs.
 
-    ``of_one_size``: kinds of nodes of which there is one size only.
+    ``of_one_size``: kinds of nodes that exist in one size only.
     """
 
     offers: Mapping[PoolId, PoolOffer]
@@ -326,5 +338,5 @@ def market(offers: Iterable[PoolOffer]) -> Market:
 
 
 def market_of(pools: Mapping[PoolId, Pool], remember: Remember) -> Market:
-    """The market of these pools. It is the same object while they offer the same."""
+    """The market of these pools, which is the same object as long as their offers stay the same."""
     return remember(market, tuple([pool_offer(pools[name]) for name in sorted(pools)]))

@@ -35,40 +35,42 @@ from charterer.policy.options.speeds import (
 from charterer.policy.solve.hull import Hull, hull, path_hull
 from charterer.policy.solve.phase_dp import InPlaceResize, OptionTable, key_of
 
-# What an hour of a job may cost if its budget does not say: a multiple of what an hour of it costs as asked for.
+# The most that an hour of a job may cost if its budget sets no limit. It is a multiple of the cost of an hour as the
+# job's owner asked.
 #
 #   γ = 5 · k · max_p c'_p,    c'_p = min(c_p, 4 · c_q)
 #
 # k is the number of GPUs that its owner prefers, c_p a GPU's price in pool p, and q the cheapest pool whose GPUs are at
 # least as fast as those of p.
 #
-# Nodes that are paid for whether they are used or not count with what they are paid with: the time of a job is
-# worth as much beside them. Those that cost nothing say nothing of it, and count only where there are no others: then
-# as if a GPU cost a dollar an hour. Any price would do, because no money is spent by it.
+# Nodes that are paid for whether used or not count at the price that is really paid, because a job's time is worth as
+# much beside them. Nodes that cost nothing say nothing about the worth of time, so they do not count. If all nodes cost
+# nothing, a GPU counts as if it cost a dollar an hour. Any price would do, because no money is spent by it.
 #
-# Nodes that are paid for whether they are used or not count at the price that is paid: a job's time is worth as much
-# beside them.
-#
-# For the same reason the load for which an amount of money was made is measured with these prices (``usual_dollars``).
+# The load for which an amount of money was made is measured with the same prices (``usual_dollars``), for the same
+# reason.
 
 
 FACTOR = 5.0
-"""The most dollars paid to end a job an hour earlier, as a multiple of what an hour of it costs as asked for."""
+"""The most dollars paid to end a job an hour earlier, as a multiple of the cost of an hour of the job as its owner
+asked."""
 _DEARER = 4.0
-"""Multiple of the price of GPUs as fast up to which a pool's price counts: spot nodes cost a quarter or more."""
+"""A pool's price counts up to this multiple of the price of the cheapest GPUs that are at least as fast. Spot nodes
+cost a quarter of the list price or more."""
 _NOTIONAL = 1.0 / 3600.0
-"""Dollars a second of a GPU, where no pool has a price."""
+"""Dollars a second of a GPU, used if no pool has a price."""
 
 
 def default_ceiling(prices: Mapping[PoolId, float], preferred: int) -> Rate:
-    """Dollars that a second of a job of weight 1 may cost where its budget does not say; 0 without pools."""
+    """Dollars that a second of a job of weight 1 may cost if its budget sets no limit; 0 without pools."""
     return Rate(FACTOR * preferred * max(prices.values(), default=0.0))
 
 
 def usual_dollars(options: Sequence[Option], prices: Mapping[PoolId, float]) -> float:
-    """Dollars for a second's work of the reference option at its cheapest width, in the pool where that is dearest.
+    """Dollars for the work that the reference option does in a second. In each pool the cheapest width is taken, and
+    of the pools the dearest.
 
-    ``prices``: c', by pool.
+    ``prices``: c' by pool, as in the equation above.
     """
     least: dict[PoolId, float] = {}
     for option in options:
@@ -82,7 +84,7 @@ def usual_dollars(options: Sequence[Option], prices: Mapping[PoolId, float]) -> 
 
 
 def counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId, float]:
-    """c', dollars a second of a GPU, by pool whose nodes cost something."""
+    """c' of the equation above, in dollars a second of a GPU, for each pool whose nodes cost something."""
     asked: dict[PoolId, Option] = {}
     all_options = [*options]
     paid = [option for option in all_options if option.paid_price > Price(0)]
@@ -99,7 +101,7 @@ def counted_prices(options: Iterable[Option], preferred: int) -> Mapping[PoolId,
     cheapest = inf
     for _, alike in groupby(sorted(gpus, reverse=True), key=itemgetter(0)):
         prices = [(pool, price) for _, price, pool in alike]
-        cheapest = min(cheapest, *[price for _, price in prices])  # of those as fast or faster
+        cheapest = min(cheapest, *[price for _, price in prices])  # of GPUs that are at least as fast
         counted |= {pool: min(price, _DEARER * cheapest) for pool, price in prices}
     return counted
 
@@ -114,12 +116,12 @@ class Menu:
     ``stages[p]``: the options with their speeds in phase p.
     ``until[p]``: the fraction of the work at which phase p ends.
     ``narrower``: options that are used only if the budget's limits force it, because no curve is known.
-    ``known``: whether speeds are measured. If not, the speed of an option is its fraction of the preferred width, times
-    the assumed speed of its GPU type.
+    ``known``: whether speeds are measured. If not, the speed of an option is its fraction of the preferred width,
+    times the assumed speed of its GPU type.
     ``rigid``: whether the job has only one width.
     ``table``: the same options as numbers.
-    ``ceiling``: the most dollars that a second of a job of weight 1 may cost if its budget does not say.
-    ``usual``: the least dollars that a second's work of the reference option usually costs.
+    ``ceiling``: the most dollars that a second of a job of weight 1 may cost if its budget sets no limit.
+    ``usual``: the least usual cost, in dollars, of the work that the reference option does in a second.
     """
 
     stages: tuple[tuple[Option, ...], ...]
@@ -137,11 +139,12 @@ class Menu:
         return self.stages[0]
 
     def phase(self, done: float) -> int:
-        """The number of the phase in which a job is once the fraction ``done`` of its work is done."""
+        """The index of the phase of a job of whose work the fraction ``done`` is done."""
         return min(bisect_right(self.until, done), len(self.until) - 1)
 
     def speed(self, option: Option, done: float) -> float:
-        """The option's speed once the fraction ``done`` is done; if it is not on the menu, the speed that it had."""
+        """The option's speed when the fraction ``done`` of the work is done. If the option is not on the menu, the
+        result is its recorded speed."""
         at = self.table.index.get(key_of(option))
         return option.speed if at is None else self.stages[self.phase(done)][at].speed
 
@@ -163,16 +166,16 @@ def build_menu(
 ) -> Menu:
     """The menu of jobs with one key.
 
-    ``explore``: whether widths to try count as being as fast as may be hoped.
-    ``quarantined``: widths of the class that are not to be chosen now.
-    ``others``: what is known of the classes of the variants.
-    ``parts``: what the class keeps on shared GPUs if partners are chosen.
+    ``explore``: whether widths to try count with the highest speed that is plausible.
+    ``quarantined``: widths of the class that must not be chosen now.
+    ``others``: what is known about the classes of the variants.
+    ``parts``: the fractions of its speed that the class keeps on shared GPUs if partners are chosen.
 
-    If no class has a curve for any of the GPU types, the menu is the preferred width alone, or the widest offered width
-    below it: no wider one is chosen before something is known, and none above ``TRIAL_STEP`` times the preferred width
-    before the class has reported. GPU types and variants without a curve are not mixed with those that have one, except
-    for those that are tried. Quarantined widths, and widths on which the jobs themselves failed, are left out unless no
-    other is left.
+    If no class has a curve for any of the GPU types, the menu contains only the preferred width, or the widest
+    offered width below it. No wider width is chosen before a speed is known, and no width above ``TRIAL_STEP`` times
+    the preferred width before the class has reported. If a GPU type or variant has a curve, those without a curve are
+    left out, except for trials. Quarantined widths, and widths on which the jobs themselves failed, are left out
+    unless no other width remains.
     """
     measure = measuring_profile([profile, *[other.profile for other in others]])
     curves = curves_of(profile, explore, parts)
@@ -220,12 +223,14 @@ def build_menu(
 
 
 def _of_givers(options: Sequence[Option], market: Market) -> Sequence[Option]:
-    """The options in pools that ever gave a node; all options if no pool did, because then nothing is known."""
+    """The options in pools that have ever given a node. If no pool has given a node, the result is all options,
+    because nothing is known then."""
     return [option for option in options if market.offers[option.pool].gave_nodes] or options
 
 
 def _variant_curves(name: str, known: ClassKnowledge, measure: Profile, template: Profile | None) -> Curves:
-    """The curves of a variant in the phases of ``measure``; no curves if its unit is another one."""
+    """The curves of a variant in the phases of ``measure``; no curves if the variant's throughput has another
+    unit."""
     profile = known.profile
     if profile is None or units_differ(profile, measure):
         return Curves(None, {}, variant=name)
@@ -242,7 +247,8 @@ def _to_try(
     stages: Sequence[tuple[Option, ...]],
     market: Market,
 ) -> list[tuple[Option, ...]]:
-    """For each variant without a curve, one width in each pool, as fast in each phase as the fastest of ``stages``."""
+    """For each variant without a curve, one width in each pool. Each counts as as fast as the fastest option of
+    ``stages`` in the same phase."""
     hope = [max(option.speed for option in stage) for stage in zip(*stages, strict=True)]
     found: list[tuple[Option, ...]] = []
     for variant, other in zip(key.variants, others, strict=True):
@@ -260,7 +266,8 @@ def _to_try(
 
 
 def _failed(key: MenuKey, variant: str, profile: Profile | None, market: Market) -> QuarantinedWidths:
-    """The GPU types and widths on which the jobs failed before the variant's class was measured there."""
+    """The GPU types and widths on which runs of the jobs failed before the variant's class was measured at these
+    widths."""
     offers = [(market.offers.get(pool), gpus) for pool, gpus, name in key.failed if name == variant]
     widths = frozenset(("" if offer is None else offer.gpu_type, gpus) for offer, gpus in offers)
     if variant and not has_curve(profile):
@@ -271,8 +278,8 @@ def _failed(key: MenuKey, variant: str, profile: Profile | None, market: Market)
 class Menus:
     """The menus of jobs that may use ``pools``.
 
-    ``exploring``: classes for whose trials their budget pays.
-    ``quarantined``: for each class, the widths that are not to be chosen now.
+    ``exploring``: classes whose budget pays for trials.
+    ``quarantined``: for each class, the widths that must not be chosen now.
     """
 
     def __init__(
@@ -322,7 +329,7 @@ class Menus:
         )
 
     def assumed_speeds(self, key: MenuKey) -> Mapping[str, RelativeSpeed]:
-        """The assumed speeds of GPU types on which the menu rests; empty if its speeds are measured."""
+        """The assumed speeds of GPU types from which the menu is made; empty if its speeds are measured."""
         return {} if self.menu(key).known else assumed_speeds(self._market.open_to(key))
 
     def _known(self, class_id: ClassId) -> ClassKnowledge:

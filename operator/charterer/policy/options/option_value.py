@@ -1,12 +1,12 @@
 """The value of each option to a job at an exchange rate: from now to its end, and as a move of a running job.
 
-J(o) of ``phase_dp`` is the dollars to the job's end on option o, its time included. With it,
+J(o) of ``phase_dp`` is the dollars to the job's end on option o, including the worth of its time. With J(o),
 
     a new run on o costs      J(o) + w·θ·e + g                     e, g: seconds and dollars of entering o once
     a move from o to o' gains J(o) − J(o') − (w·θ + c')·r − b      r: restart or standstill in place; b: dollars for
                                                                    nodes that must boot and pods that join
 
-``phase_dp`` charges the same numbers for a later change, so a job does not postpone a change that pays now.
+``phase_dp`` uses the same numbers for a later change, so a job does not postpone a change that pays now.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ _MANY = 64
 
 
 def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int) -> bool:
-    """Whether only the number of equal pods changes, so that a resizable run need not restart.
+    """Whether the change concerns only the number of equal pods, so that a resizable run need not restart.
 
-    ``fewest``: the least number of pods that the run must have before and after; 0 if it can never be resized so.
+    ``fewest``: the least number of pods that the run must have before and after; 0 if the run can never be resized in
+    place.
     """
     same_pods = here.gpus * to_pods == to.gpus * here_pods
     enough = 0 < fewest <= min(here_pods, to_pods)
@@ -38,9 +39,9 @@ def in_place(here: Option, here_pods: int, to: Option, to_pods: int, fewest: int
 
 @dataclass(frozen=True, slots=True)
 class JobPosition:
-    """How far a job is.
+    """The work and the progress of a job.
 
-    ``total``: its work, in seconds of the reference option. ``done``: the fraction that is done.
+    ``total``: its work, in seconds of the reference option. ``done``: the fraction of the work that is done.
     """
 
     total: float
@@ -48,7 +49,7 @@ class JobPosition:
 
     @property
     def left(self) -> float:
-        """Work left, in seconds of the reference option."""
+        """The remaining work, in seconds of the reference option."""
         return self.total * (1.0 - self.done)
 
 
@@ -56,8 +57,9 @@ class JobPosition:
 class Projection:
     """A job on an option, from now to its end.
 
-    ``seconds``, ``dollars``: what it still takes and costs, entering the option included if that is still to come.
-    ``total_cost``: dollars plus what the seconds are worth to the budget. The best projection has the least.
+    ``seconds``, ``dollars``: the remaining time and cost, including the entry into the option if it is still to come.
+    ``total_cost``: the dollars plus the worth of the seconds to the budget. The best projection has the least total
+    cost.
     """
 
     option: Option
@@ -72,7 +74,7 @@ class Projection:
         return cls(option, seconds, dollars, worth * seconds + dollars)
 
     def on_nodes_left(self, seconds: float, start_up: float, worth: float) -> Projection:
-        """The projection of a job that waits ``seconds`` for nodes that others leave.
+        """The projection of a job that waits ``seconds`` for nodes that other jobs leave.
 
         These nodes need no start-up, and the wait costs time only. ``start_up``: seconds of a start-up of the option's
         nodes. ``worth``: dollars that a second of the job is worth.
@@ -93,7 +95,7 @@ class Move:
     """A move of a running job.
 
     ``saved_seconds``: seconds by which the job ends sooner.
-    ``cost``: dollars that it costs more; negative if it saves money.
+    ``cost``: additional dollars that the job costs; negative if the move saves money.
     ``gain``: dollars of the seconds saved, minus the cost.
     """
 
@@ -104,7 +106,7 @@ class Move:
 
 
 class OptionValues:
-    """The values of a menu's options for jobs of which a second is worth ``worth`` = w·θ dollars."""
+    """The values of a menu's options for jobs whose life is worth ``worth`` = w·θ dollars a second."""
 
     def __init__(self, menu: Menu, worth: float) -> None:
         self.menu = menu
@@ -124,7 +126,8 @@ class OptionValues:
         return key_of(option) in self._at
 
     def speed(self, option: Option, position: JobPosition) -> float:
-        """The option's speed in the phase of the position; if it is not on the menu, the speed that it had."""
+        """The option's speed in the phase of the position. If the option is not on the menu, the result is its
+        recorded speed."""
         return self.menu.speed(option, position.done)
 
     def is_trial(self, option: Option) -> bool:
@@ -133,7 +136,8 @@ class OptionValues:
         return at is not None and self.menu.options[at].trial
 
     def change_seconds(self, here: Option, to: Option) -> float:
-        """Seconds without training when a job goes from ``here`` to ``to``; a restart if only its nodes change."""
+        """Seconds without training when a job goes from ``here`` to ``to``. If only its nodes change, they are those
+        of a restart."""
         at = self._at.get(key_of(to))
         if at is None or key_of(here) == key_of(to):
             return self._table.restart
@@ -142,7 +146,7 @@ class OptionValues:
     def entering(self, position: JobPosition) -> list[Projection]:
         """The projections of all options for a new run, best first.
 
-        Of equals the cheaper comes first, then the faster.
+        Of equally good projections, the cheapest comes first, then the fastest.
         """
         if position.done:
             return self._entering(position)
@@ -188,7 +192,8 @@ class OptionValues:
         return Projection(options[at], time, money, to_go.cost[at])
 
     def next_change(self, here: Option, position: JobPosition) -> float | None:
-        """Seconds until a phase begins for which the best path leaves ``here``; None if it never leaves it."""
+        """Seconds until a phase begins in which the best path leaves ``here``; None if the best path never leaves
+        ``here``."""
         at = self._at.get(key_of(here))
         if at is None or len(self.menu.stages) == 1:
             return None
@@ -202,7 +207,8 @@ class OptionValues:
         return tuple(stage[at] for stage, at in zip(stages, to_go.path(self._at[key_of(option)]), strict=True))
 
     def paying(self, here: Option, position: JobPosition) -> list[Move]:
-        """The moves that gain if their nodes are ready, the best first; of equals by pool and width."""
+        """The moves that gain if their nodes are ready, the best first. Equally good moves are sorted by pool and
+        width."""
         at, (to_go, options) = self._at.get(key_of(here)), self._to_go(position)
         gaining = self._gaining(here, position)
         moves = [self._move(here, at, to, options[to], to_go, position, rented=False) for to, _ in gaining]
@@ -213,14 +219,15 @@ class OptionValues:
     def stays_to_the_end(self, here: Option, position: JobPosition) -> bool:
         """Whether no change can pay, now or later, for a job on ``here``; False if that is not known.
 
-        That is so if the best option of each phase would save less than one change costs, as for most jobs at most
-        times.
+        No change can pay if the best option of each phase would save less than one change costs. This holds for most
+        jobs at most times.
         """
         at = self._at.get(key_of(here))
         return at is not None and self._cannot_pay(at, position)
 
     def gains(self, here: Option, position: JobPosition) -> list[tuple[Option, float, float]]:
-        """The moves that gain: option, dollars gained if its nodes are ready, and dollars less if they must boot."""
+        """The moves that gain, as (option, dollars gained if its nodes are ready, dollars by which the gain is less
+        if its nodes must boot)."""
         at, options = self._at.get(key_of(here)), self.menu.stages[self.menu.phase(position.done)]
         return [(options[to], gain, self._boot(here, at, to)) for to, gain in self._gaining(here, position)]
 
@@ -285,7 +292,7 @@ class OptionValues:
         return self._table.start_up_cost(at, to, here.pool == self.menu.options[to].pool)
 
     def _price(self, here: Option, at: int | None) -> float:
-        """Dollars a second of the present option; by the menu if it is on it."""
+        """Dollars a second of the present option. If the option is on the menu, the menu's price counts."""
         return here.price.dollars_per_second if at is None else self._table.prices[at]
 
     @cached_property

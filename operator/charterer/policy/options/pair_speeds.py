@@ -1,16 +1,19 @@
-"""How much of their speeds two jobs are expected to keep on one GPU: as measured of their classes, or as expected.
+"""The fractions of their speeds that two jobs on one GPU keep, as measured for the pair of their classes, or else as
+expected.
 
-It is also said here what a class is expected to keep if the node that a job chooses decides with whom it shares a GPU.
+This module also computes the fraction that a class is expected to keep if a job chooses its partner by choosing its
+node.
 
-Before a pair of classes was measured, a class is expected to keep its own average, times the effect of the partner's
-class: how much more or less than their averages others keep beside that class. Effects are means of logarithms, shrunk
-as if one more class had seen no effect. All classes of another namespace together have one vote about a partner, their
-median, which is at most a factor of ``MOST_EFFECT``: teams need not trust each other. The result is multiplied by
-``OPTIMISM``, so that unknown pairs are tried, and the first reports replace it.
+Before a pair of classes was measured, a class is expected to keep its own average fraction, times the effect of the
+partner's class. The effect says how much more or less than their averages other classes keep beside the partner's
+class. Effects are means of logarithms, shrunk as if one more class had seen no effect. Teams need not trust each
+other. So all classes of another namespace together have one vote about a partner: their median, limited to a factor
+of ``MOST_EFFECT``. The result is multiplied by ``OPTIMISM``, so that unknown pairs are tried. The first reports of a
+pair replace the result.
 
-If partners are chosen, a job joins the one with which it saves most. So a class is expected to keep a weighted mean of
-what it keeps, or is hoped to keep, beside each class that shares GPUs. The weight is k_a + k_b − 1, the GPU-hours that
-an hour of the pair saves. A pair that saves none is not formed and has no weight.
+If partners are chosen, a job joins the partner with which it saves most. So a class is expected to keep a weighted
+mean of the fractions that it keeps, or is expected to keep, beside each class that shares GPUs. The weight is k_a +
+k_b − 1, the GPU-hours that an hour of the pair saves. A pair that saves no GPU-hours is not formed and has no weight.
 """
 
 from __future__ import annotations
@@ -29,10 +32,11 @@ from charterer.gpu_types import sharers, slice_profile
 from charterer.incremental import Remember
 
 LEAST_PART = 0.1
-"""The least fraction that a job keeps beside another one, whatever is reported: half a GPU, with much of that lost."""
+"""The least fraction of its speed that a job is assumed to keep beside another job, whatever is reported. It stands
+for half a GPU of which much is lost."""
 MOST_EFFECT = 2.0
 OPTIMISM = 1.25
-"""Factor on what pairs that were never measured are expected to keep (``tests.bench.sharing --learned``)."""
+"""Factor on the fractions that never measured pairs are expected to keep (``tests.bench.sharing --learned``)."""
 
 _MOST_LOG = log(MOST_EFFECT)
 
@@ -43,7 +47,7 @@ Parts = tuple[tuple[str, float], ...]
 class ExpectedPart(NamedTuple):
     """The fraction of its speed alone that a job is expected to keep.
 
-    ``reports``: the number of reports that it rests on.
+    ``reports``: the number of reports behind the fraction.
     """
 
     kept: float
@@ -52,12 +56,12 @@ class ExpectedPart(NamedTuple):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PairSpeeds:
-    """What was measured of pairs on one type of shared GPUs.
+    """The measurements of pairs on one type of shared GPUs.
 
-    ``measured``: for each class and partner's class, what the first one keeps.
-    ``own``: for each class, the geometric mean of what it kept.
-    ``partner``: for each class and namespace, by how much classes of the namespace kept more than their means beside
-    it, as logarithms.
+    ``measured``: for each class and partner's class, the fraction that the first class keeps.
+    ``own``: for each class, the geometric mean of the fractions that it kept.
+    ``partner``: for each partner's class and each namespace, the logarithms of the fractions that classes of the
+    namespace kept beside the partner's class, each divided by the mean of the class that kept it.
     """
 
     measured: Mapping[tuple[ClassId, ClassId], ExpectedPart]
@@ -65,9 +69,9 @@ class PairSpeeds:
     partner: Mapping[ClassId, Mapping[str, Sequence[float]]]
 
     def kept(self, own: ClassId, beside: ClassId, usual: float) -> ExpectedPart:
-        """What ``own`` keeps beside the other class.
+        """The fraction that the class ``own`` keeps beside the other class.
 
-        ``usual``: what it keeps on average, used if no pair of it is known.
+        ``usual``: the average fraction of ``own``, used if no pair of this class is known.
         """
         found = self.measured.get((own, beside))
         if found is not None:
@@ -75,14 +79,15 @@ class PairSpeeds:
         return ExpectedPart(min(OPTIMISM * self.own.get(own, usual) * self._effect(own, beside), 1.0), 0)
 
     def _effect(self, own: ClassId, beside: ClassId) -> float:
-        """The factor on what a class usually keeps if it is beside the class ``beside``."""
+        """The factor on the usual fraction of the class ``own`` if its partner is of the class ``beside``."""
         values: list[float] = []
         for namespace, told in self.partner.get(beside, {}).items():
             values += told if namespace == own.namespace else [min(max(median(told), -_MOST_LOG), _MOST_LOG)]
         return exp(sum(values) / (len(values) + 1.0))
 
     def with_chosen_partners(self) -> Mapping[ClassId, float]:
-        """For each class with a pair that saves, what it is expected to keep if partners are chosen."""
+        """For each class with a pair that saves GPU-hours, the fraction that it is expected to keep if partners are
+        chosen."""
         sums: dict[ClassId, tuple[float, float]] = {}
         for one, other in combinations_with_replacement(self.own, 2):
             kept, others = self.kept(one, other, 1.0).kept, self.kept(other, one, 1.0).kept
@@ -114,7 +119,7 @@ def pair_speeds(gpu_type: str, profiles: Iterable[Profile]) -> PairSpeeds:
 
 
 def chooses_partner(pool: Pool) -> bool:
-    """Whether choosing a node chooses the partner: the nodes have one GPU that two jobs share."""
+    """Whether the choice of a node is the choice of a partner, because the nodes have one GPU that two jobs share."""
     offering = pool.offering
     return offering is not None and offering.gpus_per_node == 2 == sharers(slice_profile(offering.gpu_type))
 
@@ -122,7 +127,8 @@ def chooses_partner(pool: Pool) -> bool:
 def chosen_parts(
     profiles: Mapping[ClassId, Profile], pools: Iterable[Pool], remember: Remember
 ) -> Mapping[ClassId, Mapping[str, float]]:
-    """For each class, the fraction it is expected to keep on each type of shared GPUs whose pools choose partners."""
+    """For each class, the fraction that it is expected to keep on each type of shared GPUs on which partners are
+    chosen."""
     chooses: dict[str, bool] = {}
     for pool in pools:
         if pool.offering is not None:

@@ -29,22 +29,23 @@ from charterer.policy.options.speeds import (
     speed,
 )
 
-# Seconds of a checkpoint of a class that has neither declared nor reported them.
+# The seconds of a checkpoint, for a class that has neither declared nor reported them.
 #
-# A checkpoint takes a fixed time, and a time for its bytes. CM-DARE (Li, Walls and Guo, ICDCS 2020) measured 20 models.
-# ``tests.bench.predict`` derives the two numbers again, and shows how well a model that is left out is predicted.
+# A checkpoint takes a fixed time plus a time in proportion to its bytes. CM-DARE (Li, Walls and Guo, ICDCS 2020)
+# measured 20 models. ``tests.bench.predict`` derives the two numbers again, and shows how well a model that is left
+# out is predicted.
 
 
 FIXED_SECONDS: Final = 3.71
 SECONDS_PER_PARAMETER: Final = 1.53e-7
-"""Eight bytes a parameter (32-bit weights and a momentum), to an object store."""
+"""Seconds for the eight bytes of a parameter (32-bit weights and a momentum) to an object store."""
 
 
 def checkpoint_seconds(profile: Profile | None) -> float:
     """Seconds to write a checkpoint: as declared or reported, or else by the declared number of parameters.
 
-    By the number of parameters it is at most ``DEFAULT_CHECKPOINT_SECONDS``: the largest measured model had 26 million,
-    and nothing shows how the law continues far beyond.
+    If the number of parameters decides, the result is at most ``DEFAULT_CHECKPOINT_SECONDS``. The largest measured
+    model had 26 million parameters, and it is not known how the law continues far beyond that.
     """
     if profile is None:
         return DEFAULT_CHECKPOINT_SECONDS
@@ -61,14 +62,14 @@ _FINE_NODES = 128
 
 @dataclass(frozen=True, slots=True)
 class Curves:
-    """How fast a class of jobs is.
+    """The speeds of a class of jobs.
 
-    ``profile``: the class's profile, with speeds as high as may be hoped on the widths in ``trials``; None if unknown.
+    ``profile``: the class's profile, with the highest plausible speeds on the widths in ``trials``; None if unknown.
     ``trials``: for each GPU type, numbers of GPUs that are worth a trial.
     ``reference``: the expected throughput of the option by which work is measured; None if unknown.
     ``variant``: the name of the job's variant to which the curves belong.
-    ``parts``: for each type of shared GPUs where partners are chosen, the fraction of its speed on a whole GPU that the
-    class is expected to keep. For other types a curve says it.
+    ``parts``: for each type of shared GPUs where partners are chosen, the fraction of its speed on a whole GPU that
+    the class is expected to keep. For other types, a curve has the speed.
     """
 
     profile: Profile | None
@@ -88,7 +89,8 @@ class Curves:
         return checkpoint_seconds(self.profile)
 
     def length(self, speeds: Sequence[float]) -> float | None:
-        """Seconds that a job of the class takes with these speeds in its phases; None if its work is not known."""
+        """Seconds that a job of the class takes with these speeds in its phases; None if the work of a job is not
+        known."""
         if self.profile is None or self.profile.mean_work is None or not speeds:
             return None
         ends = [phase.until for phase in self.profile.phases]
@@ -96,7 +98,7 @@ class Curves:
         return self.profile.mean_work * sum((end - begin) / speed for end, begin, speed in parts)
 
     def speeds(self, gpu_type: str, gpus: int) -> Sequence[float]:
-        """The speed in each phase; empty if one of them is not known."""
+        """The speed in each phase; empty if the speed of any phase is not known."""
         part = self.parts.get(gpu_type)
         alone = () if part is None else self._on_curve(whole_type(gpu_type), gpus)
         return [part * value for value in alone] if part and alone else self._on_curve(gpu_type, gpus)
@@ -138,11 +140,12 @@ class Candidate:
 
 
 def candidates(key: MenuKey, market: Market, curves: Curves) -> Iterator[Candidate]:
-    """The ways to run the jobs of a key on the pools that are open to them, within their widths, each way once.
+    """The ways to run the jobs of a key within their widths on the pools that are open to them. Each way occurs once.
 
-    Below one node a job is one pod of 1, 2, 4, … GPUs; from one node on it has whole nodes, one pod each. The
-    ``preferred`` width is offered too if it can be placed. If no speed is known, no wider one is offered. Before its
-    class has reported anything, none above ``TRIAL_STEP`` times that width is offered.
+    A job that needs less than a node is one pod of 1, 2, 4, … GPUs. A wider job has whole nodes with one pod each.
+    The ``preferred`` width is offered too if it can be placed. If no speed is known, no wider width than this is
+    offered. Before its class has reported anything, no width above ``TRIAL_STEP`` times the preferred width is
+    offered.
     """
     speeds_of: dict[tuple[str, int], Sequence[float]] = {}
     widths_of: dict[tuple[str, int, int, int | None], Sequence[tuple[int, int]]] = {}
@@ -181,11 +184,12 @@ def offered_widths(
 ) -> list[int]:
     """Numbers of GPUs, ascending: powers of two below a node, whole nodes up to ``max_nodes``, and ``preferred``.
 
-    If the GPUs of a pod are given, a node is full with as many pods as it takes, and each width that the job names is
-    offered too. ``pods``: number of its pods for which a node has other resources than GPUs; None if that is no limit.
-    Of slices and shared GPUs only one is offered: they cannot train together, and two places may be on one GPU.
+    If the job fixes the GPUs of a pod, a node is full with as many pods as it can take, and each width that the job
+    names is offered too. ``pods``: the number of the job's pods for which a node has enough resources other than
+    GPUs; None if these do not limit it. A job gets only one slice or one shared GPU. Slices cannot train together,
+    and two places may be on the same GPU.
 
-    Every number of nodes is offered below ``_FINE_NODES``. Of larger numbers 64 are offered for each doubling, so a
+    Below ``_FINE_NODES``, every number of nodes is offered. Above it, 64 numbers are offered for each doubling, so a
     menu stays small however wide a job may be. Numbers that the job's widths name are always offered.
     """
     if slice_profile(gpu_type):

@@ -1,4 +1,5 @@
-"""How fast jobs are: as measured, in variants, as assumed on other GPU types, and as hoped at widths not measured."""
+"""The speeds of jobs: as measured, in variants, as assumed on other GPU types, and as hoped at widths that were not
+measured."""
 
 from __future__ import annotations
 
@@ -29,14 +30,15 @@ from charterer.gpu_types import RelativeSpeed, compute_part, relative_speeds, sl
 from charterer.policy.options.market import PoolOffer
 from charterer.policy.options.pair_speeds import Parts
 
-# How fast a class of jobs is at a width: throughput of a curve, and speed relative to the class's reference option.
+# The speed of a class of jobs at a width: the throughput of a curve, and the speed relative to the class's reference
+# option.
 
 
 def throughput(form: ThroughputTable | Amdahl | PowerLaw, gpus: int) -> float | None:
-    """Throughput on ``gpus`` GPUs in the curve's unit; None if the curve does not say it.
+    """Throughput on ``gpus`` GPUs in the curve's unit; None if the width is outside a table.
 
-    A table is read linearly between its points and never beyond its first or last one: a width outside what was
-    measured is not offered.
+    A table is linear between its points, and undefined beyond its first and last point, because widths outside the
+    measured range are not offered.
     """
     match form:
         case ThroughputTable(points):
@@ -70,10 +72,11 @@ def reference_throughput(profile: Profile) -> float | None:
 
 
 def speed(profile: Profile, phase: int, gpu_type: str, gpus: int, reference: float | None = None) -> float | None:
-    """Units of work per second on ``gpus`` GPUs of a type in a phase; the reference option does one. None if unknown.
+    """Units of work per second on ``gpus`` GPUs of a type in a phase; None if unknown. The reference option does one
+    unit of work per second.
 
-    If a type has several curves, the first counts. ``reference``: throughput of the reference option; None for that of
-    the profile's own.
+    If a type has several curves, the first counts. ``reference``: throughput of the reference option; None for the
+    profile's own reference option.
     """
     reference = reference_throughput(profile) if reference is None else reference
     form = next((curve.form for curve in profile.phases[phase].curves if curve.gpu_type == gpu_type), None)
@@ -86,21 +89,23 @@ def speed(profile: Profile, phase: int, gpu_type: str, gpus: int, reference: flo
 # Widths on which runs failed before the class was ever measured there, for example for lack of memory.
 #
 # No speedup curve shows that a width fails. So the width leaves the class's menu for an hour after the first failure,
-# and four times as long after each further one, because each failure costs a job a run. It comes back because the
-# failure may have had another cause. The job whose run failed never uses the width again: trials must not use up its
-# ``backoffLimit``. A width that was measured is not avoided, because a failure there is the job's own fault.
+# and four times as long after each further one, because each failure costs a job a run. The width returns to the menu
+# because the failure may have had another cause. The job whose run failed never uses the width again, so that trials
+# do not use up its ``backoffLimit``. A width that was measured is not avoided, because a failure there is the job's
+# own fault.
 
 
 QuarantinedWidths = frozenset[tuple[str, int]]
 """Widths by GPU type."""
 
 _FIRST_SECONDS = 3600.0
-"""Seconds after the first failure. A temporary fault, such as a missing image or data set, is mostly over by then."""
+"""Seconds for which a width is avoided after its first failure. A temporary fault, such as a missing image or data
+set, is mostly over by then."""
 _FACTOR = 4.0
 
 
 def quarantined_widths(profiles: Mapping[ClassId, Profile], now: Instant) -> Mapping[ClassId, QuarantinedWidths]:
-    """For each class that has any, the widths that are not to be chosen now."""
+    """For each class with such widths, the widths that must not be chosen now."""
     found = {}
     for name, profile in profiles.items():
         if profile.failed:
@@ -123,7 +128,8 @@ def backoff_seconds(failures: int) -> float:
 
 
 def untested(profile: Profile, widths: QuarantinedWidths) -> QuarantinedWidths:
-    """The widths that were never measured in a learned class; a job's own failures count on these only."""
+    """The ``widths`` that were never measured; empty if the class has no reports. A job's own failures count on these
+    widths only."""
     if not profile.reports:
         return frozenset()
     return frozenset(width for width in widths if not _measured(profile, *width))
@@ -140,22 +146,23 @@ def _measured(profile: Profile, gpu_type: str, gpus: int) -> bool:
 
 # The speeds of a job's variants by one measure.
 #
-# Each variant has its own class, with a curve in its own unit. What they have in common is the sample: a throughput
-# times ``Profile.samples`` is samples a second. All are measured by one reference, that of the first class with a
-# curve; the template's class comes first.
+# Each variant has its own class, with a curve in its own unit. The unit that all variants have in common is the
+# sample: a throughput times ``Profile.samples`` is samples a second. All speeds are relative to one reference option,
+# that of the first class with a curve. The template's class comes first.
 
 
 _MOST_APART: Final = 100.0
-"""Largest ratio of what a GPU does in two variants. The largest published one is 64: eight times the speed of eight
-GPUs on one GPU (MariusGNN). If a step of 128 samples or more is taken for a sample, the ratio is beyond the bound."""
+"""Largest believed ratio of the samples a second of a GPU in two variants. The largest published ratio is 64: one GPU
+was eight times as fast as eight GPUs (MariusGNN). If a profile mistakes a step of 128 samples or more for a sample,
+the ratio is above the bound."""
 
 
 class ClassKnowledge(NamedTuple):
     """The facts of one class from which a menu follows.
 
     ``explore``: whether its budget pays for trials.
-    ``quarantined``: widths that are not to be chosen now.
-    ``parts``: what it keeps on shared GPUs if partners are chosen.
+    ``quarantined``: widths that must not be chosen now.
+    ``parts``: the fractions of its speed that the class keeps on shared GPUs if partners are chosen.
     """
 
     profile: Profile | None
@@ -170,7 +177,8 @@ def has_curve(profile: Profile | None) -> bool:
 
 
 def measuring_profile(profiles: Sequence[Profile | None]) -> Profile | None:
-    """The profile whose reference option measures all, the template's if possible; None if no profile has a curve."""
+    """The profile to whose reference option all speeds are relative: the template's profile if it has a curve. None
+    if no profile has a curve."""
     template, *others = profiles
     if template is not None and reference_throughput(template):
         return template
@@ -184,7 +192,8 @@ def reference_in(profile: Profile, measure: Profile) -> float | None:
 
 
 def paced(profile: Profile, ends: Sequence[float]) -> Profile:
-    """The profile with phases that end at ``ends``. In each, jobs take the same time as by the profile's own phases."""
+    """The profile, divided into phases that end at ``ends``. Jobs take the same time in each of them as by the
+    profile's own phases."""
     if tuple(ends) == tuple(phase.until for phase in profile.phases):
         return profile
     phases = [Phase(end, _between(profile, begin, end)) for begin, end in zip((0.0, *ends), ends, strict=False)]
@@ -216,7 +225,7 @@ def _mean(curve: SpeedCurve, parts: Sequence[tuple[float, Phase]]) -> SpeedCurve
 def units_differ(profile: Profile, measure: Profile) -> str:
     """Why the curves of a variant cannot be in the same unit as those of ``measure``; empty if they can.
 
-    If both were measured, they are believed however much they differ.
+    If both profiles were measured, they are believed however much they differ.
     """
     if profile is measure or (profile.reports and measure.reports):
         return ""
@@ -257,28 +266,30 @@ def _of_a_gpu(curve: SpeedCurve) -> float:
     return (throughput(curve.form, gpus) or 0.0) / gpus
 
 
-# How fast a width is hoped to be that was never measured, or hardly.
+# The speed that is hoped for at a width with few or no reports.
 #
 # A learned curve gives the expected speed of a width that never ran, which is cautious: planned by that alone, jobs
 # would always run where the first ones happened to run. So the next width to try counts as faster than expected, by
-# half the way (in the logarithm) to the upper end of its 90 % interval. If that makes it a job's best choice, the job
-# runs there and reports within a minute. From ten reports on the width counts as known. If it disappoints, the job
-# moves back if that pays. (Optimism in the face of uncertainty: Lai and Robbins 1985; Auer, Cesa-Bianchi and Fischer
-# 2002.)
+# half the way (in the logarithm) to the upper end of its 90 % interval. If that makes the width a job's best choice,
+# the job runs at the width and reports within a minute. From ten reports on, the width counts as known. If the width
+# turns out slow, the job moves back if that pays. This is optimism in the face of uncertainty (Lai and Robbins 1985;
+# Auer, Cesa-Bianchi and Fischer 2002).
 #
-# Widths to try double: a width within a factor of two of a measured one is known well enough from that one.
+# Each width to try is twice the one before, because a width within a factor of two of a measured width is known well
+# enough.
 
 
 SURE_REPORTS = 10
-"""Reports from which on a width counts as known. A report scatters by some 5 %, and the first comes at a batch size
-that is not yet the best: after an unlucky one a class would never come back. The mean of ten is known to 1.6 %, less
-than neighbouring widths differ by."""
+"""Number of reports from which on a width counts as known. A report scatters by some 5 %, and the first report comes
+at a batch size that is not yet the best. If one report were enough, a class would never return to a width after an
+unlucky report. The mean of ten reports is known to 1.6 %, which is less than the difference between neighbouring
+widths."""
 
 
 def exploration_candidates(profile: Profile) -> Mapping[str, frozenset[int]]:
-    """For each GPU type that has any, numbers of GPUs that are worth a trial.
+    """For each GPU type with such widths, the numbers of GPUs that are worth a trial.
 
-    They are widths that would be a good choice if they were as fast as may be hoped.
+    These widths would be a good choice if they had the highest plausible speed.
     """
     types = {curve.gpu_type for phase in profile.phases for curve in phase.curves if curve.origins}
     return {gpu_type: found for gpu_type in types if (found := _to_try(profile, gpu_type))}
@@ -307,7 +318,8 @@ def _near(width: int, other: int) -> bool:
 
 
 def optimistic_speed(profile: Profile, tried: Mapping[str, frozenset[int]]) -> Profile:
-    """The profile in which the widths to try are as fast as may be hoped; the same object if there are none."""
+    """The profile, in which the widths to try have the highest plausible speed; the same object if there are no
+    widths to try."""
     if not tried:
         return profile
     phases = tuple(
@@ -325,23 +337,25 @@ def _optimistic(curve: SpeedCurve, tried: frozenset[int]) -> SpeedCurve:
     return replace(curve, form=ThroughputTable(points)) if points else curve
 
 
-# How fast GPU types are assumed to be for jobs without measurements: by data sheets, and without a data sheet by price.
+# The assumed speeds of GPU types for jobs without measurements, from data sheets, or from prices for types without a
+# data sheet.
 #
-# A type without a data sheet is guessed to do as much work for a dollar as the known types of its market do, in the
-# geometric mean: what sells at twice the price of a GPU-hour is twice as fast. In Google's price list that ships with
-# Charterer, GPU-hours differ by a factor of 11 in their price, and by 1.4 in the work for a dollar. The guess is at
-# most the speed of the fastest known type, because a price alone is no reason to expect more than anybody has measured.
-# It has no lower bound, so a cheap type looks slow, and not like a bargain. So it never looks cheaper than the best
-# known type of its market. It is chosen if that one is full, or if its speed lies between those of the others and an
-# hour is worth that much. The interval is the widest possible: from the lower end of the slowest known type to the
-# fastest. The first run that reports ends the guess.
+# A type without a data sheet is assumed to do as much work for a dollar as the geometric mean of the known types of
+# its market. So a type with twice the price of a GPU-hour is assumed to be twice as fast. In Google's price list that
+# ships with Charterer, GPU-hours differ by a factor of 11 in their price, and by 1.4 in the work for a dollar. The
+# assumed speed is at most that of the fastest known type, because a price alone is no reason to expect more than was
+# ever measured. It has no lower bound, so a cheap type looks slow, and not like a bargain. So work on such a type
+# never looks cheaper than on the best known type of its market. The type is chosen if the best known type is full, or
+# if its speed lies between those of known types and the time saved is worth its price. The interval is the widest
+# possible: from the lower end of the slowest known type to the fastest. The first report of a run replaces the
+# assumption.
 #
-# If no type is known, nothing says what a dollar buys. All types count as equally fast, and the cheapest is tried
-# first.
+# If no type is known, it is unknown how much work a dollar buys. All types then count as equally fast, and the
+# cheapest is tried first.
 
 
 def assumed_speeds(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, RelativeSpeed]:
-    """The speed of every type that is offered, relative to the fastest known one, or to whole GPUs if none is known."""
+    """The speed of every offered type, relative to the fastest known type, or to whole GPUs if no type is known."""
     types = sorted({offer.gpu_type for offer, _ in offers})
     known = relative_speeds(types)
     slowest = min((speed.low for speed in known.values()), default=0.0)
@@ -351,13 +365,14 @@ def assumed_speeds(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, Re
 
 def _guess(gpu_type: str, known: Mapping[str, RelativeSpeed], offers: Sequence[tuple[PoolOffer, Price]]) -> float:
     hourly = _one_market(gpu_type, known, offers)
-    # Work for a dollar: a slice counts as its whole GPU, of which it costs as large a part as it has compute units.
+    # Work for a dollar: a slice counts like its whole GPU, because its part of the price equals its part of the
+    # compute units.
     for_a_dollar = [
         log(speed.estimate / slice_speed(each) * compute_part(each) / hourly[each])
         for each, speed in known.items()
         if each in hourly
     ]
-    if not for_a_dollar or gpu_type not in hourly:  # no type is known, or a price of zero says nothing
+    if not for_a_dollar or gpu_type not in hourly:  # no known type, or a price of zero
         return slice_speed(gpu_type)
     whole = exp(fsum(for_a_dollar) / len(for_a_dollar)) * hourly[gpu_type] / compute_part(gpu_type)
     return min(whole * slice_speed(gpu_type), 1.0)
@@ -368,10 +383,12 @@ def _one_market(
 ) -> Mapping[str, float]:
     """Prices of a GPU-hour by type, from one market.
 
-    It is on demand if this type and a known one are sold so, else spot, else all offers.
+    The market is on-demand capacity if this type and a known type are sold on demand, otherwise spot capacity under
+    the same condition, and otherwise all offers.
     """
     for capacity in CapacityType:
-        # A discount for being taken back is no sign of a slow GPU, so a spot price is not held against others.
+        # Spot nodes are cheaper because they may be taken back, and not because their GPUs are slow. So a spot price
+        # is not compared with on-demand prices.
         hourly = _hourly([(offer, price) for offer, price in offers if offer.capacity_type is capacity])
         if gpu_type in hourly and any(each in hourly for each in known):
             return hourly
@@ -379,7 +396,8 @@ def _one_market(
 
 
 def _hourly(offers: Sequence[tuple[PoolOffer, Price]]) -> Mapping[str, float]:
-    """The lowest price of a GPU-hour of each type, in micro-dollars. Nodes that are paid for anyway count as paid."""
+    """The lowest price of a GPU-hour of each type, in micro-dollars. Nodes that are paid for anyway count at the
+    price that is really paid."""
     hourly: dict[str, float] = {}
     for offer, price in offers:
         paid = price if offer.paid is None else offer.paid

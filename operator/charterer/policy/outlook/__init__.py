@@ -1,4 +1,4 @@
-"""One judgement of what a job's options mean for it now, from the budget's exchange rate and the nodes that there are.
+"""What a job's options mean for the job now, from the budget's exchange rate and the existing nodes.
 
-The queue, moves, full pools and ``explain`` share it.
+The queue, moves, full pools and ``explain`` share this judgement.
 """

@@ -1,24 +1,25 @@
-"""Which running jobs may be moved because it pays. Every rule that moves runs asks here, and nowhere else: resizing,
-emptying nodes, replacing slow ones, and making room in full pools.
+"""Decides which running jobs may be moved because a move pays. Every rule that moves runs asks this gate: resizing,
+emptying nodes, replacing slow nodes, and making room in full pools.
 
-A job is not moved in the budget's quiet hours, more than a few times a day, or while the width on which it runs is
-measured. It is not moved to a place that its maxCost does not pay for, or where it would be late for its target. An
-interactive job is never moved, because its state is in the memory of its GPUs. A job that never showed that it saves
-its work is not moved either: it reported no progress, and nobody reported or declared what a checkpoint of its class
-takes, so a restart may cost all of its work. These limits do not apply to starts, restarts after a loss or a failure,
-changes by the job's owner, and cost limits.
+A job is not moved in the budget's quiet hours, more than a few times a day, or while its present width is being
+measured. It is not moved if the rest of its maxCost does not pay for its new option, or if it would be late for its
+target there. An interactive job is never moved, because its state is in the memory of its GPUs. A job is not moved
+either if nothing shows that it saves its work: it reported no progress, and no checkpoint time of its class was
+reported or declared. A restart could cost such a job all of its work. These limits do not apply to starts, restarts
+after a loss or a failure, changes by the job's owner, and cost limits.
 
-Each move pays by itself, but what the next plan finds depends on which jobs came and went meanwhile. So the time
-between two moves is at least ten times what the second one costs the job in seconds without training: those of a
-restart, in which it also saves its work, or of a change in place. So moves take less than a tenth of a job's time.
+Each move pays by itself, but the next plan may find another move, because jobs came and went in the meantime. So the
+time between two moves is at least ten times the seconds without training that the second move costs the job. These
+are the seconds of a restart, in which the job also saves its work, or of a change in place. So moves take less than a
+tenth of a job's time.
 
-A job does not turn back at once either. θ* follows from what running jobs cost, so a job's own move may change θ* so
-that the next plan would take the move back, at a restart each time. A system that changes states at a cost, without
-knowing the future, should wait until staying has lost as much as going costs (Borodin, Linial and Saks 1992): at worst
-that is twice what moving at once would have cost. The loss accrues evenly over the time that the job has left. A job
-turns back if it returns to the pool and width that it had before its last move, or if it becomes slower after it was
-made faster, or the reverse. No job comes back to where it was without one of these. At a fixed exchange rate no move
-changes θ*, so no job has to wait.
+A job does not turn back at once either. θ* follows from the cost of running jobs. So a job's own move may change θ*
+such that the next plan would undo the move, with a restart each time. A system that changes states at a cost, without
+knowing the future, should wait until staying has lost as much as the change costs (Borodin, Linial and Saks 1992). At
+worst, the result costs twice as much as an immediate move would have cost. The loss accrues evenly over the remaining
+time of the job. A job turns back if it returns to the pool and width that it had before its last move, or if it
+becomes slower after it was made faster, or faster after it was made slower. No job returns to an earlier state in any
+other way. At a fixed exchange rate, no move changes θ*, so no job has to wait.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from charterer.policy.solve.phase_dp import key_of
 
 
 class MoveLimit(StrEnum):
-    """What keeps a job from being moved."""
+    """The rule that keeps a job from being moved."""
 
     QUIET_HOURS = "quiet hours"
     MEASURED = "being measured"
@@ -57,12 +58,13 @@ class MoveLimit(StrEnum):
 
 
 SPACING = 10.0
-"""Least time between two moves of a job, as a multiple of the seconds that the second one costs it."""
+"""Least time between two moves of a job, as a multiple of the seconds that the second move costs the job."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hold:
-    """Why a job may not move, and until when; None if that lasts until its budget or its owner allows more."""
+    """Why a job may not move, and until when. ``until`` is None if the job may not move until its budget or its owner
+    allows more."""
 
     limit: MoveLimit
     facts: of.Holding
@@ -70,14 +72,14 @@ class Hold:
 
     @property
     def here_only(self) -> bool:
-        """Whether the hold is on one option only, so that the job might go to another one now."""
+        """Whether the hold concerns one option only, so that the job may move to another option now."""
         return self.limit in (MoveLimit.MAX_COST, MoveLimit.TARGET, MoveLimit.WITHDRAWN)
 
 
 class MoveGate:
     """One budget's limits on moves at one instant.
 
-    ``again_at``: when the holds end that kept a job where it is, so that the plan is made again then.
+    ``again_at``: when the holds end that kept jobs where they are. The plan is made again at these times.
     """
 
     def __init__(self, solution: BudgetSolution) -> None:
@@ -93,7 +95,7 @@ class MoveGate:
     def allows(self, holds: Iterable[Hold | None]) -> bool:
         """Whether nothing holds any of the jobs that move together.
 
-        If something does, the plan is made again when it ends.
+        If any hold applies, the plan is made again when the hold ends.
         """
         held = [hold for hold in holds if hold is not None]
         for hold in held:
@@ -130,7 +132,7 @@ class MoveGate:
     def held(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
         """Why the job does not move to that option now; None if it may.
 
-        ``to``: its time and cost there, at the worst.
+        ``to``: the job's time and cost on the option, at worst.
         """
         return (
             self.withdrawn(job, to.option)
@@ -142,12 +144,13 @@ class MoveGate:
         )
 
     def free(self, job: Job) -> bool:
-        """Whether nothing can hold the job but what holds it wherever it would go (``closed``)."""
+        """Whether the job may move to every option, if ``closed`` does not keep it where it is."""
         joined = job.group is None or job.group.withdrawn_at is None
         return joined and not job.moves and job.cost_limit is None and job.target_completion is None
 
     def withdrawn(self, job: Job, to: Option) -> Hold | None:
-        """Why the job is not widened yet: pods that were to join it did not. None if it may be."""
+        """Why the job is not widened yet, which is that pods that should have joined it did not join. None if it may
+        be widened."""
         group, here = job.group, job.allocation
         if group is None or group.withdrawn_at is None or here is None or to.gpus <= here.option.gpus:
             return None
@@ -155,7 +158,7 @@ class MoveGate:
         return None if self._now >= until else Hold(MoveLimit.WITHDRAWN, of.DidNotJoin(), until)
 
     def _saves(self, job: Job) -> bool:
-        """Whether anything shows that the job continues from its saved work when it is started again."""
+        """Whether there is evidence that the job continues from its saved work after a restart."""
         if job.progress is not None and job.progress.moves:
             return True
         profiles = [self._snapshot.profiles.get(name) for name in job.classes]
@@ -176,10 +179,10 @@ class MoveGate:
         return Hold(MoveLimit.MAX_COST, of.AboveMaxCost(limit))
 
     def _late(self, job: Job, values: OptionValues, position: JobPosition, to: Projection) -> Hold | None:
-        """Why a move has to wait that makes the job late for its target, if the job is in time without it.
+        """Why a move has to wait that would make the job late for its target, if the job is in time without the move.
 
-        On nodes that are taken back the need of the job has a reserve for restarts, so moves to them are not checked
-        here.
+        On nodes that the cloud may take back, the job's deadline need has a reserve for restarts. So moves to such
+        nodes are not checked here.
         """
         target, here, need = job.target_completion, job.allocation, self._needs.get(job.id)
         if target is None or target <= self._now or here is None or to.option.interruptions is not None:
@@ -191,10 +194,11 @@ class MoveGate:
         return Hold(MoveLimit.TARGET, of.LateForTarget(target))
 
     def _being_measured(self, allocation: Allocation) -> Hold | None:
-        """Why a job stays while its width is measured; None after that time.
+        """Why a job stays while the speed of its width is being measured; None after that time.
 
-        The first reports come at the smallest and the largest batch size, and each varies by some 5 %. A job that moved
-        by them would pay a restart, and often another one when more reports say otherwise.
+        The first reports come at the smallest and the largest batch size, and each varies by some 5 %. A job that
+        moved because of them would pay for a restart, and often for a second restart when more reports contradict the
+        first ones.
         """
         until = after(allocation.since, allocation.option.entry_seconds + TRIAL_SECONDS)
         if self._now >= until:
@@ -202,10 +206,10 @@ class MoveGate:
         return Hold(MoveLimit.MEASURED, of.BeingMeasured(allocation.option.gpus, until), until)
 
     def _turns_back(self, job: Job, values: OptionValues, position: JobPosition, to: Option) -> Hold | None:
-        """Why a move that takes back the last one has to wait; None for any other move, or once the wait is over.
+        """Why a move that undoes the last move has to wait; None for any other move, or once the wait is over.
 
-        If it is made because other jobs gain by it, it takes from the job what the last move gave it. So the last move
-        must have paid for itself first.
+        If other jobs gain by such a move, it takes from the job what the last move gave it. So the last move must
+        have paid for itself first.
         """
         allocation = job.allocation
         if not self._turns or allocation is None or not job.moves:
@@ -224,7 +228,7 @@ class MoveGate:
 
 
 def _turn(before: Option, here: Option, to: Option, values: OptionValues, position: JobPosition) -> bool:
-    """Whether ``to`` takes back what a job gained when it went from ``before`` to ``here``."""
+    """Whether a move to ``to`` undoes the job's move from ``before`` to ``here``."""
     if key_of(to) == key_of(before):
         return True
     was, now, then = (values.speed(option, position) for option in (before, here, to))
@@ -232,10 +236,10 @@ def _turn(before: Option, here: Option, to: Option, values: OptionValues, positi
 
 
 def _came_from(job: Job, allocation: Allocation) -> tuple[Option | None, Instant]:
-    """The option that the job had before it last moved to another pool or width, and when it moved; None if it never
-    did.
+    """The option that the job had before its last move to another pool or width, and when it moved; None if it never
+    moved so.
 
-    Since then it may have been moved between nodes of the same option.
+    Since then, the job may have been moved between nodes of the same option.
     """
     here, since = allocation.option, allocation.since
     for record in reversed(job.records):

@@ -1,8 +1,9 @@
-"""What each option means for one job now: how long it takes and what it costs with the nodes that there are.
+"""What each option means for one job now: its time and its cost with the existing nodes.
 
-It also says where these nodes come from, and in which order a waiting job asks for its options. ``option_value`` counts
-a whole start-up for every option of a new run. Here the part of a start-up that has passed is taken off, and the waits
-for nodes that a cloud gives late are added. The queue, full pools and ``explain`` ask here.
+This module also says where these nodes come from, and in which order a waiting job tries its options.
+``option_value`` counts a whole start-up for every option of a new run. This module subtracts the part of a start-up
+that has passed, and adds the waits for nodes that a cloud gives late. The queue, full pools and ``explain`` use this
+module.
 """
 
 from __future__ import annotations
@@ -62,41 +63,42 @@ REFUSED = {
     ReasonCode.STOPPED: NodeSource.STOPPED,
     ReasonCode.NOT_ASKED_YET: NodeSource.UNKNOWN,
 }
-"""The source of an option's nodes by the reason why no node can be rented; the reason is None if one can be rented."""
+"""The source of an option's nodes, by the reason why no node can be rented. The key None stands for a node that can
+be rented."""
 
 
 # Jobs that wait for GPUs that others are about to leave, instead of renting a node.
 #
-# A new node has S GPUs, and the waiting jobs of less than a node want K of them. Nobody uses the rest while the node
-# starts, and until the next such job comes if that takes longer: it costs (S − K)·c·R dollars. c is the dollars a
-# second of a GPU. R is the seconds to the next job, at least the seconds T of a start, and at most five times T. No
-# node is rented for these jobs before their waiting has cost as much. So waiting in vain costs at most twice what
-# knowing the future would have (ski rental, as in ``move_gate``). With Θ = Σ w·θ and L = Σ w·θ·(waited so far), both
-# over these jobs, they wait if GPUs come free on a node in use within
+# A new node has S GPUs, of which the waiting jobs that need less than a node want K. The rest is unused while the
+# node starts, or until the next such job arrives if that takes longer. This costs (S − K)·c·R dollars. c is the
+# dollars a second of a GPU. R is the seconds until the next job arrives, at least the seconds T of a start, and at
+# most five times T. No node is rented for these jobs before their waiting has cost as much. So a wait in vain costs
+# at most twice as much as the best decision with knowledge of the future (ski rental, as in ``move_gate``). Let Θ = Σ
+# w·θ and L = Σ w·θ·(waited so far), both over these jobs. The jobs wait if GPUs become free on a node in use within
 #
 #   ((S − K)·c·R − L) / Θ seconds.
 #
-# A job that is alone waits longest, because with other jobs K and Θ are larger. So the latest instant that users are
-# told holds while θ stays the same and no fewer jobs come.
+# A job that waits alone waits longest, because with other jobs K and Θ are larger. So the latest instant that users
+# are told remains true while θ stays the same and no fewer jobs arrive.
 #
-# A job of one whole node would pay P·T dollars for the node's start-up (P: dollars a second of the node), and wait for
-# T seconds. So it waits for a node that all jobs are about to leave, if they leave it within
+# A job that needs one whole node would pay P·T dollars for the node's start-up (P: dollars a second of the node), and
+# wait for T seconds. So it waits for a node that all its jobs are about to leave, if they leave it within
 #
 #   T + P·T / (2·w·θ) − (waited so far) seconds.
 #
-# The 2 is there because the node might have been of use to other jobs too. Such jobs count on different nodes.
+# The factor 2 is there because other jobs might have used the node too. Each such job counts on a different node.
 #
-# Nobody waits for a run if nothing says how long it is.
+# No job waits for the end of a run whose length is unknown.
 
 
 _FACTOR = 2.0
-"""What waiting for a whole node must save, as a multiple of what it costs: another job might take that node as well,
-and then the start-up is saved for only one of them."""
+"""Least ratio of the savings of a wait for a whole node to its cost. Another job might have taken the same node, and
+then the start-up is saved for only one of the two jobs."""
 _LONGEST = 5.0
-"""The longest time for which the GPUs of a new node are taken to be idle, in starts of a node. Options do not count
-this wait, so it is limited to lengths that were measured to be as good as shorter ones."""
+"""The longest time for which the GPUs of a new node are assumed to be idle, as a multiple of a node's start-up time.
+The values of options do not include this wait, so it is limited to lengths that measured as good as shorter ones."""
 _RENTED_AFTER = 0.001
-"""Seconds after the end of a wait at which the plan is made again, so that nothing of the wait is left then."""
+"""Seconds between the end of a wait and the next plan, so that the wait is surely over by then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,7 @@ class _Waiter:
 
 @dataclass(frozen=True, slots=True)
 class _NodeWait:
-    """A job's wait for a node that its jobs leave in ``seconds``. It lasts until ``until`` at most.
+    """A job's wait for a node that its present jobs leave in ``seconds``. The wait ends at ``until`` at the latest.
 
     ``start``, ``bill``: seconds and dollars of the start-up that the wait saves.
     """
@@ -134,10 +136,10 @@ class _NodeWait:
 
 
 class FragmentWaits:
-    """The waits of one budget's jobs for GPUs that others leave, instead of for nodes that would be rented.
+    """The waits of one budget's jobs for GPUs that other jobs leave, instead of for nodes that would be rented.
 
-    ``_pool_waits``: for each pool in which no node is rented for jobs of less than a node, the seconds until GPUs come
-    free on a node in use, and how many GPUs.
+    ``_pool_waits``: for each pool in which no node is rented for jobs of less than a node, the seconds until GPUs
+    become free on a node in use, and the number of these GPUs.
     ``_node_waits``: for each job that wants one whole node and waits, its wait for a node in use.
     ``_nodes_by_end``: for each pool, the nodes in use that no job of this plan counts on yet, the soonest last.
     ``again_at``: when waits end.
@@ -157,7 +159,8 @@ class FragmentWaits:
     def find_waits(self, queue: Iterable[tuple[Job, Option]]) -> None:
         """Find the waits of the jobs in the queue, each with the option that it would be given first.
 
-        A job that has a target does not wait, nor does one of a budget, or share, that is too small.
+        A job with a target does not wait. If the budget or the job's share has too little money, the job does not
+        wait either.
         """
         narrow: dict[PoolId, list[_Waiter]] = {}
         whole: dict[PoolId, list[_Waiter]] = {}
@@ -187,7 +190,8 @@ class FragmentWaits:
                 self.again_at.append(after(self._now, allowed + _RENTED_AFTER))
 
     def _look_for_nodes(self, pool: PoolId, waiters: Iterable[_Waiter]) -> None:
-        """Find who waits for a whole node. In the order of the queue, each job counts on the next node to be left."""
+        """Find the jobs that wait for a whole node. In the order of the queue, each job counts on the next node that
+        its jobs will leave."""
         start = self._snapshot.pools[pool].likely_start_seconds
         for waiter in waiters:
             wait = self._node_wait(waiter, start)
@@ -195,9 +199,9 @@ class FragmentWaits:
                 self._count_on(waiter.job, wait)
 
     def _node_wait(self, waiter: _Waiter, saved: float) -> _NodeWait | None:
-        """The wait for the whole node that is left next; None if the job may not wait for it.
+        """The wait for the whole node that its jobs leave next; None if the job may not wait for this node.
 
-        ``saved``: seconds of a start.
+        ``saved``: seconds of the start-up that the wait saves.
         """
         ends = self._node_ends(waiter.option.pool)
         bill = self._snapshot.pools[waiter.option.pool].dollars_per_second * saved
@@ -213,7 +217,7 @@ class FragmentWaits:
         self.again_at.append(after(wait.until, _RENTED_AFTER))
 
     def reason(self, job: Job, option: Option) -> Reason | None:
-        """Why no node is rented for the job's option now; None if one may be."""
+        """Why no node is rented for the job's option now; None if a node may be rented."""
         whole = self._node_waits.get(job.id)
         if whole is not None and whole.option == key_of(option) and self._placer.must_rent(job, option):
             return whole.reason(job, option)
@@ -302,7 +306,7 @@ class FragmentWaits:
         return soonest
 
     def _left(self, occupant: Occupant) -> float:
-        """Seconds until the job leaves its node; infinite if nothing says when: nobody waits for such a run."""
+        """Seconds until the job leaves its node; infinite if that is unknown, because no job waits for such a run."""
         return occupant.left if self._solution.sized(occupant.facts.job) else inf
 
     def _node_ends(self, pool: PoolId) -> list[tuple[float, RentalId]]:
@@ -329,7 +333,7 @@ class FragmentWaits:
 class Outlook:
     """What options mean for one budget's jobs, with the nodes as the plan has left them so far.
 
-    Asking changes nothing.
+    No method changes the plan.
     """
 
     def __init__(self, solution: BudgetSolution, placer: Placer) -> None:
@@ -346,7 +350,7 @@ class Outlook:
     def with_launch_delay(self, job: Job, projection: Projection, worth: float) -> Projection:
         """The projection with the wait for nodes that the cloud gives late.
 
-        The wait adds time and no dollars of a bill.
+        The wait adds time and no billed dollars.
         """
         wait = self._placer.launch_delay(job, projection.option)
         return (
@@ -356,11 +360,12 @@ class Outlook:
         )
 
     def without_start_up_over(self, job: Job, projection: Projection, worth: float) -> Projection:
-        """The projection minus the part of the start-up that has passed, if all its nodes are ready or booting.
+        """The projection minus the part of the start-up that has passed, if all nodes of the option are ready or
+        booting.
 
-        So a job waits for the last of its nodes while that costs less than to begin elsewhere, and no machine is
-        wasted. If the job waits for a whole node that another job is about to leave, that wait counts instead of a
-        start-up.
+        So a job waits for the last of its nodes as long as that costs less than to begin elsewhere, and no machine is
+        wasted. If the job waits for a whole node that another job is about to leave, the projection contains this
+        wait instead of a start-up.
         """
         seconds, dollars = self.waits.start_up_over(job, projection.option, alone=self._alone)
         if not seconds and not dollars:
@@ -402,10 +407,11 @@ class Outlook:
         )
 
     def in_order(self, job: Job, projections: Sequence[Projection], assignment: GroupAssignment) -> Sequence[Option]:
-        """The options, best first, if some could begin at once and others have to wait for nodes to start up.
+        """The options, best first. The order takes into account that some options can begin at once, while others
+        need nodes that must start up.
 
-        A job of a group that mixes paths takes the path given to it, or the fractions would not be met. The exception
-        is a path that needs a node which the cloud is not expected to give soon.
+        A job of a group that mixes paths takes the path given to it, because otherwise the paths' fractions would not
+        be met. The exception is a path that needs a node which the cloud is not expected to give soon.
         """
         worth, least = self._solution.worth(job, assignment), inf
         delayed = self.with_launch_delays(job, projections)
@@ -426,14 +432,16 @@ class Outlook:
         return [*first, *options[len(first) :]]
 
     def options_of(self, projections: Sequence[Projection]) -> Sequence[Option]:
-        """The options of the projections. Jobs of a class that are as far have one list, which is gone through once."""
+        """The options of the projections. Jobs of a class with equal progress share one list, which is processed
+        once."""
         known = self._options.get(id(projections))
         if known is None:
             known = self._options[id(projections)] = projections, [projection.option for projection in projections]
         return known[1]
 
     def _start_ups(self, projections: Sequence[Projection], worth: float) -> tuple[Sequence[float], float]:
-        """Dollars, time included, of a whole start-up for each option, and the most of these."""
+        """Dollars of a whole start-up for each option, including the worth of its time, and the largest of these
+        numbers."""
         options = self.options_of(projections)
         key = id(options), worth
         known = self._start_up_costs.get(key)
@@ -445,11 +453,11 @@ class Outlook:
         return known
 
     def best_fit_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
-        """The options, best first. If the best one would leave a part of its node idle, the pool that fits best comes
-        first.
+        """The options, best first. If the best option would leave a part of its node idle, an equal option in the
+        pool whose nodes fit best comes first.
 
-        A node that fits better may come later, because it must start up or its cloud gives none soon. The job waits for
-        it if that costs less than the idle part would until the job ends.
+        A node that fits better may come later, because it must start up or because its cloud gives no node soon. The
+        job waits for such a node if the wait costs less than the idle part would cost until the job ends.
         """
         options = self._preferred_first(job, options)
         if best_fit_first(options, self._solution.inputs.market) is options:
@@ -471,7 +479,7 @@ class Outlook:
     def _preferred_first(self, job: Job, options: Sequence[Option]) -> Sequence[Option]:
         """The options.
 
-        Among those that equal the first one, the one that the template prefers (node affinity) comes first.
+        Among the options that equal the first one, the option that the template prefers (node affinity) comes first.
         """
         if not job.demands.preferred:
             return options
@@ -485,9 +493,10 @@ class Outlook:
         return options if best is first else [best, *(option for option in options if option is not best)]
 
     def find_waits(self, queue: Iterable[tuple[Job, Sequence[Projection]]], preferred: Mapping[JobId, Option]) -> None:
-        """Find which jobs of the queue wait for GPUs that others leave, each for the option that it would ask for.
+        """Find the jobs of the queue that wait for GPUs which other jobs leave, each for the option that it would try
+        first.
 
-        ``preferred``: options of jobs that ask for another one than that of ``best_fit_first``.
+        ``preferred``: the options of jobs that first try another option than that of ``best_fit_first``.
         """
         self.waits.find_waits(
             [
@@ -500,12 +509,14 @@ class Outlook:
         )
 
     def may_wait(self, job: Job, option: Option) -> bool:
-        """Whether the job may wait for a pool that cools: its waits were measured, or the job has time to lose."""
+        """Whether the job may wait for a pool that cools down, because the pool's waits were measured or because the
+        job has time to lose."""
         need = self._solution.deadline_needs.get(job.id)
         return self._placer.wait_is_measured(job, option) or (need is not None and need.may_wait)
 
     def awaits_launch(self, job: Job, projections: Sequence[Projection]) -> bool:
-        """Whether it is best for the job to wait for a pool that was just refused, if that wait was measured.
+        """Whether it is best for the job to wait for a pool whose cloud has just refused a node, if the pool's waits
+        were measured.
 
         Such a job does not lack room, so it takes no part when room is allotted.
         """
@@ -517,9 +528,9 @@ class Outlook:
         return cooling is not None and self._placer.wait_is_measured(job, best)
 
     def _to_come(self, job: Job, option: Option, worth: float) -> float:
-        """Dollars, time included, until all nodes of the option are ready.
+        """Dollars until all nodes of the option are ready, including the worth of the time.
 
-        ``worth``: dollars that a second is worth.
+        ``worth``: dollars that a second of the job is worth.
         """
         seconds, dollars = self._placer.start_up_left(job, option)
         return worth * (self._placer.launch_delay(job, option) + seconds) + dollars

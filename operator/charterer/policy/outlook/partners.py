@@ -1,21 +1,22 @@
-"""Whom a job would share a GPU with, and what that is worth.
+"""The job with which a job would share a GPU, and the dollars that this saves.
 
-On a node with one GPU that two jobs share, choosing the node is choosing the partner. Beside each other, jobs a and b
-keep the fractions k_a and k_b of their speeds alone. u is the least that an hour of what a job does alone on that GPU
-costs, either alone there or on whole GPUs. θ is the worth of an hour of a job's life, by its weight, and c the price of
-the GPU. Then the two save
+On a node with one GPU that two jobs share, the choice of the node is the choice of the partner. Beside each other,
+jobs a and b keep the fractions k_a and k_b of their speeds alone. u is the least cost of the work that a job does in
+an hour alone on that GPU. It is the cost either alone on such a GPU or on whole GPUs. θ is the worth of an hour of a
+job's life, times its weight, and c is the price of the GPU. Then the two jobs save
 
     k_a·u_a + k_b·u_b − (θ_a + θ_b + c)        dollars an hour
 
-while both train. (SJF-BSBF, arXiv 2407.13088, pairs jobs if the mean completion time falls. Whoever rents has no queue
-to shorten, so money decides.) Two jobs are put together if
+while both train. (SJF-BSBF, arXiv 2407.13088, pairs jobs if the mean completion time falls. If nodes can be rented,
+there is no queue to shorten, so money decides.) Two jobs are put together if
 
 - they save at least ``LEAST_SAVING`` of what they cost apart,
 - each keeps at least the fraction that its owner asks for,
 - each gains by itself if the GPU is paid for in proportion to what the two keep: θ + c·k/(k_a + k_b) < k·u, and
 - they have not ended each other twice (``domain.job_records``).
 
-A job takes the node on which the pair saves most until the first of the two ends. No job is moved to be put together.
+A job takes the node on which the pair saves most until the first of the two jobs ends. No job is moved to form a
+pair.
 """
 
 from __future__ import annotations
@@ -39,16 +40,17 @@ from charterer.policy.options.pair_speeds import ExpectedPart, PairSpeeds, choos
 from charterer.policy.options.speeds import measuring_profile, reference_in, speed
 
 LEAST_SAVING = 0.02
-"""Least saving of two jobs together, as a fraction of what they cost apart: less is lost to what nobody foresees."""
+"""Least saving of two jobs together, as a fraction of what they cost apart. A smaller saving would be lost to events
+that are not foreseen."""
 
 
 class Terms(NamedTuple):
-    """What jobs of a group have in common when they share a GPU. Dollars are dollars a second.
+    """The numbers that jobs of a group have in common when they share a GPU. Dollars are dollars a second.
 
-    ``worth``: what a second of the job's life is worth.
-    ``alone``: the least that it costs to do as much work as the job does alone on that GPU.
-    ``usual``: the fraction of its speed that it keeps beside others on average.
-    ``least``: the fraction that it must keep.
+    ``worth``: the worth of a second of the job's life.
+    ``alone``: the least cost of as much work as the job does alone on that GPU.
+    ``usual``: the fraction of its speed that the job keeps beside other jobs on average.
+    ``least``: the fraction of its speed that the job must keep.
     """
 
     class_id: ClassId
@@ -79,13 +81,14 @@ class PartnerMatch:
     saving: float | None
 
     def saved(self, own: Sharer, partner: Sharer) -> float:
-        """Dollars that they save until the first of them ends."""
+        """Dollars that the two jobs save until the first of them ends."""
         both = min(own.left / self.kept.kept, partner.left / self.partner_kept.kept)
         return 0.0 if self.saving is None else self.saving * both
 
 
 class Pair(NamedTuple):
-    """A job's partner, and what both keep. ``saved``: dollars that they save until the first of them ends."""
+    """A job's partner, and the fractions of their speeds that both keep. ``saved``: dollars that the two save until
+    the first of them ends."""
 
     partner: JobId
     match: PartnerMatch
@@ -114,7 +117,7 @@ class _Hosts:
         self._on: dict[RentalId, Sharer] = {}
 
     def come(self, rental: RentalId, sharer: Sharer) -> None:
-        """Record a job on a node: it is alone there, or the job that was there is not alone any more."""
+        """Record a job on a node. The job is alone there, or the job that was there before is no longer alone."""
         other = self._on.pop(rental, None)
         if other is not None and other.job != sharer.job:
             self.by_terms[other.terms].remove((-other.left, rental, other))
@@ -142,9 +145,9 @@ class Partners:
     def choice(self, job: Job, option: Option) -> NodeChoice | None:
         """How the job chooses among nodes with a free place; None if the choice does not matter or cannot be judged.
 
-        The job joins the job with which it saves most. If there is none, it takes a node to itself. It never joins a
-        job of which nothing is known, or with which one of them would lose. In a pool where partners are not chosen, it
-        avoids jobs with which it has ended each other.
+        The job joins the job with which it saves most. If no job qualifies, it takes a node to itself. It never joins
+        a job of which nothing is known, or a job such that one of the two would lose. In a pool where partners are
+        not chosen, it only avoids jobs such that the two jobs have ended each other.
         """
         own = self._sharer(job, option) if self.chosen(option) else None
         if own is None:
@@ -164,9 +167,9 @@ class Partners:
             self._hosts_of(option.pool).come(rental, own)
 
     def best(self, job: Job, option: Option) -> Pair | None:
-        """The pair of a job on the option; None if there is no partner, or if partners are not chosen there.
+        """The pair of a job on the option; None if there is no partner, or if partners are not chosen in its pool.
 
-        For a job that has GPUs it is the pair that it is in. For a job without GPUs it is the best pair that it could
+        The pair of a job with GPUs is its present pair. The pair of a job without GPUs is the best pair that it could
         form now, which need not save anything.
         """
         own = self._sharer(job, option) if self.chosen(option) else None
@@ -181,7 +184,8 @@ class Partners:
         return max(pairs, key=lambda pair: (pair.match.saving is not None, pair.saved), default=None)
 
     def _joins(self, job: Job, own: Sharer, pool: PoolId, nodes: NodesByFreeGpus) -> Iterator[tuple[float, RentalId]]:
-        """Dollars saved and the node: for the best partner of each kind, and for the partner that the job has now."""
+        """Pairs of (dollars saved, node): one for the best partner of each kind, and one for the job's present
+        partner."""
         for hosts in self._hosts_of(pool).by_terms.values():
             if hosts and (match := self._match(pool, own, hosts[0][2])).saving is not None:
                 for _, rental, other in hosts:
@@ -195,7 +199,8 @@ class Partners:
                     yield match.saved(own, other), rental
 
     def may_be_on(self, job: Job, rental: RentalId) -> bool:
-        """Whether no job is on the rental, or comes to it now, with which the job has ended each other twice."""
+        """Whether the rental has no job, now or by this plan, such that this job and that job have ended each other
+        twice."""
         if not self._avoids_some:
             return True
         here = [each.facts.job for each in self._occupants.get(rental, ())]
@@ -203,7 +208,7 @@ class Partners:
         return not any(end_each_other(job, other) for other in there)
 
     def _may_meet(self, job: Job, other: Sharer) -> bool:
-        """Whether the two have not ended each other twice."""
+        """Whether the two jobs have ended each other less than twice."""
         return not self._avoids_some or not end_each_other(job, self._snapshot.jobs[other.job])
 
     @cached_property
@@ -212,7 +217,7 @@ class Partners:
         return any(has_partners_to_avoid(job) for job in self._snapshot.jobs.values())
 
     def _apart(self, job: Job, option: Option) -> NodeChoice:
-        """The choice of the fullest node without a job with which this job has ended each other."""
+        """The choice of the fullest node without a job such that this job and that job have ended each other."""
 
         def chosen(nodes: NodesByFreeGpus) -> RentalId | None:
             fitting = [(free, name) for name, free in nodes.free.items() if free >= option.takes]
@@ -238,7 +243,7 @@ class Partners:
         return hosts
 
     def _beside(self, job: Job, rental: RentalId) -> Iterator[Sharer]:
-        """The other jobs on a node, without those of which nothing is known."""
+        """The other jobs on a node, without jobs of which nothing is known."""
         return self._known([each for each in self._occupants.get(rental, ()) if each.facts.job.id != job.id])
 
     def _known(self, occupants: Iterable[Occupant]) -> Iterator[Sharer]:
@@ -267,9 +272,10 @@ class Partners:
         return self._sharers[key]
 
     def _found(self, job: Job, option: Option) -> Sharer | None:
-        """The job as one that shares a GPU; None if its class's speed is not known both alone and beside others.
+        """The job as a sharer of a GPU; None unless its class's speed is known both alone and beside other jobs.
 
-        Its speed alone is that on a whole GPU: the speed of a shared place includes partners that the job may not meet.
+        Its speed alone is taken from a whole GPU, because the speed of a shared place includes partners that the job
+        may not meet.
         """
         variant, assignment = job.variant(option.variant), self._solution.assignment(job)
         profile = None if variant is None else self._snapshot.profiles.get(variant.class_id)

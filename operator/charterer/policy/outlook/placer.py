@@ -1,7 +1,8 @@
-"""GPUs for the jobs of one budget while a plan is made: which are free, which boot, and which may still be rented.
+"""GPUs for the jobs of one budget while a plan is made: free GPUs, GPUs of booting nodes, and GPUs of nodes that may
+still be rented.
 
-Asking changes nothing; ``claim`` and ``claim_more`` take GPUs and rent what is missing. Every limit is checked here:
-those of the pool, of the operator, and of the budget's purse.
+``claim``, ``claim_more`` and ``rent_committed`` take GPUs or rent missing nodes. Every limit is checked here: the
+limits of the pool, of the operator, and of the budget's purse.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from charterer.policy.outlook.partners import Partners
 
 
 class GangMarks:
-    """The gangs of all rentals, those that this plan rents included. ``ending``: rentals that are being released."""
+    """The gangs of all rentals, including rentals of this plan. ``ending``: rentals that are being released."""
 
     def __init__(self, pools: Iterable[PoolRentals], snapshot: Snapshot) -> None:
         self._snapshot = snapshot
@@ -45,10 +46,10 @@ class GangMarks:
         self.ending: Container[RentalId] = ()
 
     def marks(self, job: Job, pool: PoolId, needed: int, rented: int) -> Sequence[Gang | None]:
-        """The gangs of ``rented`` new nodes of the pool. The job cannot start without ``needed`` of them.
+        """The gangs of ``rented`` new nodes of the pool. The job cannot start without ``needed`` of these nodes.
 
-        If they complete a pending gang of the job, they belong to that gang first. A gang is pending if a write failed,
-        a person deleted a rental, the cloud refused one, or a machine died.
+        If the job has a pending gang, the new nodes first complete that gang. A gang is pending if a write failed, a
+        person deleted a rental, the cloud refused one, or a machine died.
         """
         marks: list[Gang | None] = []
         for gang, members in self._of(job, pool):
@@ -66,7 +67,7 @@ class GangMarks:
     def short(self) -> Sequence[tuple[Gang, Sequence[Rental]]]:
         """The gangs that lack rentals even after this plan, each with its rentals that have no machine.
 
-        Nobody asks the cloud for the rentals of such a gang, so no job may wait for them.
+        The rentals of such a gang are not requested from the cloud, so no job may wait for them.
         """
         found = []
         for members in self._members.values():
@@ -98,17 +99,16 @@ class GangMarks:
         return name
 
 
-# The limits of budgets that are above others. Each such budget has one purse for all that it and the budgets below it
-# have rented.
+# The limits of parent budgets. Each parent has one purse for all nodes that it and its descendants have rented.
 #
-# All of them have one period (``budget_tree``). Each dollar counts in the period of the budget that paid it, in that
-# budget's time zone. While the period has begun for some of them only, the sum of either period counts, whichever is
-# more; and what all rentals can still cost counts in both. So no period exceeds the limit, as those who pay count it
-# (docs/development/adr/0005).
+# A parent and its descendants have the same kind of period (``budget_tree``). Each dollar counts in the period of the
+# budget that paid it, in that budget's time zone. While a new period has begun for some of these budgets only, the
+# period with the larger sum counts. The amount that all rentals can still cost counts in both periods. So no period
+# exceeds the limit, by the time zones of the budgets that pay (docs/development/adr/0005).
 
 
 def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, Purse]:
-    """The purse of each budget that is above others, with what is rented now."""
+    """The purse of each parent budget, with the present rentals."""
     tree, snapshot = inputs.tree, inputs.snapshot
     if not tree.below:
         return {}
@@ -130,7 +130,7 @@ def parent_purses(inputs: PlanInputs, capacity: Capacity) -> Mapping[BudgetId, P
 
 
 def hold_rentals(purse: Purse, nodes: Iterable[PoolNodes], capacity: Capacity, snapshot: Snapshot) -> None:
-    """Count in the purse what the rentals of these pools can still cost."""
+    """Count in the purse the amounts that the rentals of these pools can still cost."""
     for here in nodes:
         purse.hold_all(here.exposed)
         for rental in here.rentals.booting:
@@ -145,7 +145,7 @@ def rental_exposure(rental: Rental, grace_seconds: int, snapshot: Snapshot) -> M
 
 
 class PeriodPaid(NamedTuple):
-    """What a budget spent in the period in which it is now, by its number, and in the one ``before``."""
+    """The spending of a budget in its present period, with the period's number, and in the period ``before`` it."""
 
     number: int
     spent: Money
@@ -153,7 +153,8 @@ class PeriodPaid(NamedTuple):
 
 
 def most_of_a_period(paid: Sequence[PeriodPaid]) -> Money:
-    """The most that the budgets spent together in one of the periods in which some of them are now."""
+    """The largest total that the budgets spent in one period, over the periods that are the present period of any of
+    them."""
     return max(
         total(
             budget.spent if budget.number == number else budget.before
@@ -180,7 +181,7 @@ def _paid(budget: Budget, rentals: Sequence[PoolRentals], inputs: PlanInputs) ->
 
 
 def _grant_window(solution: BudgetSolution, capacity: Capacity) -> GrantWindow:
-    """The time that is left of the budget's grant, for the jobs and the clouds of the nodes that it has."""
+    """The remaining time of the budget's grant, for the jobs and the clouds of its present nodes."""
     surveys = solution.inputs.snapshot.surveys
     graces = [capacity.grace.get(rental.id, 0) for here in solution.nodes.values() for rental in here.rentals.live]
     lags = [survey.traits.lag_seconds for survey in surveys.values()]
@@ -199,7 +200,7 @@ class SharedNodes:
 
     @classmethod
     def of(cls, inputs: PlanInputs) -> SharedNodes:
-        """What a plan begins with. Its ``purses`` are those of budgets that are above others."""
+        """The nodes, quotas, gangs and purses at the beginning of a plan. ``purses`` has those of parent budgets."""
         snapshot, rentals = inputs.snapshot, inputs.rentals
         capacity = Capacity(snapshot, inputs.holdings, inputs.nodes, inputs.ends, inputs.memo)
         gangs = GangMarks(rentals.by_pool.values(), snapshot)
@@ -246,8 +247,8 @@ class Placer:
     def claim(
         self, job: Job, option: Option, fewest: int, *, only_ready: bool = False, without: RentalId | None = None
     ) -> GpuClaim:
-        """Claim GPUs for a job, at once or when nodes are ready. What was blocked stays blocked: a plan only uses
-        things up.
+        """Claim GPUs for a job, at once or when nodes are ready. A claim that was blocked stays blocked, because a
+        plan never gives anything back.
 
         ``fewest``: the least number of pods with which the job can begin in that pool.
         ``without``: a node of the job that it must leave.
@@ -279,7 +280,8 @@ class Placer:
         return claim
 
     def claim_more(self, job: Job, option: Option) -> GpuClaim:
-        """GPUs beside those that a job keeps, for a run that grows in place and goes on as well without them."""
+        """GPUs in addition to those that a job keeps, for a run that grows in place and can also go on without
+        them."""
         if (blocked := self._nothing_begins) is not None:
             return GpuClaim(None, blocked=blocked)
         kept = 0 if job.allocation is None else sum([place.takes for place in job.allocation.placements])
@@ -294,9 +296,9 @@ class Placer:
         return claim
 
     def rent_committed(self, pool: PoolId) -> ReasonCode | None:
-        """Rent all nodes of a committed pool that are not there yet.
+        """Rent all nodes of a committed pool that are not rented yet.
 
-        Returns why no more are rented; None if all are there.
+        Returns why no more nodes are rented; None if all nodes are rented.
         """
         allocator, self._client = self._allocator(pool), None
         for _ in range(self._quota.lacking(self._snapshot.pools[pool])):
@@ -307,7 +309,8 @@ class Placer:
         return None
 
     def hosts(self, graces: Mapping[RentalId, int]) -> bool:
-        """Whether all limits allow jobs that take so many seconds to end on these ready nodes; then they count."""
+        """Whether all limits allow jobs with these grace seconds on these ready nodes. If they do, the jobs are
+        counted."""
         if self._behind or self.window.refuses_job(max(graces.values(), default=0)) is not None:
             return False
         rentals = self._snapshot.rentals
@@ -317,13 +320,15 @@ class Placer:
 
     @property
     def _nothing_begins(self) -> ReasonCode | None:
-        """Why no job begins anywhere: the period has not begun, or nothing may be spent in it."""
+        """Why no job of the budget may begin: its period has not begun, or nothing may be spent in it. None if jobs
+        may begin."""
         if self._behind:
             return ReasonCode.CLOCK_BEHIND
         return None if self.window.closed is None else ReasonCode.HARD_LIMIT
 
     def grant_ends(self, job: Job, option: Option) -> Fact | None:
-        """That the budget's grant ends too soon for the job, or for nodes that would be rented; None if it does not."""
+        """The fact that the budget's grant ends too soon for the job, or for nodes that would be rented; None if it
+        does not."""
         fact = self.window.refuses_job(job.grace_seconds)
         if fact is not None or not self.must_rent(job, option):
             return fact
@@ -331,14 +336,15 @@ class Placer:
 
     @property
     def must_release(self) -> Fact | None:
-        """Why everything has to be released now: for the end of the grant, or for a hard limit; None if nothing has."""
+        """Why all nodes must be released now: the end of the grant, or a hard limit. None if they need not be
+        released."""
         if (ends := self.window.must_release) is not None:
             return ends
         purse = self.purse.must_release
         return None if purse is None else HardLimitNear(purse.spent, purse.committed, purse.hard_limit, purse.parent)
 
     def release_at(self, now: Instant) -> Instant | None:
-        """When that will be at the earliest, if nothing else changes; None if never."""
+        """The earliest instant at which ``must_release`` gives a reason, if nothing else changes; None if never."""
         return min([at for at in (self.purse.release_at(now), self.window.release_at) if at is not None], default=None)
 
     # --- what there is ------------------------------------------------------------------------------------------------
@@ -384,9 +390,9 @@ class Placer:
     def start_up_over(self, job: Job, option: Option, *, alone: bool) -> tuple[float, float]:
         """Seconds and dollars of the option's start-up that have passed; 0 if a node must be rented.
 
-        The seconds are those of the last node to be ready. What booting nodes have cost has passed, because they would
-        be ended if the job left them. What ready nodes have cost has passed only for a job that is the only one to wait
-        (``alone``): otherwise the job that takes one leaves another job to rent one.
+        The seconds are those of the node that becomes ready last. The dollars include the cost of booting nodes so
+        far, because these nodes would be ended if the job left them. The dollars include the cost of ready nodes only
+        if no other job waits (``alone``). Otherwise a job that takes a ready node makes another job rent a node.
         """
         waits = self._allocator(option.pool).waits(option, self._own(job), self.partners.choice(job, option))
         if waits is None:
@@ -436,7 +442,8 @@ class Placer:
         return self._quota.waits
 
     def launch_wait(self, job: Job, option: Option) -> LaunchWait | None:
-        """How late the cloud should give the option's nodes that have no machine yet; None if they come at once."""
+        """The expected wait until the cloud gives the option's nodes that have no machine yet; None if they come at
+        once."""
         wait = self._quota.wait(option.pool) if self._quota.waits else None
         return wait if wait is not None and self._lacks_machines(job, option) else None
 
@@ -446,12 +453,14 @@ class Placer:
         return 0.0 if wait is None else wait.seconds
 
     def wait_is_measured(self, job: Job, option: Option) -> bool:
-        """Whether the pool's waits are known well enough for a job to wait for its nodes while others are available."""
+        """Whether the pool's waits are known well enough that a job may wait for its nodes while other nodes are
+        available."""
         wait = self.launch_wait(job, option)
         return wait is not None and wait.expected.measured
 
     def without_their_gang(self, ending: Container[RentalId]) -> Mapping[RentalId, Reason]:
-        """The budget's rentals without a machine whose gang lacks others, and why they go: it is rented anew."""
+        """The budget's rentals without a machine whose gang lacks other rentals, and why they are released: the gang
+        is rented again."""
         return {
             rental.id: reason(ReasonCode.NOT_NEEDED, GangGone(gang.job_name))
             for gang, waiting in self._gangs.short()

@@ -1,19 +1,21 @@
-"""The cost of whole nodes: what options cost if unused GPUs of their nodes are counted until the nodes are given back.
+"""The cost of whole nodes: the cost of options if the unused GPUs of their nodes are counted until the nodes are
+given back.
 
-A job is charged for its GPUs, but the bill is for whole nodes. If jobs are few, the rest of a node stays empty: one GPU
-of eight costs eight. So the jobs in sight choose their options together, such that
+A job is charged for its GPUs, but the bill is for whole nodes. If there are few jobs, the rest of a node stays empty,
+and a job on one GPU of eight costs as much as eight GPUs. So the jobs in sight choose their options together, such
+that
 
     Σ dollars of all nodes, until they can be given back (``nodes.pool_room``)  +  Σ w·θ·(seconds to the job's end)
 
-is small. A job may become wider on a node that is paid for anyway, go beside other jobs, go to another pool, or be
-moved, its restart included. The search has several starting points: each job on the option that is best if it pays for
-its own GPUs alone, and, for each pool, all waiting jobs in that pool. From each of them, the change of one job that
-lowers the sum most is made, until no change lowers it. The best end is taken.
+is small. A job may become wider on a node that is paid for anyway, join other jobs on a node, go to another pool, or
+be moved at the cost of a restart. The search has several starting points: each job on the option that is best if it
+pays for its own GPUs alone, and, for each pool, all waiting jobs in that pool. From each starting point, the search
+repeatedly makes the change of one job that lowers the sum most, until no change lowers it. The best result is used.
 
-Jobs that come later use empty GPUs. If they come often, a job in the end costs its part of a node (ADR 11), and nothing
-is chosen here. Nothing is chosen either if many jobs are in sight, because little of their nodes is empty then. These
-jobs do not take part: jobs with a target or a maxCost, interactive jobs, jobs whose best option changes as they
-advance, and jobs on parts of GPUs.
+Jobs that come later use empty GPUs. If they arrive often, a job costs its part of a node in the long run (ADR 11),
+and this module chooses nothing. It chooses nothing either if many jobs are in sight, because little of their nodes is
+empty then. These jobs do not take part: jobs with a target or a maxCost, interactive jobs, jobs whose best option
+changes as they advance, and jobs on parts of GPUs.
 """
 
 from __future__ import annotations
@@ -45,12 +47,12 @@ from charterer.policy.outlook.outlook import Outlook
 from charterer.policy.outlook.placer import Placer
 from charterer.policy.solve.phase_dp import OptionKey, key_of
 
-# What a budget's jobs in sight will still cost: its nodes, until they can be given back.
+# The remaining cost of a budget's jobs in sight: the cost of its nodes until they can be given back.
 #
-# Running jobs are where they are, or where the plan takes them. Waiting jobs have the nodes that they wait for, or the
-# option that the plan wants for them (``nodes.pool_room``). Jobs that wait for money come after the others have ended,
-# if there is money then (``actions.admission.queue``). Moves that will pay later do not count, nor does what is lost
-# with nodes that the cloud takes back.
+# Running jobs count on their present nodes, or on the nodes to which the plan moves them. Waiting jobs count on the
+# nodes for which they wait, or on new nodes for the option that the plan chose for them (``nodes.pool_room``). Jobs
+# that wait for money begin after the other jobs have ended, if there is money then (``actions.admission.queue``).
+# Moves that will pay later are not included, and neither are losses with nodes that the cloud takes back.
 
 
 Uses = Mapping[RentalId, Sequence[tuple[int, float]]]
@@ -62,7 +64,7 @@ _Held = defaultdict[RentalId, list[tuple[int, float]]]
 
 @dataclass(frozen=True, slots=True)
 class PlannedUse:
-    """How a plan leaves jobs and nodes.
+    """The state of jobs and nodes after a plan.
 
     ``places``: the new allocations of jobs that begin or move now.
     ``awaited``: for each waiting job, the nodes that it will get when all of them are ready.
@@ -77,7 +79,7 @@ class PlannedUse:
 
 
 class CostInSight:
-    """What one budget's nodes cost until they can be given back."""
+    """The cost of one budget's nodes until they can be given back."""
 
     def __init__(self, solution: BudgetSolution, placer: Placer, plan: PlannedUse) -> None:
         self._solution = solution
@@ -103,7 +105,8 @@ class CostInSight:
         return InSight(Money.of(_dollars(nodes) + self._later(_dollars(nodes))), Money.of(running))
 
     def running(self, runs: Iterable[tuple[JobGroup, Runners]]) -> Mapping[PoolId, RunDown]:
-        """The nodes of each pool with the jobs that run on. ``runs``: for each group, those jobs."""
+        """The nodes of each pool with the jobs that go on running. ``runs``: for each group, its jobs that go on
+        running."""
         held, staying = _Held(list), list[PoolUses]()
         for group, runners in runs:
             moved = frozenset(runners.keys() & self._plan.places.keys())
@@ -118,7 +121,7 @@ class CostInSight:
         return WaitingJob(option.takes // count, count, self._restart(option) + self._left(job, option))
 
     def _uses(self, group: JobGroup, runners: Runners, moved: frozenset[JobId]) -> PoolUses:
-        """The GPUs that jobs of the group hold and keep: those of all ``runners`` that are not ``moved``."""
+        """The GPUs that jobs of the group keep: the GPUs of all ``runners`` except the ``moved`` jobs."""
         assignment = self._solution.assignments.get(group.key)
         menu, work = (None, 0.0) if assignment is None else (assignment.group.menu, assignment.group.work)
         return self._solution.inputs.memo(uses_of_runners, runners, moved, menu, work)
@@ -144,8 +147,8 @@ class CostInSight:
     def _later(self, dollars: float) -> float:
         """Dollars of the jobs that wait for money, after ``dollars`` of all other jobs in sight.
 
-        The first of them begins when nothing runs any more, if any money is left then. Others begin beside it if they
-        fit into what may be committed.
+        The first such job begins when no other job runs any more, if any money is left then. Further jobs begin at
+        the same time if their cost fits into the money that may be committed.
         """
         money, beside = self._money - dollars, self._solution.committable - dollars
         before, nodes = 0.0, dict[PoolId, RunDown]()
@@ -170,7 +173,7 @@ class CostInSight:
 
     @property
     def _money(self) -> float:
-        """Dollars that are left of the period's aim."""
+        """Remaining dollars of the period's aim."""
         solution = self._solution
         return (solution.budget.aim - solution.spent).dollars - solution.pacing.still_committed
 
@@ -181,9 +184,9 @@ class CostInSight:
         waiting: Mapping[PoolId, list[tuple[WaitingJob, bool]]],
         ready: Mapping[RentalId, float],
     ) -> None:
-        """Add the job to ``held`` if it has nodes or waits for given ones, or else to ``waiting``.
+        """Add the job to ``held`` if it has nodes or waits for nodes that the plan names; otherwise to ``waiting``.
 
-        In ``waiting`` each job has a flag: whether it waits for GPUs that others leave.
+        Each job in ``waiting`` has a flag that says whether it waits for GPUs that other jobs leave.
         """
         given, verdict = self._plan.places.get(job.id), self._plan.verdicts.get(job.id)
         allocation = job.allocation if given is None else given.allocation
@@ -204,7 +207,7 @@ class CostInSight:
             held[rental].append((there.gpus, begins + there.seconds))
 
     def _booting(self) -> Mapping[RentalId, float]:
-        """Seconds until each booting node is ready, those that this plan rents included."""
+        """Seconds until each booting node is ready, including the nodes that this plan rents."""
         found: dict[RentalId, float] = {}
         for pool in [pool for pool, here in self._solution.nodes.items() if here.rentals.booting]:
             found |= self._placer.free_nodes(pool).booting.seconds
@@ -244,7 +247,7 @@ class CostInSight:
         return max(option.entry_seconds - self._placer.start_up(option), 0.0)
 
     def _left(self, job: Job, option: Option) -> float:
-        """Seconds that the job trains on the option; infinite if nothing says how long."""
+        """Seconds for which the job trains on the option; infinite if that is unknown."""
         assignment = self._solution.assignment(job)
         return _left(
             job, option, *((None, 0.0) if assignment is None else (assignment.group.menu, assignment.group.work))
@@ -305,15 +308,16 @@ def _dollars(nodes: Mapping[PoolId, RunDown]) -> float:
     return sum([each.dollars for each in nodes.values()])
 
 
-# The dollars of all nodes and the worth of the jobs' time, for given choices of the jobs in sight.
+# The dollars of all nodes plus the worth of the jobs' time, for given choices of the jobs in sight.
 
 
 Choices = Sequence[int | None]
 """For each job, the index of the way that it chooses; None leaves the job out."""
 FIRST_CHOICE: Final = 0
-"""Index of the way at which the search begins: the best one if a job pays for its own GPUs alone.
+"""Index of the way at which the search begins: the way that is best if a job pays for its own GPUs only.
 
-It does not depend on the nodes that there are: nodes rented for what was chosen must not change what is chosen.
+This way does not depend on the existing nodes, because nodes that were rented for a choice must not change the
+choice.
 """
 
 
@@ -339,10 +343,10 @@ class Chooser:
     """A job that takes part in the choice.
 
     ``worth``: dollars that a second of the job is worth.
-    ``ways``: what it may choose from.
-    ``first``: index of the way that it has if nothing is chosen.
+    ``ways``: the ways from which the job may choose.
+    ``first``: index of the way that the job takes if nothing is chosen.
     ``gpus``: the GPUs that it holds, if it runs.
-    ``holds``: why it may not choose some ways now, by their indexes.
+    ``holds``: by index, why the job may not choose some ways now.
     """
 
     job: Job
@@ -355,7 +359,8 @@ class Chooser:
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """What a set of choices costs. ``dollars``: of all nodes. ``time``: dollars that the jobs' time is worth."""
+    """The cost of a set of choices. ``dollars``: the cost of all nodes. ``time``: the worth of the jobs' time in
+    dollars."""
 
     dollars: float
     time: float
@@ -367,9 +372,9 @@ class Bill:
 
 
 class RunDowns:
-    """What all nodes cost, for any choices of the jobs.
+    """The cost of all nodes, for any choices of the jobs.
 
-    A pool is worked out once for each combination of choices that concern it.
+    The cost of a pool is computed once for each combination of the choices that concern the pool.
     """
 
     def __init__(
@@ -400,7 +405,7 @@ class RunDowns:
         return Bill(sum([bill.dollars for bill in found]), sum([bill.time for bill in found]))
 
     def seconds(self, at: int, choices: Choices) -> float:
-        """Seconds to the end of job number ``at``, for these choices."""
+        """Seconds until the end of job number ``at``, with these choices."""
         chooser, choice, without = self._choosers[at], choices[at], chosen_with(at, None, choices)
         if choice is None or not chooser.worth:
             return 0.0 if choice is None else chooser.ways[choice].seconds
@@ -426,7 +431,7 @@ class RunDowns:
                 runs = bool(chooser.gpus)  # while nodes for it start
                 waits = 0.0 if runs else chooser.worth
                 placed.append((chooser.worth, waits, WaitingJob(way.gpus, way.nodes, way.seconds, runs)))
-        placed.sort(key=lambda each: not each[2].runs)  # the GPUs that a job leaves are its own first
+        placed.sort(key=lambda each: not each[2].runs)  # a running job comes first to the GPUs that it leaves
         found = RunDown(StandingNodes(nodes.values()), self._offers[pool], inf)
         for worth, waits, job in placed:
             ready = found.add(job)
@@ -437,23 +442,25 @@ class RunDowns:
 
 
 def chosen_with(number: int, choice: int | None, choices: Choices) -> list[int | None]:
-    """The choices, with that of job ``number`` replaced by ``choice``."""
+    """The choices, in which job ``number`` chooses ``choice`` instead."""
     return [choice if at == number else each for at, each in enumerate(choices)]
 
 
 _MOST = 12
-"""The most jobs in sight that choose together. With more jobs little of their nodes is empty."""
+"""The largest number of jobs in sight that choose together. With more jobs, little of their nodes is empty."""
 _SOON = 2400.0
-"""Seconds. If the next job is expected sooner, it takes the empty GPUs before a move would have paid for itself. It is
-ten times the minutes of a start and a restart, as the time between moves is ten times what a move takes."""
+"""Seconds until the next expected job, below which nothing is chosen, because the next job takes the empty GPUs
+before a move would have paid for itself. The number is ten times the duration of a start and a restart, as the time
+between moves is ten times the duration of a move."""
 _APART, _FEWEST = 60.0, 3
-"""Jobs in sight say how often jobs come only if at least ``_FEWEST`` of them came more than ``_APART`` seconds after
-the one before. Jobs of a budget's first hour are in no other count (``budgets.demand``)."""
+"""The rate of arrivals is estimated from the jobs in sight only if at least ``_FEWEST`` of these arrived more than
+``_APART`` seconds after the previous job. Jobs of a budget's first hour are in no other count
+(``budgets.demand``)."""
 _WORK = 2000
-"""The most run-downs of a pool that are worked out for one answer. It is a number and not a time, so that the same
-snapshot gives the same plan on a busy machine."""
+"""The largest number of run-downs of pools that are computed for one plan. The limit is a number and not a time, so
+that the same snapshot gives the same plan on a busy machine."""
 _ROUNDING = 1e-7
-"""Fraction of the sum by which a change must lower it."""
+"""A change must lower the sum by at least this fraction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -471,10 +478,10 @@ class Preference:
 
 
 class WholeNodes:
-    """What the jobs in sight of one budget choose together, with the nodes as a plan finds them.
+    """The options that the jobs in sight of one budget choose together, with the nodes as a plan finds them.
 
     ``waiting``: jobs without GPUs, in their order.
-    ``running``: jobs that run on. Those in ``movable`` may be moved.
+    ``running``: jobs that go on running, of which the ``movable`` jobs may be moved.
     ``in_force``: whether anything is chosen.
     """
 
@@ -524,14 +531,14 @@ class WholeNodes:
         self._numbers = {chooser.job.id: number for number, chooser in enumerate(self._choosers)}
         self._run_downs = self._all_run_downs()
         self._choices = [chooser.first for chooser in self._choosers]
-        if self._run_downs.bill(self._choices).dollars == inf:  # room is allotted, or waited for
+        if self._run_downs.bill(self._choices).dollars == inf:  # too little room: other rules allot it
             self.in_force = False
         elif any(len(chooser.ways) > 1 for chooser in self._choosers):
             self._choices = self._best()
 
     @cached_property
     def preferred(self) -> Mapping[JobId, Preference]:
-        """The jobs whose choice differs from the option that they would have if nothing were chosen."""
+        """The jobs that choose another option together than each would choose for itself."""
         found: dict[JobId, Preference] = {}
         for number, (chooser, choice) in enumerate(zip(self._choosers, self._choices, strict=True)):
             if choice is None or key_of(chooser.ways[choice].option) == key_of(chooser.ways[chooser.first].option):
@@ -545,7 +552,8 @@ class WholeNodes:
 
     @cached_property
     def held(self) -> Mapping[JobId, tuple[Option, Hold]]:
-        """The running jobs that would choose another option if they might move, with that option and the hold."""
+        """The running jobs that would choose another option if they were allowed to move, with that option and the
+        hold."""
         found: dict[JobId, tuple[Option, Hold]] = {}
         least = self._run_downs.bill(self._choices).total if self._choosers else 0.0
         for number, chooser in enumerate(self._choosers):
@@ -556,9 +564,10 @@ class WholeNodes:
         return found
 
     def of_all_nodes(self, job: Job) -> Mapping[OptionKey, tuple[float, float]]:
-        """For each option with room, seconds to the job's end, and dollars by which the job makes all nodes cost more.
+        """For each option with room: seconds until the job's end, and the dollars by which the job increases the cost
+        of all nodes.
 
-        Empty if nothing is chosen for the job.
+        The result is empty if nothing is chosen for the job.
         """
         number = self._numbers.get(job.id) if self.in_force else None
         if number is None or len(self._choosers[number].ways) == 1:
@@ -573,7 +582,7 @@ class WholeNodes:
         return found
 
     def _come_soon(self) -> bool:
-        """Whether the next job is expected soon, by how often jobs came and when the last one did."""
+        """Whether the next job is expected soon, judged by the rate of arrivals and the last arrival."""
         groups, now = self._solution.groups.values(), self._solution.now
         ages = sorted([seconds_between(at, now) for group in groups for at in group.created])
         apart = sum([older - younger > _APART for younger, older in pairwise(ages)])
@@ -678,7 +687,7 @@ class WholeNodes:
             unused = free.ready.free.get(name, free.booting.free.get(name, 0))
             chosen = sum([chooser.gpus.get(name, 0) for chooser in self._choosers])
             ready = free.booting.seconds.get(name, 0.0) if name in free.booting.free else 0.0
-            others = max(offer.size - unused - chosen, 0)  # of jobs that end, of pods that nobody knows
+            others = max(offer.size - unused - chosen, 0)  # GPUs of jobs that end, and of unknown pods
             found[name] = StandingNode(price, ready, least, [(others, 0.0)] if others else [])
         # of nodes with equally many free GPUs the first is taken: a ready one
         return dict(sorted(found.items(), key=lambda each: (each[1].ready, each[0])))
@@ -697,21 +706,22 @@ class WholeNodes:
             found, total = self._descend(begin)
             if total < least - _ROUNDING * abs(least):
                 best, least = found, total
-        for number, chooser in enumerate(self._choosers):  # what is as good is left to the other rules
+        for number, chooser in enumerate(self._choosers):  # an equally good choice is left to the other rules
             as_before = chosen_with(number, chooser.first, best)
             if self._run_downs.bill(as_before).total <= least + _ROUNDING * abs(least):
                 best = as_before
         return best
 
     def _first_in(self, pool: PoolId, chooser: Chooser) -> int:
-        """The index of the job's best way in the pool if it waits and has one there; else that of its first choice."""
+        """The index of the job's best way in the pool if it waits and has a way there; otherwise the index of its
+        first choice."""
         there = (number for number, way in enumerate(chooser.ways) if way.option.pool == pool)
         return FIRST_CHOICE if chooser.gpus else next(there, FIRST_CHOICE)
 
     def _descend(self, choices: Choices) -> tuple[Choices, float]:
-        """Change one job's choice at a time, the one that lowers the sum most, until none does.
+        """Repeatedly make the change of one job's choice that lowers the sum most, until no change lowers it.
 
-        Returns choices and sum.
+        Returns the choices and their sum.
         """
         now, least = choices, self._run_downs.bill(choices).total
         while True:

@@ -1,9 +1,9 @@
 """The lower-left convex hull of the options or paths to a job's end, each a point (dollars, seconds).
 
-Entering an option costs seconds e and dollars g once; a job of x units of work on an option of speed s and price c
-then is the point  m = c·x/s + g,  a = x/s + e.  Where curves change over a job's phases, a point is a path: an option
-for each phase, with what changing between them costs. For an exchange rate θ and a weight w the best point minimises
-w·θ·a + m, and only corners of the hull can ever be best (docs/theory/policy.md, section 2).
+To enter an option costs e seconds and g dollars once. So a job of x units of work on an option of speed s and price c
+is the point  m = c·x/s + g,  a = x/s + e.  If curves change over a job's phases, a point stands for a path: an option
+for each phase, including the cost of changes between phases. For an exchange rate θ and a weight w, the best point
+minimises w·θ·a + m, and only corners of the hull can be best (docs/theory/policy.md, section 2).
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ from charterer.policy.solve.phase_dp import BackwardInduction, CostToGo, OptionT
 
 
 def bisect(fails: float, holds: float, condition: Callable[[float], bool], halvings: int) -> tuple[float, float]:
-    """Narrow down where a condition begins to hold. Returns a number at which it fails and one at which it holds.
+    """Narrow down where a condition begins to hold. Returns a number at which the condition fails and a number at
+    which it holds.
 
-    Each halving tries the geometric mean of the two, or half of ``holds`` as long as ``fails`` is 0. ``holds`` may be
-    the smaller one.
+    Each halving tries the geometric mean of the two numbers, or half of ``holds`` as long as ``fails`` is 0.
+    ``holds`` may be less than ``fails``.
     """
     for _ in range(halvings):
         middle = sqrt(fails * holds) if fails > 0.0 else holds / 2.0
@@ -37,13 +38,15 @@ def bisect(fails: float, holds: float, condition: Callable[[float], bool], halvi
     return fails, holds
 
 
-# The exchange rate θ*: where the long-run spend of all classes meets what the budget allows (dollars per second).
+# θ* is the exchange rate at which the long-run spending of all classes equals what the budget allows (dollars per
+# second).
 #
-# Each class climbs its hull as θ grows: it takes its segment k at θ = slope_k / w, so spend is a non-decreasing
-# step function of θ whose steps are all segments of all classes in order of slope / weight. θ* is the slope at
-# which the sum of the steps reaches the budget; the class of that step mixes its two corners so that the budget is
-# met exactly. This is the greedy solution of the linear multiple-choice knapsack problem (Kellerer, Pferschy and
-# Pisinger, Knapsack Problems, 2004, section 11.2), by sorting: O(H log H) for H segments.
+# As θ grows, each class moves along its hull and passes its segment k at θ = slope_k / w. So spending is a
+# non-decreasing step function of θ whose steps are all segments of all classes, in order of slope ÷ weight. θ* is the
+# slope ÷ weight at which the sum of the steps reaches the budget. The class of that step mixes the two corners of the
+# segment so that the budget is met exactly. This is the greedy solution of the linear multiple-choice knapsack
+# problem (Kellerer, Pferschy and Pisinger, Knapsack Problems, 2004, section 11.2), by sorting: O(H log H) for H
+# segments.
 
 
 class BudgetFit(StrEnum):
@@ -59,8 +62,8 @@ class Demand:
     """One class as the solver sees it.
 
     ``slopes``: for each step from corner to corner of the hull, dollars for a second that the step saves; ascending.
-    ``spends``: for each corner, what one unit of ``load`` spends there; non-decreasing. It is dollars a job if ``load``
-    is jobs a second, and dollars a second if ``load`` is jobs.
+    ``spends``: for each corner, the spending of one unit of ``load``; non-decreasing. The unit is dollars a job if
+    ``load`` is jobs a second, and dollars a second if ``load`` is jobs.
     ``ceiling``: the most dollars that a second of life of weight 1 may cost. No slope is above ``ceiling`` ×
     ``weight``.
     """
@@ -77,10 +80,10 @@ class Solution:
     """The corner of each class at the exchange rate θ*.
 
     ``rate``: θ*, in dollars per second of weighted job life. It is 0 if even the cheapest corners exceed the budget
-    (INFEASIBLE: jobs queue), and the highest ceiling if the fastest corners leave money over (SURPLUS).
+    (INFEASIBLE: jobs queue), and the highest ceiling if money remains at the fastest corners (SURPLUS).
     ``levels``: the corner of each class.
     ``mixed``: the class that takes its next corner with probability ``mix``; None if there is none.
-    ``spend``: dollars a second that are then spent.
+    ``spend``: dollars a second that are spent at these corners.
     """
 
     fit: BudgetFit
@@ -119,8 +122,8 @@ def solve(demands: Sequence[Demand], allowed: float) -> Solution:
 def rates_of_mixtures(
     demands: Sequence[Demand], least: Sequence[Sequence[float]], factors: Sequence[float], allowed: float
 ) -> Sequence[float]:
-    """θ* for each factor f of a load that spends  least + f·(spends − least)  at each corner."""
-    import numpy as np  # a tenth of a second, which commands that plan nothing do without
+    """θ* for each factor f, if the load spends  least + f·(spends − least)  at each corner."""
+    import numpy as np  # the import takes a tenth of a second, which commands that plan nothing save
 
     sizes = np.array([len(demand.spends) for demand in demands])
     loads = np.repeat([demand.load for demand in demands], sizes)
@@ -145,7 +148,7 @@ def rates_of_mixtures(
 
 
 def solution_at(demands: Sequence[Demand], theta: Rate) -> Solution:
-    """The corner that each class takes at the rate ``theta``; at a tie, the faster one.
+    """The corner that each class takes at the rate ``theta``; at a tie, the faster corner.
 
     ``fit`` is SURPLUS if all classes have their fastest option.
     """
@@ -166,32 +169,32 @@ def _spend(demands: Sequence[Demand], levels: Sequence[int]) -> float:
 
 
 _ANY_PRICE = 1e6
-"""Worth of a second for the path that only looks at time, as a multiple of the dearest option's price, or of $1 a
+"""Worth of a second at which only time decides the path, as a multiple of the dearest option's price, or of $1 a
 second if all options are free."""
 _SAME = 1e-9
-"""A point counts as on an edge if it is closer to it than this fraction of the edge's cost."""
+"""A point counts as a point of an edge if it is closer to the edge than this fraction of the edge's cost."""
 
 _MOST_PATHS = 128
-"""The most corners that are looked for. Classes have ten to thirty."""
+"""The largest number of corners that are looked for. Classes have ten to thirty corners."""
 
 Path = tuple[Option, ...]
 
 
 def dollars(option: Option, work: float) -> float:
-    """m: expected dollars of running ``work`` (seconds of the reference option) to its end, entry included."""
+    """m: expected dollars to run ``work`` (seconds of the reference option) to its end, including the entry."""
     return option.price.dollars_per_second * work / option.speed + option.entry_cost.dollars
 
 
 def seconds(option: Option, work: float) -> float:
-    """a: expected seconds of running ``work`` to its end, entry included."""
+    """a: expected seconds to run ``work`` to its end, including the entry."""
     return work / option.speed + option.entry_seconds
 
 
 def corners(points: Sequence[tuple[float, float]]) -> list[int]:
     """The indices of points (dollars, seconds) that are corners of their hull, cheapest first.
 
-    From corner to corner dollars rise, seconds fall, and the dollars for each second saved rise. Of equal points the
-    first one is a corner.
+    From corner to corner, dollars rise, seconds fall, and the dollars for each second saved rise. Of equal points,
+    only the first is a corner.
     """
     chain: list[int] = []
     for new in sorted(range(len(points)), key=points.__getitem__):
@@ -216,7 +219,7 @@ class Hull:
     ``rates``: money / seconds: dollars per second of a job's life.
     ``slopes``: for each corner but the last, dollars for each second that the next corner saves; ascending.
 
-    Arrays keep the numbers of all classes side by side in memory for θ*.
+    The numbers are arrays, so that the computation of θ* reads them one after the other in memory.
     """
 
     paths: tuple[Path, ...]
@@ -226,7 +229,7 @@ class Hull:
     slopes: Sequence[float]
 
     def level(self, theta: Rate, weight: float = 1.0) -> int:
-        """The number of the corner that minimises w·θ·a + m; if two tie, the cheaper one."""
+        """The index of the corner that minimises w·θ·a + m; if two corners tie, that of the cheaper corner."""
         return bisect_left(self.slopes, theta * weight)
 
     def best(self, theta: Rate, weight: float = 1.0) -> Path:
@@ -234,7 +237,7 @@ class Hull:
         return self.paths[self.level(theta, weight)]
 
     def below(self, worth: float) -> Hull:
-        """The hull without the corners for which a further second costs more than ``worth`` dollars."""
+        """The hull without the corners at which a further saved second costs more than ``worth`` dollars."""
         last = bisect_left(self.slopes, worth)
         if last == len(self.slopes):
             return self
@@ -248,12 +251,12 @@ def hull(options: Iterable[Option], work: float) -> Hull:
 
 
 def path_hull(stages: Sequence[Sequence[Option]], table: OptionTable, until: Sequence[float], work: float) -> Hull:
-    """The hull of all paths of a job of ``work`` through ``stages``, which have the same options at each phase's
-    speeds.
+    """The hull of all paths of a job of ``work`` through ``stages``. Each stage has the same options, with the speeds
+    of its phase.
 
-    Between two corners the rate at which they tie is tried: the best path there is a further corner, or there is none.
-    This finds every corner with two solutions each (Eisner and Severance, 1976), evenly along the hull. The hull of the
-    first ``_MOST_PATHS`` corners is close to that of all.
+    Between two corners, the rate at which they tie is tried. The best path at this rate is a further corner, or no
+    corner lies between them. This finds every corner with two solutions each (Eisner and Severance, 1976), evenly
+    along the hull. The hull of the first ``_MOST_PATHS`` corners is close to the hull of all corners.
     """
 
     def best(worth: float) -> tuple[float, float, Path]:

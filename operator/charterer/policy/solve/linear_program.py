@@ -27,12 +27,12 @@ Uses = Sequence[tuple[int, float]]
 """The rows that a class uses on one column, each with the amount that it uses if the whole class takes that column."""
 
 _TOLERANCES = (1e-10, 1e-7)
-"""Tolerances relative to a row's scale and to the most expensive column: the smallest that HiGHS accepts, and its
-default for programs that it cannot solve so exactly."""
+"""Tolerances relative to a row's scale and to the most expensive column: the smallest that HiGHS accepts, and the
+default of HiGHS for programs that it cannot solve so exactly."""
 _MOST_ITERATIONS = 100_000
-"""Iterations after which a program is given up; a few for each column are usual."""
+"""Number of iterations after which a program is given up. A few iterations for each column are usual."""
 _FEW = 1_000
-"""Columns that are solved as fast with as without those that no optimum has."""
+"""Number of columns up to which it is no faster to leave out columns that no optimum contains."""
 _ROUNDING = 1e-10
 """A smaller fraction counts as 0, and so does a price that is a smaller fraction of the largest one."""
 
@@ -47,7 +47,7 @@ class Optimum:
 
     ``cost``: the least cost.
     ``fractions``: x for each column.
-    ``prices``: for each row, by how much the cost falls if its limit is one higher.
+    ``prices``: for each row, the decrease of the cost if its limit is higher by one.
     """
 
     cost: float
@@ -56,7 +56,8 @@ class Optimum:
 
 
 class Columns(NamedTuple):
-    """The columns of a program: what each costs, the number of its class (from 0 without gaps), and its kind."""
+    """The columns of a program: for each column, its cost, the number of its class (from 0 without gaps), and its
+    kind."""
 
     costs: Floats
     classes: Numbers
@@ -64,11 +65,11 @@ class Columns(NamedTuple):
 
 
 def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], begin: Numbers) -> Optimum | None:
-    """The optimum; None where no mixture keeps within the limits. SolverGaveUp where HiGHS does.
+    """The optimum; None if no mixture keeps within the limits. Raises SolverGaveUp if HiGHS gives up.
 
-    ``uses``: what a column of each kind uses; no limit is negative. ``begin``: columns that a large program is solved
-    with first; those of the others that make it better follow, until none does. The libraries are imported here because
-    most plans need no program.
+    ``uses``: for each kind, the amounts of each row that a column of the kind uses. No limit may be negative.
+    ``begin``: the columns with which a large program is solved first. Then columns that improve the optimum are
+    added, until no column improves it. The libraries are imported here because most plans need no program.
     """
     import numpy as np
     from highspy import Highs, HighsModelStatus
@@ -126,7 +127,7 @@ def minimise(columns: Columns, uses: Sequence[Uses], limits: Sequence[float], be
 
 
 class _Matrix:
-    """What columns use of the rows of limits, and after these of a row for each class."""
+    """The amounts that columns use of each row. The rows of limits come first, and then a row for each class."""
 
     def __init__(self, uses: Sequence[Uses], rows: int) -> None:
         import numpy as np
@@ -139,7 +140,8 @@ class _Matrix:
         self._uses = uses
 
     def entries(self, columns: Columns, which: Numbers) -> tuple[Numbers, npt.NDArray[np.int32], Floats]:
-        """Those of these columns, one after the other, as HiGHS takes them: where each ends, rows and amounts."""
+        """The entries of these columns, one column after the other, in the format of HiGHS: where each column ends,
+        the rows, and the amounts."""
         import numpy as np
 
         kinds = columns.kinds[which]
@@ -151,7 +153,7 @@ class _Matrix:
         return ends, index, self._value[at]
 
     def prices(self, duals: Sequence[float]) -> Floats:
-        """What the room that a column of each kind takes is worth."""
+        """For each kind, the value of the room that a column of the kind takes."""
         import numpy as np
 
         of_rows = [-dual for dual in duals]
@@ -159,7 +161,8 @@ class _Matrix:
 
 
 def _improving(columns: Columns, here: Numbers, prices: Floats) -> Numbers:
-    """The cheapest column of each class at the rows' ``prices``, if that is cheaper than all that are ``here``."""
+    """The cheapest column of each class at the rows' ``prices``, if this column is cheaper than all columns of the
+    class in ``here``."""
     import numpy as np
 
     if len(here) == len(columns.costs):
@@ -181,7 +184,7 @@ def _best_of_classes(columns: Columns) -> Numbers:
 
 
 def _program(columns: Columns, which: Numbers, matrix: _Matrix, limits: Sequence[float]) -> HighsLp:
-    """The program of these columns as HiGHS takes it: a row for each limit, then one for each class."""
+    """The program of these columns in the format of HiGHS: a row for each limit, then a row for each class."""
     import numpy as np
     from highspy import HighsLp, MatrixFormat
 
@@ -201,34 +204,36 @@ def _program(columns: Columns, which: Numbers, matrix: _Matrix, limits: Sequence
     return program
 
 
-# Which jobs get which nodes if there are too few for all: an integer program, with a bound on the value of any answer.
+# If there are too few nodes for all jobs, an integer program decides which jobs get which nodes. It also gives a
+# bound on the value of any answer.
 #
 #   max Σ_j Σ_o v_jo·x_jo    s.t.  Σ_o x_jo ≤ 1 per job (= 1 for one that runs), and the nodes hold what is chosen
 #
-# A way to run takes ``gpus`` of one node, or whole nodes, all at once. A running job may stay where it is, and then
-# takes just those GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo its number of nodes, and f_i the free
-# GPUs of node i:
+# A way to run takes ``gpus`` GPUs of one node, or whole nodes, all at once. A running job may stay where it is, and
+# then takes exactly its present GPUs. Let a_jo be the GPUs that a way takes of each node, n_jo its number of nodes,
+# and f_i the free GPUs of node i:
 #
 #   Σ_j Σ_o n_jo·⌊a_jo/k⌋·x_jo ≤ Σ_i ⌊f_i/k⌋    for each width k and pool
 #
-# holds for every placement, because parts of nodes cannot be put together. If each width divides the next one, it is
-# also enough for jobs that do not stay. So no variable names a node: the relaxation has a row for each pool and width.
-# Its optimum is the bound. Its choices are placed on the nodes, and what does not fit is repaired. The answer is the
-# better of that and of placing one job after the other. If it is not within ``NEAR`` of the bound, branch and bound
-# goes on for a number of columns, never for a time, so that the same program always has the same answer
-# (docs/development/adr/0010).
+# This holds for every placement, because parts of nodes cannot be combined. If each width divides the next one, the
+# condition is also sufficient for jobs that do not stay. So no variable names a node: the relaxation has a row for
+# each pool and width. Its optimum is the bound. Its choices are placed on the nodes, and choices that do not fit are
+# replaced. A second placement takes one job after the other. The answer is the better of the two placements. If the
+# answer is not within ``NEAR`` of the bound, branch and bound goes on for a limited number of columns. The limit is
+# not a time, so that the same program always has the same answer (docs/development/adr/0010).
 
 
 NEAR = 0.01
 """Largest gap between answer and bound, as a fraction, at which the search stops."""
 _EACH = 100
-"""The fixed work of solving a program, counted as this number of columns."""
+"""The fixed work for each program, counted as this number of columns."""
 _WHOLE = 1e-6
-"""A fraction that is this near to 0 or 1 counts as 0 or 1."""
+"""A fraction that differs from 0 or 1 by less than this counts as 0 or 1."""
 
 
 class Way(NamedTuple):
-    """One way to run: ``gpus`` GPUs of a pool. ``value``: dollars a second that it is worth more than to wait."""
+    """One way to run: ``gpus`` GPUs of a pool. ``value``: dollars a second by which this way is better than
+    waiting."""
 
     pool: PoolId
     gpus: int
@@ -242,8 +247,8 @@ class Claimant(NamedTuple):
     ``stays``: the index of the way that it has now; None for a waiting job.
     ``held``: the nodes and GPUs that it holds now.
 
-    A running job keeps some way in any case. If it changes its way it leaves its nodes, and what that costs is taken
-    off the value of the new way.
+    A running job always keeps some way. If it changes its way, it leaves its nodes. The cost of that is subtracted
+    from the value of the new way.
     """
 
     ways: tuple[Way, ...]
@@ -267,9 +272,9 @@ class Allotment:
     """The ways that claimants get.
 
     ``chosen``: for each claimant, the index of its way; None if it waits.
-    ``value``, ``bound``: dollars a second of this answer, and at most of any answer.
+    ``value``: dollars a second of this answer. ``bound``: the most dollars a second that any answer can have.
     ``first``: dollars a second if one job after the other were placed.
-    ``node_worth``: for each pool, what one more node would add to the bound.
+    ``node_worth``: for each pool, the dollars a second that one more node would add to the bound.
     """
 
     chosen: tuple[int | None, ...]
@@ -280,12 +285,13 @@ class Allotment:
 
     @property
     def gap(self) -> float:
-        """The fraction of the bound by which a better answer could be better at most."""
+        """The difference between bound and answer, as a fraction of the bound."""
         return max(1.0 - self.value / self.bound, 0.0) if self.bound > 0.0 else 0.0
 
 
 def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
-    """Whether there may be nodes for all of these ways. If each width divides the next one, it is certain."""
+    """Whether there may be nodes for all of these ways. If each width divides the next one, a positive answer is
+    certain."""
     ways = tuple(wanted)
     program = _Rows(pools, {(way.pool, way.gpus) for way in ways})
     used = [0.0] * len(program.limits)
@@ -296,7 +302,8 @@ def fits(wanted: Iterable[Way], pools: Mapping[PoolId, NodeRoom]) -> bool:
 
 
 def allocate(claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom], work: int) -> Allotment:
-    """The best allotment found. ``work``: the most columns, over all programs together, that may be solved for it."""
+    """The best allotment found. ``work``: the largest number of columns, over all programs together, that may be
+    solved for it."""
     return _Program(claimants, pools).solve(work)
 
 
@@ -316,7 +323,7 @@ class _Rows:
         self._known: dict[tuple[PoolId, int], Uses] = {}
 
     def uses(self, way: Way) -> Uses:
-        """The amounts that a way takes of each row."""
+        """The amount of each row that a way takes."""
         key = way.pool, way.gpus
         if key not in self._known:
             size, first = self._pools[way.pool].size, self._first[way.pool]
@@ -349,18 +356,19 @@ class _Nodes:
         insort(self._with.setdefault(now, []), node)
 
     def fullest(self, gpus: int) -> int | None:
-        """The first of the fullest nodes that still have ``gpus`` free GPUs; None if no node has."""
+        """Among the nodes with at least ``gpus`` free GPUs, the fullest one, and the first of several; None if there
+        is no such node."""
         least = min((free for free, nodes in self._with.items() if free >= gpus and nodes), default=None)
         return None if least is None else self._with[least][0]
 
     def whole(self, size: int, count: int) -> Sequence[int] | None:
-        """The first ``count`` nodes that nobody uses; None if there are fewer."""
+        """The first ``count`` nodes that no job uses; None if there are fewer."""
         found = self._with.get(size, ())
         return found[:count] if len(found) >= count else None
 
 
 class _Placement:
-    """Which GPUs are taken, node by node, as claimants are given their ways."""
+    """The GPUs that are taken on each node while claimants are given their ways."""
 
     def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
         self._claimants = claimants
@@ -380,9 +388,9 @@ class _Placement:
         )
 
     def give(self, number: int, at: int) -> bool:
-        """Give the claimant that way instead of its present one.
+        """Give the claimant that way instead of its present way.
 
-        If it does not fit, nothing changes and it is False.
+        If the way does not fit, nothing changes, and the result is False.
         """
         claimant, before, on = self._claimants[number], self.chosen[number], self._on[number]
         self.drop(number)
@@ -413,7 +421,7 @@ class _Placement:
         self.chosen[number], self._on[number] = at, nodes
 
     def _find(self, way: Way) -> Mapping[int, int] | None:
-        """The fullest node that has the GPUs, or as many whole nodes as are needed."""
+        """The fullest node with enough free GPUs for the way, or as many whole nodes as the way needs."""
         nodes, size = self._nodes[way.pool], self._pools[way.pool].size
         if way.gpus < size:
             node = nodes.fullest(way.gpus)
@@ -423,10 +431,11 @@ class _Placement:
 
 
 class _Program:
-    """``_columns``: claimants and their ways. The arrays are of these, and have a column more for each that may wait.
+    """The integer program. ``_columns``: claimants and their ways. The arrays have one entry for each of these
+    columns, and one more for each claimant that may wait.
 
-    ``_uses``: of each kind of way, a pool and a number of GPUs; the first of them is to wait. ``_as_it_is``: whether a
-    column is to stay or to wait.
+    ``_uses``: the uses of each kind of way, which is a pool and a number of GPUs. The first kind is waiting.
+    ``_as_it_is``: whether a column means that the claimant stays or waits.
     """
 
     def __init__(self, claimants: Sequence[Claimant], pools: Mapping[PoolId, NodeRoom]) -> None:
@@ -487,7 +496,7 @@ class _Program:
     def _relaxed(self, without: frozenset[int]) -> Optimum | None:
         """The optimum of the relaxation without some columns; None if a job has no column left, or no mixture fits.
 
-        Waiting is a column too. The ``fractions`` are those of all columns.
+        Waiting is a column too. ``fractions`` has a number for every column, including waiting.
         """
         import numpy as np
 
@@ -506,7 +515,8 @@ class _Program:
         return replace(found, fractions=fractions)
 
     def _halves(self, fractions: Floats, without: frozenset[int]) -> Sequence[frozenset[int]]:
-        """Without the column that is nearest to half, and without all others of its job; empty where none is split."""
+        """The two branches: one excludes the column whose fraction is nearest to one half, and the other excludes all
+        other columns of its job. Empty if no column has a fraction."""
         import numpy as np
 
         split = np.minimum(fractions, 1.0 - fractions)
@@ -517,7 +527,8 @@ class _Program:
         return without | {column}, without.union(others) - {column}
 
     def _first_come(self) -> _Placement:
-        """Running jobs stay. The others, one after the other, take the first of their ways that fits."""
+        """The placement in which running jobs stay, and waiting jobs, one after the other, take the first of their
+        ways that fits."""
         placed, full = _Placement(self._claimants, self._pools), set[tuple[PoolId, int]]()
         for number, claimant in enumerate(self._claimants):
             for at, way in enumerate(claimant.ways if claimant.stays is None else ()):
@@ -532,7 +543,8 @@ class _Program:
         return found if found.value > best.value else best
 
     def _rounded(self, fractions: Floats) -> _Placement:
-        """The larger fractions of a relaxed optimum, placed: who leaves makes room first, then the widest come."""
+        """The placement of the columns with the larger fractions in a relaxed optimum. First the jobs that leave make
+        room, and then the widest jobs are placed."""
         placed = _Placement(self._claimants, self._pools)
         wanted: dict[int, tuple[float, int]] = {}
         for column in fractions[: len(self._columns)].nonzero()[0].tolist():
@@ -555,7 +567,7 @@ class _Program:
         return placed
 
     def _improved(self, placed: _Placement) -> _Placement:
-        """The placement after claimants have gone to the most valuable ways that fit beside the others."""
+        """The placement after claimants have changed to the most valuable ways for which there is room."""
         for _ in range(3):
             changed, full = False, set[tuple[PoolId, int]]()
             for number, at in self._by_gain(placed):
@@ -577,7 +589,8 @@ class _Program:
         return placed
 
     def _by_gain(self, placed: _Placement) -> list[tuple[int, int]]:
-        """The columns that are worth more than what their claimants have, the most for each GPU more first."""
+        """The columns that are worth more than their claimants' present ways. Those that gain most for each
+        additional GPU come first."""
         import numpy as np
 
         had = [None if at is None else one.ways[at] for one, at in zip(self._claimants, placed.chosen, strict=True)]
@@ -593,10 +606,11 @@ class _Program:
 
 
 def _worthwhile(claimant: Claimant) -> list[int]:
-    """The ways that are worth choosing: the present one, and those worth more than all with fewer GPUs of the pool.
+    """The ways that are worth choosing: the present way, and each way that is worth more than all ways with fewer
+    GPUs of the same pool.
 
-    For a waiting job they must also be worth more than to wait. A running job keeps some way in any case, so a narrower
-    one may be worth less than nothing: the room that it leaves may be worth more to others.
+    For a waiting job, such a way must also be worth more than waiting. A running job always keeps some way. So a
+    narrower way may have a negative value, because the room that it leaves may be worth more to other jobs.
     """
     found: list[int] = []
     most: dict[PoolId, float] = {}

@@ -1,16 +1,17 @@
 """The best path through the phases of a job's life, by dynamic programming from the end.
 
-An option is chosen for each phase, and changing it between phases costs a restart. For an exchange rate θ and a weight
-w the best path is the one with the least w·θ·a + m, for its dollars m and seconds a. Going backwards through the
-phases, with x_p the work of phase p, and s, c an option's speed and price,
+An option is chosen for each phase, and a change of the option between phases costs a restart. For an exchange rate θ
+and a weight w, the best path is the path with the least w·θ·a + m, where m is its dollars and a its seconds. The
+computation goes backwards through the phases. x_p is the work of phase p, and s and c are an option's speed and
+price:
 
     J_p(o) = x_p·(w·θ + c_o)/s_p(o) + min( J_p+1(o),  min over o' of J_p+1(o') + change(o, o') )
     change(o, o') = (w·θ + c_o')·r + start-up of the nodes that o' has more, in dollars
 
-so that the plan charges a change what it costs when it is made. r is the seconds of a restart. For jobs that can resize
-in place it is the seconds of a resize between options of whole nodes. There the pods that join get ready before, which
-costs the difference of the prices for r_restart − r seconds. The work is O(phases × options) for a job
-(docs/theory/policy.md, section 2).
+So the plan charges for a change exactly what the change costs when it is made. r is the seconds of a restart. If a
+job can be resized in place, r is the seconds of a resize between options of whole nodes. In a resize, the pods that
+join get ready beforehand, which costs the difference of the prices for r_restart − r seconds. The computation takes
+O(phases × options) steps for a job (docs/theory/policy.md, section 2).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ OptionKey = tuple[PoolId, int, str, str]
 PoolOfVariant = tuple[PoolId, str]
 """A pool and a variant. A run keeps both while it is resized in place."""
 PoolOptions = tuple[Sequence[int], Sequence[float], Sequence[float]]
-"""Options of one pool, cheapest first, and two lists of dollars by option: what changing to it costs, and what starting
-all of its nodes costs. A change to a wider option pays the difference of the latter."""
+"""Options of one pool, cheapest first, and two lists of dollars by option: the cost of a change to the option, and
+the cost of starting all of its nodes. A change to a wider option pays the difference of the starting costs."""
 
 
 def key_of(option: Option) -> OptionKey:
@@ -43,8 +44,8 @@ class InPlaceResize:
 
     ``seconds``: seconds for which training stands still.
     ``nodes``: GPUs of a node of each pool.
-    ``fewest``: the least number of whole nodes of a run that can be changed: 2 if its launcher needs a peer to go on, 1
-    if its trainer forms its groups itself.
+    ``fewest``: the least number of whole nodes that a run must have so that it can be changed: 2 if its launcher
+    needs a peer to go on, 1 if its trainer forms its groups itself.
     """
 
     seconds: float
@@ -52,7 +53,7 @@ class InPlaceResize:
     fewest: int = 2
 
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
-        """The option's pool and variant if it consists of whole nodes, and of enough of them; else None."""
+        """The option's pool and variant if the option consists of enough whole nodes; otherwise None."""
         size = self.nodes.get(option.pool)
         whole = size is not None and option.gpus >= self.fewest * size and option.takes % size == 0 and not option.empty
         return (option.pool, option.variant) if whole else None
@@ -63,9 +64,10 @@ class OptionTable:
     """A menu's options as numbers.
 
     ``speeds[p][o]`` is the speed of option o in phase p, ``prices[o]`` its dollars a second.
-    ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: for which a node of its pool is paid
-    before it is ready. ``restart``: seconds. ``index``: the number of an option. ``in_place``: how a run changes
-    without a restart, None where none can; ``resizable_pools[o]``: the pool and variant of an option, where it can.
+    ``pool_options`` groups options by pool, cheapest first. ``start_seconds[o]``: seconds for which a node of the
+    option's pool is paid before it is ready. ``restart``: seconds of a restart. ``index``: the number of an option.
+    ``in_place``: how a run changes without a restart; None if no run can. ``resizable_pools[o]``: the pool and
+    variant of an option that can change in place; otherwise None.
     ``narrowest``: by pool, the fewest GPUs that an option takes.
     """
 
@@ -104,7 +106,8 @@ class OptionTable:
         )
 
     def resizable_pool(self, option: Option) -> PoolOfVariant | None:
-        """The pool and variant in which an option, in the table or not, can change in place; None if it cannot."""
+        """The pool and variant in which an option can change in place, even if the table lacks the option; None if it
+        cannot change in place."""
         return None if self.in_place is None else self.in_place.resizable_pool(option)
 
     def change_seconds(self, resizable_pool: PoolOfVariant | None, to: int) -> float:
@@ -117,7 +120,7 @@ class OptionTable:
     def joining_seconds(self) -> float:
         """Seconds for which joining pods get ready and are paid for while the run trains at its former width.
 
-        They start as after a restart. The standstill itself is not part of these seconds.
+        The pods start as after a restart. The pause of training is not part of these seconds.
         """
         return 0.0 if self.in_place is None else max(self.restart - self.in_place.seconds, 0.0)
 
@@ -128,26 +131,29 @@ class OptionTable:
         return max(self.prices[to] - here, 0.0) * self.joining_seconds
 
     def start_up_cost(self, here: int, to: int, same_pool: bool) -> float:
-        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or for the added ones."""
+        """Dollars for booting nodes while the job runs on: for all nodes of ``to``, or for the added nodes in the
+        same pool."""
         more = self.prices[to] - self.prices[here] if same_pool else self.prices[to]
         return max(more, 0.0) * self.start_seconds[to]
 
 
 def work_of_phases(until: Sequence[float], total: float) -> tuple[float, ...]:
-    """The work of each phase of a job of ``total`` work; phase p ends where the fraction ``until[p]`` of it is done."""
+    """The work of each phase of a job of ``total`` work. Phase p ends when the fraction ``until[p]`` of the work is
+    done."""
     return tuple((end - begin) * total for begin, end in zip([0.0, *until], until, strict=False))
 
 
 def phase_at(until: Sequence[float], total: float, done: float) -> tuple[int, float]:
-    """The phase in which a job is, and the work left in it."""
+    """The job's present phase, and the remaining work in this phase."""
     phase = min(bisect_right(until, done), len(until) - 1)
     return phase, max(until[phase] - done, 0.0) * total
 
 
 class UnitCosts:
-    """Dollars for a unit of work of jobs for which a second is worth ``worth`` = w·θ dollars, whatever their size.
+    """Dollars for a unit of work of jobs of any size whose life is worth ``worth`` = w·θ dollars a second.
 
-    ``costs[p][o]``: dollars in phase p on option o, time included. ``least_costs[p]``: the least of them.
+    ``costs[p][o]``: dollars in phase p on option o, including the worth of time. ``least_costs[p]``: the least of
+    these over all options.
     """
 
     def __init__(self, table: OptionTable, until: Sequence[float], worth: float) -> None:
@@ -170,15 +176,16 @@ class UnitCosts:
         return excesses[::-1]
 
     def excess(self, option: int, total: float, done: float) -> float:
-        """Dollars by which keeping ``option`` to the end exceeds the best option of each phase, were changes free."""
+        """Dollars by which ``option``, kept to the end, costs more than the best option of each phase would if
+        changes were free."""
         phase, left = phase_at(self.until, 1.0, done)
         return total * (self._excess[phase][option] + left * (self.costs[phase][option] - self.least_costs[phase]))
 
 
 class BackwardInduction:
-    """The best continuations of jobs of ``total`` work, for any part done (``CostToGo``).
+    """The best continuations of jobs of ``total`` work, from any progress on (``CostToGo``).
 
-    ``after_phase[p][o]``: dollars, time included, from the end of phase p on option o to the job's end.
+    ``after_phase[p][o]``: dollars from the end of phase p on option o to the job's end, including the worth of time.
     ``next_option[p][o]``: the option of the phase after p.
     """
 
@@ -221,11 +228,12 @@ class BackwardInduction:
     def _change_or_stay(
         self, to_go: Sequence[float], pool_options: Sequence[PoolOptions]
     ) -> tuple[list[int], list[float]]:
-        """For each option at a phase's end, the option of the next phase, and the dollars to go with the change.
+        """For each option at a phase's end: the option of the next phase, and the dollars from there to the job's
+        end, including the change.
 
-        ``to_go``: for each option of the next phase, dollars from its begin. ``pool_options``: groups that change by a
-        restart, then groups that change in place. Options of a group are in order of price, so the best narrower and
-        the best wider option are running minima.
+        ``to_go``: for each option of the next phase, the dollars from the beginning of that phase. ``pool_options``:
+        groups that change by a restart, then groups that change in place. The options of a group are in order of price,
+        so the best narrower option and the best wider option are found as running minima.
         """
         next_option, best = list(range(len(to_go))), list(to_go)
         cheapest: list[tuple[float, int]] = []
@@ -256,7 +264,7 @@ class BackwardInduction:
         return next_option, best
 
     def cost_to_go(self, phase: int, option: int) -> tuple[float, float]:
-        """Dollars and seconds from the end of ``phase`` on ``option`` to the job's end, changes included."""
+        """Dollars and seconds from the end of ``phase`` on ``option`` to the job's end, including changes."""
         trail = []
         while (known := self._known[phase].get(option)) is None and phase + 1 < len(self.work):
             trail.append((phase, option))
@@ -284,7 +292,8 @@ class BackwardInduction:
 
     @cached_property
     def switch_phase(self) -> list[list[int | None]]:
-        """For each phase p and option o, the first phase from p on after which the path leaves o; None if never."""
+        """For each phase p and option o, the first phase from p on after which the path leaves o; None if it never
+        leaves o."""
         phases: list[list[int | None]] = []
         later: list[int | None] = [None] * len(self.table.prices)
         for phase in range(len(self.work) - 1, -1, -1):
@@ -297,7 +306,8 @@ class BackwardInduction:
 class CostToGo:
     """The best continuation from each option, for a job of whose work the fraction ``done`` is done.
 
-    ``cost[o]``: dollars, time included, to its end from option o. Entering the option now is not included.
+    ``cost[o]``: dollars from option o to the job's end, including the worth of time, but not the entry into the
+    option now.
     """
 
     def __init__(self, induction: BackwardInduction, done: float) -> None:
@@ -316,7 +326,8 @@ class CostToGo:
         return tuple(path)
 
     def point(self, option: int) -> tuple[float, float]:
-        """Dollars and seconds to the job's end on the path from ``option``, changes included, entering it now not."""
+        """Dollars and seconds to the job's end on the path from ``option``. Later changes are included, but not the
+        entry into ``option`` now."""
         table = self._induction.table
         now = self._left / table.speeds[self._first][option]
         money, seconds = self._induction.cost_to_go(self._first, option)

@@ -47,9 +47,9 @@ from charterer.policy.solve.phase_dp import OptionKey, key_of
 
 # The dollars that a budget may still commit to waiting jobs while one plan is made.
 #
-# Nodes are billed as a whole. So the cost of a job is what it adds to the cost of nodes until they can be given back
-# (``nodes.pool_room``): nothing on GPUs of a node that is kept for other jobs anyway, a whole node if the job has one
-# to itself.
+# Nodes are billed as a whole. So the cost of a job is the amount that it adds to the cost of nodes until they can be
+# given back (``nodes.pool_room``). A job adds nothing if its GPUs are on a node that is kept for other jobs anyway. A
+# job that has a node to itself adds the cost of the whole node.
 
 
 _Nodes = Mapping[PoolId, RunDown]
@@ -59,9 +59,10 @@ _Nodes = Mapping[PoolId, RunDown]
 class ShareCommitments:
     """The money of one share in one plan, checked and counted job by job in the order of the queue.
 
-    A budget without shares has one, NO_SHARE. ``_rate``: dollars per second of the share's running jobs and of those
-    admitted so far. ``_expected``: whether one of them is of a class with a known arrival rate. ``_refused``: whether a
-    job of the queue was refused. ``_nodes``: the nodes with these jobs, without nodes that are paid for anyway.
+    A budget without shares has the single share NO_SHARE. ``_rate``: dollars per second of the share's running jobs
+    and of the jobs admitted so far. ``_expected``: whether any of these jobs is of a class with a known arrival rate.
+    ``_refused``: whether a job of the queue was refused. ``_nodes``: the nodes with these jobs, without nodes that
+    are paid for anyway.
     ``everybodys``: the same nodes with the jobs of all shares; None if the budget has no other share.
     """
 
@@ -84,12 +85,13 @@ class ShareCommitments:
         """Whether the budget can pay for the job, and no earlier job in the queue was refused.
 
         If the budget is too small for all jobs, a job of a class without a known arrival rate starts if its cost may
-        still be committed, after the jobs that start before it. Any job starts if the rate of running jobs stays within
-        the allowed rate. A first job starts in any case; otherwise a job above that rate would never run. For this
-        rule, jobs of classes without a known rate do not count, so the first job of a class with a known rate starts
-        beside them. If the job's nodes exist already, half of its price counts: they were rented when they fitted, and
-        rented nodes reduce the allowed rate by up to the other half (``pacing``: h / 2 of it, paid over h). A job that
-        adds nothing to the cost of nodes starts in any case. So does any job on nodes that are paid for anyway.
+        still be committed after the jobs that start before it. Any job starts if the rate of running jobs stays
+        within the allowed rate. A first job always starts, because otherwise a job above the allowed rate would never
+        run. For the last rule, jobs of classes without a known rate do not count, so the first job of a class with a
+        known rate starts beside them. If the job's nodes exist already, only half of its price counts. Such nodes
+        were rented when their price fitted, and rented nodes reduce the allowed rate by up to the other half
+        (``PacingState``: at most h / 2 seconds of a node's price count, spread over the horizon h). A job that adds
+        nothing to the cost of nodes always starts. A job on nodes that are paid for anyway always starts too.
         """
         if self._money.feasible or self._plan.snapshot.pools[option.pool].committed is not None:
             return True
@@ -187,9 +189,9 @@ class Commitments:
 # If the budget is feasible, jobs wait only for booting nodes or a full pool. Ready GPUs then go to the jobs with the
 # largest weight ÷ price, which ends the most weighted waiting per dollar per second (a greedy knapsack over the ready
 # GPUs). If even the cheapest options exceed the budget, jobs queue for money. Then the order by weight ÷ remaining
-# dollars minimises the mean weighted completion time (Smith's rule in dollars; ordering by work is 30 % slower). Shares
-# of a budget do not queue for each other's money: the jobs of those that have enough for all their jobs come first.
-# Ties go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
+# dollars minimises the mean weighted completion time (Smith's rule in dollars; ordering by work is 30 % slower).
+# Shares of a budget do not queue for each other's money: jobs of shares that have enough money for all their jobs
+# come first. Ties go to the older job, then to the smaller uid, so that equal snapshots give equal plans.
 
 
 QueueItem = TypeVar("QueueItem", bound=Hashable)
@@ -209,7 +211,8 @@ def by_dollars(job: Job, weight: float, cost: float) -> QueueKey:
 
 
 def next_in_queue(parts: Mapping[QueueItem, float], taken: Mapping[QueueItem, int]) -> QueueItem:
-    """The path for the next job of a mixing class, by how many jobs took each path: the one most behind its fraction.
+    """The path for the next job of a mixing class: the path whose number of jobs so far (``taken``) is most behind
+    its fraction.
 
     The function is a credit counter: after any number of jobs, each of two paths is within half a job of its fraction.
     Ties go to the first path.
@@ -273,7 +276,7 @@ def _by_first_option(assignment: GroupAssignment) -> dict[OptionKey, list[Assign
 
 
 def ranked_options(jobs: Iterable[Job], solution: BudgetSolution) -> dict[JobId, Sequence[Projection]]:
-    """Each waiting job's options, best first. Jobs with an empty menu are left out."""
+    """The options of each waiting job, best first. Jobs with an empty menu are left out."""
     mixer = PathMixer(solution)
     found: dict[JobId, Sequence[Projection]] = {}
     for job in jobs:
@@ -552,9 +555,10 @@ class Admission:
         return ranked
 
     def _allot(self, queue: Sequence[Job], ranked: RankedOptions, allotment: RoomAllotment) -> set[JobId]:
-        """Give jobs their allotted room, the widest first. Returns the decided jobs; others are offered the rest.
+        """Give jobs their allotted room, the widest first. Returns the decided jobs. The other jobs are offered the
+        rest of the room.
 
-        While an allotment waits for room that is being made, there is no rest.
+        While an allotment waits for room that is being made, no room is left for other jobs.
         """
         self._plan.decided.pools |= allotment.pools
         decided: set[JobId] = set()
@@ -683,16 +687,16 @@ class Admission:
         return WaitsForNodes(tuple(nodes))
 
     def _whole_node(self, job: Job, option: Option) -> WholeNode | None:
-        """Why the job has an option that would not be best if it paid only its part of a node; None if it has no such
-        option."""
+        """Why the job has an option that would not be best if the job paid only its part of a node; None for any
+        other option."""
         preferred = self._preferred.get(job.id)
         if preferred is None or key_of(preferred.option) != key_of(option):
             return None
         return WholeNode(preferred.instead, Money.of(preferred.saved), preferred.sooner)
 
     def _runs_meanwhile(self, job: Job, option: Option, nodes: Sequence[RentalId], assignment: GroupAssignment) -> bool:
-        """Let an interrupted job that may move later run on the ready nodes until all are ready, if that gains. True if
-        so."""
+        """Let an interrupted job that may move later run on the ready nodes until all its nodes are ready, if that
+        gains. Returns whether the job runs so."""
         interrupted = bool(job.records) and job.records[-1].outcome is RunOutcome.INTERRUPTED
         moves = job.resize is not ResizePolicy.NEVER and self._solution.budget.moves.unlimited
         if not interrupted or not moves or job.cost_limit is not None:

@@ -8,11 +8,11 @@ job chooses the option with the least C_o + w·θ·t_o, and waits for it if
     w·θ·(t_o + waited so far) < C_n − C_o          n: the best option that is free now
 
 Estimates change, and other jobs may come first. So the whole time that a job has waited counts: waiting never costs
-more than it was expected to save, and finally the job takes what is free. A job that may be moved loses less by
-starting now: only t_o/a_n of C_n − C_o until it moves, plus the cost of the move.
+more than it was expected to save, and finally the job takes what is free. A job that may be moved loses less if it
+starts now: only the part t_o/a_n of C_n − C_o until it moves, plus the cost of the move.
 
-Each GPU is promised to one job, and after that job's end to the next. Waits are not recorded; each plan decides anew. A
-job with a target does not wait if it would be late.
+Each GPU is promised to one job, and after that job's end to the next job. Waits are not recorded, so each plan
+decides again. A job with a target does not wait if it would be late.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from charterer.policy.options.option_value import JobPosition, Projection
 
 # The value of a GPU-second of a pool to jobs that are expected to arrive.
 #
-# A job that waits for GPUs of a pool takes them from jobs that arrive later. Let the jobs i whose best option is in the
-# pool arrive at λ_i per second, stay a_i seconds, use u_i GPU-seconds, and lose d_i dollars, including time, on the
-# next best pool. If there is room for c of them, places are in use for the fraction P of the time (Erlang's loss
-# formula), and a GPU-second is worth
+# A job that waits for GPUs of a pool takes them from jobs that arrive later. Let the jobs i whose best option is in
+# the pool arrive at λ_i per second, stay a_i seconds, use u_i GPU-seconds, and lose d_i dollars, including time, on
+# the next best pool. If the pool has room for c such jobs, a place is in use for the fraction P of the time (Erlang's
+# loss formula), and a GPU-second is worth
 #
 #     P·Σ λ_i·d_i / Σ λ_i·u_i
 #     P = A·(1 − B)/c,  A = Σ λ_i·a_i,  B = (A^c/c!) / Σ_{k≤c} A^k/k!
@@ -95,7 +95,8 @@ def used(offered: float, places: int) -> float:
 def _add(assignment: GroupAssignment, coming: dict[PoolId, _Coming]) -> None:
     """Add the future jobs of a group to the pool that is best for them.
 
-    Their loss is limited to the value of their time there, because without an equally good pool they wait.
+    The loss of a job is limited to the value of its time in that pool, because a job waits if no other pool is good
+    enough.
     """
     rate, values = assignment.group.foreseen, assignment.values
     ends = values.entering(JobPosition(assignment.group.work))
@@ -121,7 +122,8 @@ class HeldRoom:
 
 
 class RoomToCome:
-    """The GPUs of each node by the seconds until they are free: 0 for now, infinite if no end is expected."""
+    """For each GPU of each node, the seconds until it is free: 0 for a free GPU, infinite if no end of its use is
+    expected."""
 
     def __init__(self, rooms: Mapping[PoolId, PoolRoom], held: Iterable[HeldRoom]) -> None:
         self._rooms = rooms
@@ -163,7 +165,7 @@ class _FreeNode(NamedTuple):
     """A node with the seconds until it has some GPUs free together.
 
     Among nodes with equal seconds, the node that is completely free last comes first. ``all_free``: the negative
-    seconds until then.
+    seconds until the node is completely free.
     """
 
     seconds: float
@@ -212,9 +214,9 @@ class _PoolNodes:
 #     L_jo = C_jo − min_o C_jo                                additional cost compared with the best option
 #     v_jo = w·θ + R_jo/a_o − min(L_jo, T_j/a_o·L_jo + M_jo)/T_j    dollars per second on o, compared with waiting
 #
-# T is the wait for its best option, or its life on that option if this is shorter. A job that begins on o either stays
-# there for life, or moves after T for M dollars. A job that is never resized stays. A running job loses L/a until other
-# jobs have left.
+# T is the wait for the job's best option, or the job's life on that option if this is shorter. A job that begins on o
+# either stays on o for life, or moves after T for M dollars. A job that is never resized stays. A running job loses
+# L/a until other jobs have left.
 
 
 LEAST = 1.0
@@ -273,9 +275,9 @@ def values_of_ways(
 ) -> Sequence[float]:
     """The values of the candidate's options, in their order.
 
-    ``moves``: M by option. ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room is
-    likely to be widened again after that. Such a job pays for two restarts, in which its time passes and its GPUs are
-    billed without being available to others.
+    ``moves``: M by option. ``wanted_for``: mean seconds for which waiting jobs want room. A job that makes room will
+    probably be widened again after that time. So it pays for two restarts, in which its time passes and its GPUs are
+    billed without being available to other jobs.
     """
     projections = candidate.projections
     price = charges.of(candidate)
@@ -310,9 +312,10 @@ def values_of_ways(
 class Unplaced:
     """A job that gets no room now.
 
-    ``worth``: dollars per second of the job. ``waited``: seconds so far. ``target``: seconds until its target; infinite
-    without one. ``ends``: its options, including the value of their room to others. ``on_nodes_left``: the options
-    without a start-up. ``moves``: dollars, including time, of a move from each option; infinite if it may not be moved.
+    ``worth``: dollars per second of the job. ``waited``: seconds so far. ``target``: seconds until its target;
+    infinite without one. ``ends``: its options, including the value of their room to other jobs. ``on_nodes_left``:
+    the options without a start-up. ``moves``: dollars, including time, of a move from each option; infinite if it may
+    not be moved.
     """
 
     worth: float
@@ -391,7 +394,7 @@ def _best_now(job: Unplaced, seconds: Sequence[float], wait: RoomWait | None) ->
 
 
 def _cost_of_beginning(job: Unplaced, end: Projection, move: float, wait: RoomWait | None) -> float:
-    """The cost of staying there for life, or until a move to the GPUs that the job would wait for."""
+    """The cost of a start on these GPUs, either for life or until a move to the GPUs for which the job would wait."""
     if wait is None:
         return end.total_cost
     there = wait.end.total_cost - job.worth * wait.seconds
@@ -405,7 +408,7 @@ def _if_it_pays(job: Unplaced, wait: RoomWait, now: _Left) -> RoomWait | None:
     spare = now.costs - wait.end.total_cost - job.worth * job.waited
     if spare <= 0.0:
         return None
-    # each second of delay counts twice: it has passed, and one more is expected
+    # each second of delay counts twice: after it has passed, one more is expected
     until = wait.seconds + spare / job.worth / 2.0 if job.worth else inf
     return replace(wait, instead=now.end, until=until)
 

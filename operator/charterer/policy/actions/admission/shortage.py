@@ -1,9 +1,9 @@
-"""Shortage: if a pool is too small for the jobs in sight, its GPUs are allotted to all of them together.
+"""Shortage: if a pool is too small for the jobs in sight, its GPUs are allotted to all these jobs together.
 
-If there are enough nodes for all, each job takes its best option, one after the other. If there are too few nodes, a
-job that takes a node makes others wait. ``room_waits`` computes the value of each option compared with waiting, and
-``linear_program`` allocates the nodes for the largest sum. A running job may be narrowed for it, as far as moves are
-allowed; its projections include the restart. No job is stopped.
+If there are enough nodes for all jobs, the jobs take their best options one after the other. If there are too few
+nodes, a job that takes a node makes other jobs wait. ``room_waits`` computes the value of each option compared with
+waiting, and ``linear_program`` allocates the nodes for the largest sum. A running job may be narrowed for this
+allotment if it may be moved. Its projections include the restart. No job is stopped.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _rooms(plan: BudgetPlan, ranked: Sequence[Sequence[Projection]]) -> Mapping[
 
 
 def _widest(projections: Sequence[Projection], market: Market) -> Mapping[PoolId, int]:
-    """By pool, the GPUs of nodes that the widest of the options makes unavailable to others."""
+    """By pool, the GPUs of nodes that the widest of the options makes unavailable to other jobs."""
     widths: dict[PoolId, set[int]] = {}
     for projection in projections:
         widths.setdefault(projection.option.pool, set()).add(projection.option.takes)
@@ -203,7 +203,8 @@ class _Shortage:
         return sum(reserve(pools[pool], grace).micros * count for pool, count in most.items()) <= slack.micros
 
     def _narrowable(self) -> Iterable[RoomCandidate]:
-        """The running jobs that may go on with fewer GPUs. If there are many, the last ones in Smith's order."""
+        """The running jobs that may go on with fewer GPUs. If there are many such jobs, the result has the last of
+        them in Smith's order."""
         found: list[tuple[float, JobId, Job, GroupAssignment]] = []
         for kept in self._plan.jobs.running:
             assignment = self._plan.solution.assignments.get(kept.group.key)
@@ -224,7 +225,7 @@ class _Shortage:
                 yield candidate
 
     def _may_move(self, job: Job, assignment: GroupAssignment) -> bool:
-        """Whether the job may get fewer GPUs of these pools. Jobs with a target are not narrowed for others."""
+        """Whether the job may get fewer GPUs of these pools. Jobs with a target are not narrowed for other jobs."""
         held, solution = job.allocation, self._plan.solution
         if held is None or not job.remaining or job.id in solution.deadline_needs:
             return False
@@ -272,7 +273,8 @@ _Ends = Mapping[PoolId, tuple[Sequence[float], Sequence[int]]]
 def _ends(
     free: tuple[tuple[PoolId, int], ...], running: tuple[Mapping[JobId, JobFacts], ...], works: tuple[float, ...]
 ) -> _Ends:
-    """The expected ends of runs. ``free``: free GPUs of each pool. ``works``: mean work in each group of runners."""
+    """The expected ends of runs by pool. ``free``: free GPUs of each pool. ``works``: mean work of a job in each
+    group of runners."""
     left: dict[PoolId, list[tuple[float, int]]] = {pool: [(0.0, gpus)] for pool, gpus in free}
     for runners, work in zip(running, works, strict=True):
         for facts in runners.values():
@@ -294,8 +296,8 @@ def _waiting(
     tables: tuple[OptionTable | None, ...],
     ends: _Ends,
 ) -> Sequence[RoomCandidate]:
-    """The jobs with their waits. A wait is the time until running jobs leave enough room, if each job got its best
-    option in Smith's order."""
+    """The jobs with their waits. The wait of a job is the time until running jobs leave enough room for it, if the
+    jobs get their best options in Smith's order."""
     moves: dict[tuple[int, float, bool], Sequence[float]] = {}
     for worth, projections, table in zip(worths, ranked, tables, strict=True):
         alike = id(projections), worth, table is None
