@@ -1,5 +1,5 @@
-"""Warning Events about runs that start late. Only these Events show that a Job may not create pods, or that a volume is
-missing.
+"""Reads the Warning Events of runs that start late. Only these Events show that a Job may not create pods, or that a
+volume is missing.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _LOOK_SECONDS: Final = 10.0
 _LATE_SECONDS: Final = 10.0
 """Seconds after its start at which a run counts as late. Most pods without a problem are running by then."""
 _ASKED_AT_ONCE: Final = 20
-"""Most late runs whose Events are read in one check. The others follow in the next check."""
+"""Most late runs whose Events are read in one check. The remaining runs follow in the next check."""
 
 
 class RunWarnings:
@@ -73,8 +73,8 @@ class RunWarnings:
 
 
 def _late(job: Job, now: Instant) -> list[tuple[str, tuple[str, Sequence[str]]]]:
-    """The job's run if it was started long ago and not all its pods run, with the subjects of its Events: the object,
-    and the first pending pod without a known problem.
+    """The job's run, if the run was started long ago and not all its pods run. The run comes with the subjects of its
+    Events: the run's object, and the first pending pod without a known problem.
     """
     run = job.current_run
     if run is None or run.suspended or run.started is None or run.ended is not None:

@@ -32,7 +32,7 @@ from charterer.workloads.adopted.noted import QUEUE_LABEL
 
 
 TRIALS_AT_ONCE: Final = 8
-"""Dry runs in flight, so that a long queue of jobs that arrives at once does not crowd out other requests."""
+"""Most dry runs in flight, so that a long queue of jobs that arrives at once does not delay other requests."""
 
 _PLACE_BYTES = 92
 """Most bytes of one placement in a record. A rental's name is its pool's name and a number."""
@@ -41,18 +41,19 @@ _VIEW_BYTES = 65_536
 
 
 class Unmet(Exception):
-    """The template is valid, but its runs need something that is missing now and may come."""
+    """The template is valid, but its runs need an object that is missing now and may be created later."""
 
 
 def may_run_again(job: Job) -> bool:
-    """Whether a run of the job may be created at some time, from a template that nobody has refused."""
+    """Whether a run of the job may be created at some time from its template, which nobody has refused."""
     return job.finish is None and not job.deleting and not job.invalid
 
 
 def needs_trial(job: Job) -> bool:
-    """Whether the next run of the job still has to be created, from a template that nobody has refused.
+    """Whether the API server still has to create an object for the next run from its template, which nobody has
+    refused.
 
-    The template of an adopted object is in the object already.
+    The template of an adopted object is in the object already, so such a job needs no trial.
     """
     return job.allocation is None and job.target is None and may_run_again(job)
 
@@ -60,10 +61,12 @@ def needs_trial(job: Job) -> bool:
 async def template_refusal(
     client: Client, workload: Workload, job: Job, raw: Mapping[str, Any], environment: RunEnvironment
 ) -> str:
-    """The reason why no run of the job can be created, or "" if the API server accepts one. ``raw``: the job's object.
+    """The reason why no run of the job can be created, or "" if the API server accepts a run. ``raw``: the job's
+    object.
 
-    Raises Unmet if no run could start for a cause outside the template. Raises ApiError if the answer is not known:
-    Forbidden if the client may not create runs (``lacks_right``), or if something else such as a quota forbids it now.
+    Raises Unmet if no run could start for a cause outside the template. Raises ApiError if the answer is not known. The
+    error is Forbidden if the client may not create runs (``lacks_right``), or if something else, such as a quota,
+    forbids the run now.
     """
     if too_large := _too_large(job, raw):
         return refusal(too_large)
@@ -83,7 +86,7 @@ async def template_refusal(
             )
     except AlreadyExists:
         if await _holder(client, workload.kind.resource, "Job", run_name(job.name, job.last_run + 1), job) != job.id:
-            raise  # an earlier job of this name left it, and it is about to be collected
+            raise  # an earlier job of this name left the object, which is about to be collected
     except NamespaceTerminating:
         return f"namespace {job.namespace} is being deleted"
     except BadRequest as error:
@@ -103,7 +106,7 @@ def _queue_of(run: Mapping[str, Any]) -> str:
 async def _holder(client: Client, resource: Resource, kind: str, name: str, job: Job) -> str:
     """The uid of the TrainingJob with the job's name that controls the object of this name, or "" if unknown.
 
-    Raises Unmet if the object is somebody else's.
+    Raises Unmet if the object belongs to anybody else.
     """
     found = await _look(client, resource, name, job)
     if not found:
@@ -158,9 +161,9 @@ async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapp
 
 
 def lacks_right(error: Forbidden) -> bool:
-    """Whether the client may not create runs in the namespace, or not those that a TrainingJob owns.
+    """Whether the client lacks the right to create runs in the namespace, or to create runs that a TrainingJob owns.
 
-    The admission plugin OwnerReferencesPermissionEnforcement refuses the latter.
+    The admission plugin OwnerReferencesPermissionEnforcement refuses runs with an owner.
     """
     return "cannot create resource" in error.message or "cannot set blockOwnerDeletion" in error.message
 
@@ -173,8 +176,8 @@ def refusal(why: str) -> str:
 def _too_large(job: Job, raw: Mapping[str, Any]) -> str:
     """The reason why the job's record may grow to more than can be stored, or "" if it cannot.
 
-    A node is never rented for a job whose allocation cannot be written. The record has the placements of at most two
-    runs, while one replaces the other.
+    No node may be rented for a job whose allocation cannot be written. The record has the placements of at most two
+    runs, while one run replaces the other.
     """
     places = 2 * min(job.widths.max, MOST_PODS) * _PLACE_BYTES
     size, record = stored_bytes(raw), places + RUNS_BYTES + _VIEW_BYTES
@@ -197,22 +200,22 @@ _log = logging.getLogger(__name__)
 
 _FIRST_RETRY_SECONDS = 1.0
 _LONGEST_RETRY_SECONDS = 30.0
-"""Seconds of the pauses of a job whose dry run got no answer."""
+"""First and longest pause, in seconds, of a job whose dry run got no answer."""
 _UNMET_SECONDS = 10.0
 """Seconds until the next dry run of a job that lacked something outside its template."""
 _FIRST_UNWRITTEN_SECONDS = 300.0
 _LONGEST_UNWRITTEN_SECONDS = 3600.0
-"""Seconds of the pauses of a job whose record is refused, for example by an admission policy. Each try may rent nodes
-for it.
+"""First and longest pause, in seconds, of a job whose record is refused, for example by an admission policy. Each
+attempt may rent nodes for the job.
 """
 
 
 class Templates:
-    """Makes dry runs of jobs' templates. Each generation of a job's spec has one, and more follow while something else
-    is missing.
+    """Makes dry runs of jobs' templates. Each generation of a job's spec gets a dry run. More dry runs follow while an
+    object outside the template is missing.
 
-    Each run that never started causes one more, since its obstacle may have come after the first dry run. ``changed``
-    is called after each.
+    Each run that never started causes another dry run, since its obstacle may have come after the first dry run.
+    ``changed`` is called after each dry run.
     """
 
     def __init__(
@@ -262,7 +265,7 @@ class Templates:
         return refused
 
     def unwritten(self, job: JobId, why: str) -> None:
-        """Pause a job whose record the API server refuses, so that no nodes are rented for it meanwhile."""
+        """Pause a job whose record the API server refuses. During the pause no nodes are rented for the job."""
         self._unwritten[job] = f"its record cannot be written: {why}"
         self._unwritten_backoff.failed(job, _LONGEST_UNWRITTEN_SECONDS)
 
@@ -300,7 +303,7 @@ class Templates:
 
 
 def _version(job: Job) -> tuple[int, int]:
-    """The generation of the job's spec and the number of its runs that never started. An answer is valid for these
-    only.
+    """The generation of the job's spec and the number of its runs that never started. The answer of a dry run is valid
+    only for these two numbers.
     """
     return job.generation, job.start_failures
