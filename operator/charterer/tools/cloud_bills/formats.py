@@ -1,8 +1,8 @@
-"""The formats of bills: the columns of each, and their names in the kind of line that all formats share.
+"""The formats of bills: the columns of each format, and the names that Charterer gives to these columns in all formats.
 
 FOCUS 1.0 to 1.4 (https://focus.finops.org/focus-specification, columns of the Cost and Usage dataset), as each cloud
-writes it. FOCUS 1.3 has ServiceProviderName and HostProviderName beside ProviderName and PublisherName, and 1.4 has
-them instead.
+writes it. FOCUS 1.3 has the columns ServiceProviderName and HostProviderName beside ProviderName and PublisherName.
+FOCUS 1.4 has only the former two.
 
 - AWS Data Exports (docs.aws.amazon.com/cur/latest/userguide/table-dictionary-focus-1-0-aws-columns.html and
   …-focus-1-2-aws-columns.html): ResourceId is an ARN or a bare id; Tags a JSON object; costs are doubles in Parquet.
@@ -69,8 +69,8 @@ CURRENCY: Final = "currency"
 class Conclusion:
     """A conclusion that a bill may allow.
 
-    ``needs``: the columns from which it is drawn, by their names here. One of them is enough.
-    ``unknown``: what to say of a file that has none of them, after "is not known".
+    ``needs``: the columns from which the conclusion is drawn, by the names used here. One of the columns is enough.
+    ``unknown``: the text for a file that has none of the columns, after "is not known".
     """
 
     needs: Sequence[str]
@@ -256,7 +256,8 @@ _DAYS: Final = "['%m/%d/%Y', '%Y-%m-%d', '%Y-%m-%d %H:%M:%S', '%Y-%m-%dT%H:%M:%S
 
 
 def _day(name: str, days: int) -> str:
-    """SQL for the beginning of a day, ``days`` days later. If the day is not certain, it is a text that is no time.
+    """SQL for the beginning of a day, ``days`` days later. If it is not certain which number is the day, the SQL gives
+    a text that is no time.
 
     The end of a billing period has a day above 12, so it shows whether the month comes first.
     """
@@ -267,7 +268,7 @@ def _day(name: str, days: int) -> str:
 
 
 def _priced(price: str) -> str:
-    """SQL for what the quantity costs at a price. The price is for one unit, which may be many hours."""
+    """SQL for the cost of the quantity at a price. The price is for one pricing unit, which may be many hours."""
     block = "greatest(coalesce(try_cast(regexp_extract(priced_unit, '^[0-9]+') AS DOUBLE), 1), 1)"
     return f"try_cast(try_cast({price} AS DOUBLE) * try_cast(quantity AS DOUBLE) / {block} AS DECIMAL(38, 12))"
 
@@ -374,7 +375,7 @@ GOOGLE: Final = BillFormat(
 
 FORMATS: Final[Sequence[BillFormat]] = (FOCUS, CUR, AZURE, GOOGLE)
 DECIMALS: Final = frozenset({*AMOUNTS, "reserved", "quantity", "priced_quantity", "unit_price", "list_price"})
-"""Names here of columns with numbers."""
+"""The columns that hold numbers, by the names used here."""
 
 
 _OTHERS: Final = {
@@ -386,11 +387,13 @@ _OTHERS: Final = {
         "gcp_billing_export_resource_v1_…) as Parquet, or the FOCUS export",
     ),
 }
-"""Names of files that Charterer does not read, each by a column that only such files have."""
+"""The kinds of files that Charterer does not read. Each is recognised by a column that only such files have."""
 
 
 def format_of(path: Path, columns: Collection[str]) -> BillFormat:
-    """The format with these columns. UnreadableBill with what is missing, if there is none."""
+    """The format that has these columns. If no format has them, raises UnreadableBill, which names the missing
+    columns.
+    """
     for each in FORMATS:
         there = each.spelled(columns)
         lacking = list(dict.fromkeys(column for column in each.needed.values() if column not in there))

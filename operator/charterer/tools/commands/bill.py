@@ -104,7 +104,7 @@ def bill_report(
 class _TagsSeen:
     """Records which vendors' bills have Charterer's tags.
 
-    Without tags, no bill can show a machine that no rental had.
+    A bill without tags cannot show a machine that has no rental.
     """
 
     def __init__(self) -> None:
@@ -230,7 +230,7 @@ def _amounts(each: Difference) -> list[str]:
 
 
 def _shown(amount: Money) -> str:
-    """Format to the cent, or in full if the amount would round to zero."""
+    """Format to the cent. If the amount would round to zero, format it in full."""
     if 0 < abs(amount.micros) < _HALF_A_CENT:
         return f"{'-' if amount.micros < 0 else ''}${Money(abs(amount.micros)).decimal()}"
     return str(amount)
@@ -241,7 +241,9 @@ def _signed(amount: Money) -> str:
 
 
 def bill_csv(report: BillReport, file: TextIO) -> None:
-    """Write a row for each group and a column for each cause, to the micro-dollar. No cell can be read as a formula."""
+    """Write a row for each group and a column for each cause, to the micro-dollar. No cell can be mistaken for a
+    formula.
+    """
     causes = [cause.value.replace(" ", "_") for cause in DifferenceCause]
     write_csv([*_TEXTS, *_COUNTS, *_MONEY, *causes], map(_csv_line, report.groups), file)
 

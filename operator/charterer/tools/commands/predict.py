@@ -46,11 +46,11 @@ from charterer.tools.documents.document import (
 
 
 _ONE_SAMPLE = BatchTerms(1, 1, 1)
-"""Batch terms of a class whose batch is neither declared nor reported. Seconds are then per sample."""
+"""Batch terms of a class whose batch size is neither declared nor reported. Seconds are then seconds per sample."""
 
 
 class PredictionBasis(StrEnum):
-    """The source of a checkpoint's seconds, or of a start's seconds that were not observed."""
+    """The source of a checkpoint's seconds, or of a start's seconds if no start was observed."""
 
     DECLARED = "declared"
     KNOWN = "declared or reported"
@@ -80,9 +80,9 @@ class StepPrediction:
 
 @dataclass(frozen=True, slots=True)
 class ClassPrediction:
-    """The prediction for one class. ``alike``: number of other described classes that have run and inform the prior.
+    """The prediction for one class. ``alike``: number of other described classes that have run and influence the prior.
 
-    ``missing`` names the field to declare if there is no prediction, and is empty otherwise.
+    ``missing`` names the field to declare if there is no prediction. Otherwise it is empty.
     """
 
     class_id: ClassId
@@ -95,7 +95,9 @@ class ClassPrediction:
 
 @dataclass(frozen=True, slots=True)
 class StartPrediction:
-    """Seconds from a node's launch until it is ready: the mean over ``seen`` starts and ``declared`` pseudo-starts."""
+    """Seconds from a node's launch until it is ready: the mean over ``seen`` observed starts and ``declared`` starts
+    that stand for the declared value.
+    """
 
     pool: PoolId
     seconds: float

@@ -225,10 +225,9 @@ def _sum(answer: CostsAnswer, key: SumKey, found: CostSum) -> JsonValue:
 
 
 # FOCUS 1.2 or 1.4 (focus.finops.org), the format in which cost tools import charges.
-#
 # Each row of the record of costs is one charge. ``x_CostMicrodollars`` has the exact cost. The cost columns have the
-# same cost in dollars with six decimals. FOCUS requires that unit price times quantity equals cost, so the unit price
-# is the charge's cost per GPU-hour.
+# same cost in dollars with six decimals. FOCUS requires that unit price times quantity equals cost. So the unit price
+# is computed: it is the charge's cost per GPU-hour.
 
 
 _NAMES: Final = """
@@ -247,7 +246,8 @@ COLUMNS: Final[Mapping[str, Sequence[str]]] = {
     "1.2": tuple(_NAMES.split()),
     "1.4": tuple(_RENAMED.get(name, name) for name in _NAMES.split()),
 }
-"""Columns by FOCUS version: those of the specification, then our own. The commitment status is empty, as it is unknown.
+"""Columns by FOCUS version: the columns of the specification, then our own. The commitment status is empty, because it
+is unknown.
 
 FOCUS 1.4 replaces the columns of provider and publisher by columns of service provider and host provider.
 """

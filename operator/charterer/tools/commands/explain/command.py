@@ -291,8 +291,11 @@ class Explained(NamedTuple):
 
 
 def explained(cluster: ClusterOptions, job: JobName, namespace: str | None, *, every: bool = False) -> Explained:
-    """Why a job has its GPUs; who may not read the whole cluster gets what its status says. ClickException where there
-    is no such job. ``every``: the document also has options that are both slower and dearer."""
+    """Explain why a job has its GPUs. An account that may not read the whole cluster gets what the job's status says.
+
+    Raises ClickException if there is no such job. ``every``: the document also has options that are both slower and
+    dearer.
+    """
     try:
         reading = read(cluster)
     except MayNotRead:
@@ -319,7 +322,8 @@ def explained(cluster: ClusterOptions, job: JobName, namespace: str | None, *, e
 def find_job(report: PlanReport, name: JobName, namespace: str) -> Job:
     """Find the job by name.
 
-    ClickException gives the reason, similar names, or other namespaces that have such a job.
+    If there is no such job, raises ClickException. Its message gives the reason, similar names, or other namespaces
+    that have such a job.
     """
     snapshot = report.snapshot
     meant = [job for job in snapshot.jobs.values() if name.means(job.name, job.target)]

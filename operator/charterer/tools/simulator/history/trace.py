@@ -1,7 +1,7 @@
 """Histories as CSV files: those of ``charterer simulate --save``, and published traces, known by their column names.
 
-Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on them. All
-other columns have defaults: see ``COLUMNS`` and docs/simulator.md.
+Each row needs the time of submission (seconds, or a timestamp), the GPUs, and the seconds of training on these GPUs.
+All other columns have defaults: see ``COLUMNS`` and docs/simulator.md.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ from charterer.tools.simulator.model.workload import BadRow, check_unique, check
 
 
 def curve_text(phases: Sequence[Phase]) -> str:
-    """The curves as text: the first type without its name, then each other type that has a table in all phases."""
+    """The curves as text. The first GPU type has no name in the text. Each other type that has a table in all phases
+    follows with its name.
+    """
     tables: dict[str, list[str]] = {}
     for phase in phases:
         for curve in phase.curves:
@@ -119,14 +121,15 @@ def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
 
 # Columns of published traces, and of Slurm's ``sacct -P``, that change what a row means.
 #
-# Known by name are the columns of Philly (Microsoft), Helios and Acme (SenseTime, Shanghai AI Lab), PAI, openb and
-# the spot trace of 2026 (Alibaba), Sia and Pollux, and sacct:
+# The columns of these traces are known by name: Philly (Microsoft), Helios and Acme (SenseTime, Shanghai AI Lab), PAI,
+# openb and the spot trace of 2026 (Alibaba), Sia and Pollux, and sacct. The rules are:
 #
-# - GPUs of each of several instances are multiplied (num_inst, inst_num, worker_num). plan_gpu counts hundredths of a
-#   GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like ``billing=64,gres/gpu=8``. A part of a GPU counts as a
-#   whole one.
+# - If a job has several instances, the GPUs of one instance are multiplied by their number (num_inst, inst_num,
+# worker_num). plan_gpu counts hundredths of a GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like
+# ``billing=64,gres/gpu=8``. A part of a GPU counts as a whole one.
 # - Only a job that completed (state, status, pod_phase) has the same size under another policy.
-# - A time is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04. Without one, it is the time from start to end.
+# - A duration is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04. Without a duration, the time from start to
+# end is used.
 # - A row of sacct whose JobID has a point is a step of the job before it. A requeued row is another try.
 
 
@@ -161,12 +164,12 @@ def delimiter_of(header: str) -> str:
 
 
 def seconds(text: str) -> float:
-    """Seconds of a number, or of a time as Slurm and pandas write it. ValueError for other text."""
+    """Seconds of a number, or of a time as Slurm and pandas write it. Raises ValueError for other text."""
     found = _ELAPSED.fullmatch(text)
     if found is None:
         return finite(text)
     days, first, second, third = found.groups()
-    if third is None:  # minutes and seconds, or with days hours and minutes
+    if third is None:  # minutes and seconds, or if there are days, hours and minutes
         first, second, third = (first, second, "0") if days else ("0", first, second)
     return ((int(days or 0) * 24 + int(first)) * 60 + int(second)) * 60 + float(third)
 
@@ -190,7 +193,7 @@ class Rows:
         self._unknown = [name for name in header if name not in known and _TELLING.search(name)]
 
     def usable(self, cells: Sequence[str]) -> dict[str, str] | None:
-        """The text of each field; None if the row is no job to simulate."""
+        """The text of each field, or None if the row is no job to simulate."""
         found = {field: cells[at].strip() for field, at in self._fields.items() if at < len(cells)}
         if self._of_slurm and "." in found.get("name", ""):
             self._left_out["step of a job, which is a part of it"] += 1
@@ -208,7 +211,7 @@ class Rows:
         return {**found, "gpus": gpus}
 
     def gaps(self) -> Iterable[str]:
-        """What was left out of the file, and what is not known of it, in sentences."""
+        """Sentences on what was left out of the file, and on what the file does not say."""
         for what, rows in sorted(self._left_out.items()):
             yield f"Left out: {rows} x {what}."
         if self._parts:
@@ -351,7 +354,7 @@ def read_history(
     *,
     on_sale: bool = False,
 ) -> History:
-    """The history in a file. BadRow for the first row that cannot be used.
+    """The history in a file. Raises BadRow for the first row that cannot be used.
 
     ``pools``: a row that names one of them has its values by default, any other row those of the first.
     ``restart_seconds``: used if neither row nor pool says.
@@ -390,17 +393,17 @@ def read_history(
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row. ``where``: its file and line. ``cells``: the text of each field; empty if the row has none."""
+    """One row. ``where``: its file and line. ``cells``: the text of each field, or empty if the row has none."""
 
     where: str
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value; ``default`` for an empty cell. BadRow if the text is no ``what``."""
+        """The field's value; ``default`` for an empty cell. Raises BadRow if the text is no ``what``."""
         return self.needed(field, parse, what) if self.cells.get(field) else default
 
     def needed(self, field: str, parse: Callable[[str], V], what: str) -> V:
-        """The value of a field without a default. BadRow if the text is no ``what``."""
+        """The value of a field without a default. Raises BadRow if the text is no ``what``."""
         try:
             return parse(self.cells.get(field, ""))
         except BadRow as fault:
@@ -538,7 +541,7 @@ def _mapping(names: Sequence[str]) -> dict[str, int]:
 
 
 def _from_start_to_end(names: Sequence[str]) -> tuple[int, int] | None:
-    """The columns with the start and the end of jobs; None if one of them is missing."""
+    """The columns with the start and the end of jobs, or None if one of them is missing."""
     found = [next((names.index(each) for each in known if each in names), None) for known in (STARTED, ENDED)]
     start, end = found
     return None if start is None or end is None else (start, end)
