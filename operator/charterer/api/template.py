@@ -1,7 +1,7 @@
 """The pod template of a TrainingJob: its schema, and the refusal of templates from which no run can be made.
 
-Charterer places pods and counts their GPUs. A template that evades this, such as by naming a node, is refused: by the
-API server if a rule can express it, and always by ``template_problem``.
+Charterer places pods and counts their GPUs. A template that evades this is refused, for example if it names a node. The
+API server refuses it if a rule can express the fault, and ``template_problem`` always does.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from charterer.sentences import names, nearest
 DEFAULT_GRACE_SECONDS: Final = 30
 """Kubernetes' default of terminationGracePeriodSeconds."""
 _LONGEST_GRACE_SECONDS: Final = 86_400
-"""A day. Money is reserved for the time that a job may take to stop, so this time needs a bound."""
+"""A day, in seconds. Money is reserved for the time that a job may take to stop, so this time needs a limit."""
 MOST_GPUS: Final = 100_000
 """Maximum GPUs of a job: the size of the largest clusters."""
 _TEMPLATE_BYTES: Final = 256 * 1024
@@ -56,7 +56,9 @@ _OWN_VARIABLES: Final = frozenset(
 _NOT_IN_PLACE: Final = frozenset(
     {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
 )
-"""Variables that Charterer sets (``workloads.workload``): in every job, and in a job that is not resized in place."""
+"""Variables that Charterer sets (``workloads.workload``). The first are set in every job, the others in a job that is
+not resized in place.
+"""
 _PREFIX: Final = "CHARTERER_"
 CHARTERERS_VARIABLES: Final = (
     *sorted(name for name in _OWN_VARIABLES if name.startswith(_PREFIX)),
@@ -67,7 +69,9 @@ CHARTERERS_VARIABLES: Final = (
 _POD_WORDS: Final = frozenset(
     {LABEL_ADOPT, LABEL_PROFILE, LABEL_JOB_UID, LABEL_JOB, LABEL_RUN, ANNOTATION_ALLOCATION, ANNOTATION_CA}
 )
-"""Keys that a template may have: Charterer writes them, or a person who labels an object labels its pods as well."""
+"""Keys of Charterer's group that a template may have. Charterer writes some of them. Others are there because a person
+who labels an object labels its pods as well.
+"""
 _OF_EACH_RANK: Final = frozenset(
     {"MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "NNODES", "CUDA_VISIBLE_DEVICES"}
 )
@@ -151,14 +155,14 @@ TEMPLATE_SCHEMA: Final[Json] = {
 
 
 def template_problem(template: Mapping[str, Any]) -> str:
-    """Why no run can be made of the template, with field, value and remedy; empty if one can."""
+    """The reason why no run can be made of the template, with field, value and remedy. Empty if a run can be made."""
     spec: Mapping[str, Any] = template.get("spec") or {}
     found = (problem for check in _CHECKS for problem in check(spec))
     return _too_large(template) or _unknown_words(template) or next(found, "")
 
 
 def _unknown_words(template: Mapping[str, Any]) -> str:
-    """A fault for keys of Charterer's group that it does not read in a template."""
+    """A fault that names the keys of Charterer's group that Charterer does not read in a template."""
     metadata = template.get("metadata")
     for part in ("labels", "annotations"):
         entries = metadata.get(part) if isinstance(metadata, Mapping) else None
@@ -202,16 +206,19 @@ def _filled(value: Any) -> Any:
 
 
 def wrong_variables(template: Mapping[str, Any], also: Sequence[str], in_place: bool | None) -> str:
-    """Faults of the template's variables and of its variants' (``also``: their names); empty without any.
+    """Faults of the template's variables and of its variants' variables (``also``: their names). Empty if there are
+    none.
 
-    ``in_place``: whether the job is resized in place; None if Charterer sets no variables of its own.
+    ``in_place``: whether the job is resized in place. None if Charterer sets no variables of its own in the job's pods.
     """
     misleading = "" if in_place is None else misleading_variables(template, in_place=in_place)
     return "; ".join(told for told in (unknown_variables(template, also), misleading) if told)
 
 
 def unknown_variables(template: Mapping[str, Any], also: Sequence[str]) -> str:
-    """Variables with Charterer's prefix that nobody reads; empty without any. ``also``: variables of variants."""
+    """A fault that names variables with Charterer's prefix that nobody reads. Empty if there are none. ``also``:
+    variables of variants.
+    """
     spec = template.get("spec") or {}
     containers = [each for part in ("containers", "initContainers") for each in spec.get(part) or ()]
     listed = {*also, *(str(entry.get("name")) for container in containers for entry in _variables(container))}
@@ -227,9 +234,9 @@ def _variables(container: object) -> Sequence[Mapping[str, Any]]:
 
 
 def misleading_variables(template: Mapping[str, Any], *, in_place: bool) -> str:
-    """Misleading variables of the trainer's container, with the remedy; empty without any.
+    """A sentence on misleading variables of the trainer's container, with the remedy. Empty if there are none.
 
-    A value from another source is not reported, because it may be right at every width.
+    A variable whose value comes from another source is not reported, because the value may be right at every width.
     """
     containers = (template.get("spec") or {}).get("containers") or [{}]
     listed = _variables(containers[0])
@@ -248,14 +255,16 @@ def _is(words: Sequence[str]) -> str:
 
 
 def gpu_resource(template: Mapping[str, Any]) -> str:
-    """The extended resource of the GPUs in the limits of the first container; NVIDIA's if it names none."""
+    """The extended resource of the GPUs in the limits of the first container. If the container names none, NVIDIA's
+    resource.
+    """
     containers = (template.get("spec") or {}).get("containers") or [{}]
     asked = dict(_resources(containers[0]))
     return next((name for name in GPU_RESOURCES if name in asked), GPU_RESOURCE)
 
 
 def trainer_gpus(template: Mapping[str, Any]) -> int:
-    """GPUs in the limits of the first container; 0 if there are none or they cannot be read."""
+    """GPUs in the limits of the first container, or 0 if there are none or they cannot be read."""
     containers = (template.get("spec") or {}).get("containers") or [{}]
     try:
         count = gpus_of(containers[0], gpu_resource(template))
@@ -265,7 +274,7 @@ def trainer_gpus(template: Mapping[str, Any]) -> int:
 
 
 def grace_seconds(template: Mapping[str, Any]) -> int:
-    """Seconds that the pods may take to stop; the default if the declared value cannot be used."""
+    """Seconds that the pods may take to stop. If the declared value cannot be used, Kubernetes' default."""
     declared: object = (template.get("spec") or {}).get("terminationGracePeriodSeconds")
     return declared if _is_grace(declared) else DEFAULT_GRACE_SECONDS
 
@@ -275,7 +284,7 @@ def _is_grace(declared: object) -> TypeGuard[int]:
 
 
 def _bad_placement(spec: Mapping[str, Any]) -> Iterator[str]:
-    """Faults of fields by which a pod would evade its placement, its scheduler or the price of its devices."""
+    """Faults of fields by which a pod would evade its placement, its scheduler, or the price of its devices."""
     if spec.get("nodeName"):
         yield _said("nodeName", spec["nodeName"], _NO_NODE)
     if spec.get("schedulerName") not in (None, "", _DEFAULT_SCHEDULER):

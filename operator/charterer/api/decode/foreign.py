@@ -21,7 +21,9 @@ from charterer.domain.time import Instant
 
 
 MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
-"""The controller of checks whose queues run their jobs in other clusters, and ``managedBy`` of such a job."""
+"""The controller of AdmissionChecks whose queues run their jobs in other clusters. Such a job has it in
+``managedBy``.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,10 @@ _DEFAULT_SCHEDULER = "default-scheduler"
 class ForeignJob:
     """A batch/v1 Job that requests ``gpus`` GPUs for all pods that it runs at a time.
 
-    ``started``: when its pods were created, however long they waited for a node. ``complete`` and ``failed``: the time
-    of its end. ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of its controller,
-    empty without a controller and for a CronJob. ``demands``: the requirements of its template on a node.
+    ``started``: when its pods were created, however long the pods waited for a node. ``complete`` and ``failed``: the
+    time of its end. ``gpu_type`` and ``profile`` are empty if the Job names none. ``part_of``: the kind of the Job's
+    controller. It is empty for a CronJob and if there is no controller. ``demands``: the requirements of the Job's
+    template on a node.
     """
 
     uid: str
@@ -77,7 +80,8 @@ class ForeignJob:
 class ForeignWorker:
     """A pod with GPUs that is not Charterer's. ``owner`` is its controller's uid, ``owner_kind`` the controller's kind.
 
-    ``started``: start of its last container; if no container has started, the time at which its node accepted the pod.
+    ``started``: start of the pod's last container. If no container has started, the time at which the node accepted the
+    pod.
     """
 
     namespace: str
@@ -91,9 +95,10 @@ class ForeignWorker:
 
 @dataclass(frozen=True, slots=True)
 class HomelessPod:
-    """A pod with GPUs that is not Charterer's. The default scheduler has found no node for it ``since`` then.
+    """A pod with GPUs that is not Charterer's, and for which the default scheduler has found no node. ``since``: since
+    when.
 
-    ``manager``: apiVersion, kind, name and uid of its controller, or of the pod itself if it has none.
+    ``manager``: apiVersion, kind, name and uid of its controller. If the pod has no controller, those of the pod.
     """
 
     namespace: str
@@ -105,7 +110,7 @@ class HomelessPod:
 
 
 def homeless_pod(raw: Raw) -> HomelessPod | None:
-    """Decode a pod without a node; None if it is bound, gated, being deleted or another scheduler's."""
+    """Decode a pod without a node. None if the pod is bound, gated, being deleted, or has another scheduler."""
     meta = ObjectMeta.of("Pod", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     gpus = _gpus(spec)
@@ -128,7 +133,7 @@ def homeless_pod(raw: Raw) -> HomelessPod | None:
 
 
 def foreign_job(raw: Raw) -> ForeignJob | None:
-    """Decode a Job that requests GPUs and is not Charterer's; None for any other."""
+    """Decode a Job that requests GPUs and is not Charterer's. None for any other Job."""
     meta = ObjectMeta.of("Job", raw)
     spec, status = raw.get("spec") or {}, raw.get("status") or {}
     template = (spec.get("template") or {}).get("spec") or {}
@@ -160,7 +165,7 @@ def foreign_job(raw: Raw) -> ForeignJob | None:
 
 
 def foreign_worker(raw: Raw) -> ForeignWorker | None:
-    """Decode a pod that holds or held GPUs and is not Charterer's; None for any other."""
+    """Decode a pod that holds or held GPUs and is not Charterer's. None for any other pod."""
     meta = ObjectMeta.of("Pod", raw)
     status = raw.get("status") or {}
     gpus = _gpus(raw.get("spec") or {})
@@ -183,7 +188,7 @@ def foreign_worker(raw: Raw) -> ForeignWorker | None:
 
 
 def _gpus(spec: Raw) -> int:
-    """The GPUs of a pod; 0 if the quantity is no number."""
+    """The GPUs of a pod, or 0 if the quantity is no number."""
     try:
         return pod_gpus(spec)
     except ValueError:
