@@ -125,11 +125,11 @@ def _phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
 # openb and the spot trace of 2026 (Alibaba), Sia and Pollux, and sacct. The rules are:
 #
 # - If a job has several instances, the GPUs of one instance are multiplied by their number (num_inst, inst_num,
-# worker_num). plan_gpu counts hundredths of a GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like
-# ``billing=64,gres/gpu=8``. A part of a GPU counts as a whole one.
+#   worker_num). plan_gpu counts hundredths of a GPU, gpu_milli thousandths. AllocTRES and ReqTRES are like
+#   ``billing=64,gres/gpu=8``. A part of a GPU counts as a whole one.
 # - Only a job that completed (state, status, pod_phase) has the same size under another policy.
 # - A duration is seconds, or like 06:00:00, 1-02:03:04 and 1 day, 2:03:04. Without a duration, the time from start to
-# end is used.
+#   end is used.
 # - A row of sacct whose JobID has a point is a step of the job before it. A requeued row is another try.
 
 
