@@ -151,7 +151,7 @@ async def _unless_missing(client: Client, need: _Need, job: Job) -> None:
 
 
 async def _look(client: Client, resource: Resource, name: str, job: Job) -> Mapping[str, Any] | None:
-    """The object, None if it does not exist, or an empty mapping if the client may not read it."""
+    """The object, or None if it does not exist, or an empty mapping if the client may not read it."""
     try:
         return await client.get(resource.one(name, job.namespace))
     except NotFound:

@@ -110,9 +110,9 @@ _ADVICE_SECONDS = 30.0
 class ClassLearning:
     """What is stored of a class beside its statistics.
 
-    ``uid``: of the SpeedupProfile that stores the class, None before there is one. ``through``: the jobs that finished
-    up to this time are counted in the class's mean work. ``changed``: whether something was learned since the last
-    write. ``best``: batch sizes computed since ``best_since``, by GPU type, width and bin of progress. ``failed``:
+    ``uid``: of the SpeedupProfile that stores the class, or None before there is one. ``through``: the jobs that
+    finished up to this time are counted in the class's mean work. ``changed``: whether something was learned since the
+    last write. ``best``: batch sizes computed since ``best_since``, by GPU type, width and bin of progress. ``failed``:
     widths on which runs failed, by GPU type and width. ``durations``: of checkpoints, restarts and changes in place.
     """
 
@@ -141,7 +141,7 @@ class _Window:
 class ReportCollector:
     """The ``server.http.BatchAdvisor`` of the last snapshot, for use in one thread.
 
-    ``last``: returns the last snapshot, None before the first. ``most_classes``: most classes that are learned.
+    ``last``: returns the last snapshot, or None before the first. ``most_classes``: most classes that are learned.
     ``watch``: gets every report of a present run.
     """
 

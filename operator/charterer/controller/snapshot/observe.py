@@ -449,8 +449,8 @@ _NOBODY: Final = _Payer(None, {}, None, ())
 class _JobParts(NamedTuple):
     """All parts that a job is joined from.
 
-    ``max_cost``: its budget's default. ``share``: of its budget's money. ``refusal``: as in ClusterState; empty if the
-    template was accepted. ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see
+    ``max_cost``: its budget's default. ``share``: of its budget's money. ``refusal``: as in ClusterState, or empty if
+    the template was accepted. ``volumes``: as in ClusterState. ``profiles``: of the job's ``classes``. ``clock``: see
     ``_ahead``.
     """
 

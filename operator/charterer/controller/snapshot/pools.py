@@ -320,7 +320,7 @@ def _explained(one: Price, node: Offering, other: Price, its_node: Offering) -> 
 
 
 def _cpus(offering: Offering) -> int:
-    """Thousandths of processors; 0 if unknown."""
+    """Thousandths of processors, or 0 if unknown."""
     return dict(offering.traits.room).get("cpu", 0)
 
 
