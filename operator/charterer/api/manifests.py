@@ -137,7 +137,7 @@ def pool_of_set(name: PoolId, manifest: PoolManifest, pool_set: ObjectMeta) -> J
 
 @dataclass(frozen=True, slots=True)
 class EventSubject:
-    """The object that an event is about; ``namespace`` is empty if it has none."""
+    """The object that an event is about. ``namespace`` is empty if the object has none."""
 
     api_version: str
     kind: str

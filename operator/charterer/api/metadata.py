@@ -198,7 +198,7 @@ class _Conditions(ApiModel):
 
 
 def conditions(status: Raw) -> tuple[Condition, ...]:
-    """The conditions in a status of any of Charterer's kinds; none if they cannot be read."""
+    """The conditions in a status of any of Charterer's kinds. If they cannot be read, there are none."""
     try:
         return _Conditions.model_validate(status).conditions
     except ValidationError:

@@ -124,7 +124,7 @@ class GcpTemplate(_GcpNodes):
         return True
 
     def ways(self, offering: Offering, sold: CapacityType) -> Sequence[LaunchWay]:
-        """The machine type in the zone; no way in a reservation."""
+        """The machine type in the zone. In a reservation there is no way."""
         return () if self.reservation else _GcpNodes.ways(self, offering, sold)
 
 

@@ -83,7 +83,7 @@ class BlockingClient:
         return parsed_object(method, path, response.status, answer)
 
     def close(self) -> None:
-        """Close the connection; the next call opens another one."""
+        """Close the connection. The next call opens another connection."""
         if self._api is not None:
             self._api.close()
             self._api = None
@@ -134,7 +134,7 @@ class LeaseTimes:
 
 @dataclass(frozen=True, slots=True)
 class LeaseRecord:
-    """The Lease as it was read. ``holder`` is empty if the Lease was released; ``duration`` is in seconds."""
+    """The Lease as it was read. ``holder`` is empty if the Lease was released. ``duration`` is in seconds."""
 
     holder: str
     duration: float
@@ -152,7 +152,7 @@ class Election:
         self.record: LeaseRecord | None = None
         """The Lease as last read, or None if it does not exist."""
         self.deadline = float("-inf")
-        """The time until which this candidate may act as the leader; minus infinity while it does not lead."""
+        """The time until which this candidate may act as the leader, or minus infinity while it does not lead."""
 
     @property
     def leading(self) -> bool:
@@ -319,7 +319,7 @@ class Lease:
         return max(0.0, self.deadline() - self._clock())
 
     def deadline(self) -> float:
-        """The time on this object's clock at which leadership ends; minus infinity if this process does not lead."""
+        """The time on this object's clock at which leadership ends, or minus infinity if this process does not lead."""
         with self._lock:
             return self._election.deadline
 
@@ -477,7 +477,7 @@ class Pulse:
         self._answered_at: float | None = None
 
     def silence(self) -> float:
-        """Seconds without an answer; 0 until ``beat`` runs."""
+        """Seconds without an answer, or 0 until ``beat`` runs."""
         answered_at = self._answered_at
         return 0.0 if answered_at is None else self._clock() - answered_at
 

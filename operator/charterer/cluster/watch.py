@@ -155,7 +155,7 @@ class Watch:
         self._thread = threading.Thread(target=self._run, name="charterer-watch", daemon=True)
 
     def start(self) -> None:
-        """Start the thread; returns at once."""
+        """Start the thread. The call returns at once."""
         self._thread.start()
 
     def stop(self, timeout: float = 10.0) -> None:

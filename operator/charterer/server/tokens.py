@@ -76,7 +76,7 @@ class _Claims:
 class _TokenVerdict:
     """The answer of Kubernetes about a token.
 
-    ``key`` is the token's hash; ``until`` is on the authenticator's clock.
+    ``key`` is the token's hash. ``until`` is a time of the authenticator's clock.
     """
 
     key: bytes

@@ -20,8 +20,8 @@ from charterer_trainer.measuring import gradient
 EVERY = 20
 """At most one in this many steps is measured, because a squared norm costs one pass over the gradients."""
 SHARE = 0.003
-"""Fraction of the training time that may be spent on measuring. If a step takes 100 ms, calls and posts included the
-cost stays below 0.5 %.
+"""Fraction of the training time that may be spent on measuring. With steps of 100 ms, measuring, calls and posts
+together cost less than 0.5 % of the time.
 """
 _LONGEST = 1_000_000
 

@@ -24,8 +24,8 @@ def squared_norm(tensors: Iterable[Any]) -> Any:
 
 
 class _Stopwatch:
-    """Passes on the seconds between two instants (``_instant``) once both are over. On a GPU they are over later than
-    in Python.
+    """Passes on the seconds between two instants (``_instant``) once both have passed. A GPU reaches an instant later
+    than the Python code does.
     """
 
     def __init__(self, passed_on: Callable[[float], None]) -> None:

@@ -30,7 +30,7 @@ MULTIKUEUE: Final = "kueue.x-k8s.io/multikueue"
 class DecodedCheck:
     """An AdmissionCheck.
 
-    ``controller``: the controller that it names; ``active``: whether this controller handles it.
+    ``controller``: the controller that the check names. ``active``: whether this controller handles the check.
     """
 
     name: str

@@ -85,8 +85,8 @@ def _by_node(snapshot: Snapshot) -> dict[RentalId, list[Job]]:
 _log = logging.getLogger(__name__)
 
 MODEL_MISFIT = 0.1
-"""Prior standard deviation of a true curve from a concave one (``Learner``). Two nodes are often slower than one, which
-no concave curve allows.
+"""How far true curves are expected to be from concave ones, as a standard deviation (see ``Learner``). Two nodes are
+often slower than one, which no concave curve allows.
 """
 MOST_CLASSES = 2_000
 """Most classes learned at the same time. Tenants choose the names of classes, and each class uses memory and influences

@@ -125,7 +125,9 @@ class _KnownSpeeds:
 
 
 def _total(spans: Sequence[_Span], ends: Sequence[float], done: float) -> float:
-    """The total work if the spans complete the fraction ``done`` of it, whichever phases the spans are in."""
+    """The total work, if the fraction ``done`` of it was done in the ``spans``. It is not known in which phases the
+    spans were.
+    """
     least = sum(min(speeds) * seconds for speeds, seconds in spans) / done
     most = sum(max(speeds) * seconds for speeds, seconds in spans) / done
     if len(ends) == 1 or least == most:

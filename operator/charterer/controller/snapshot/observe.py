@@ -157,8 +157,8 @@ def _of(
 
 
 def doubts(job: Job, runs: Iterable[Run], suspected: tuple[Suspicion, ...]) -> tuple[Doubt, ...]:
-    """The suspected doubts that no pod of the job's runs removes. Pods of a recorded run remove no doubt, because that
-    run no longer holds its GPUs.
+    """The suspicions that remain. A suspicion about a node is dropped if a pod of the job's runs is on that node. Pods
+    of a recorded run remove no doubt, because that run no longer holds its GPUs.
     """
     recorded = {record.number for record in job.records}
     nodes = {pod.node for run in runs if run.number not in recorded for pod in run.pods}

@@ -247,7 +247,7 @@ _FOR_A_PERSON = frozenset(
         ReasonCode.NOT_RECORDED,
     }
 )
-"""Reasons for the loss of GPUs or nodes that a person caused or must act on."""
+"""Reasons why GPUs or nodes were lost, if a person caused the loss or must act on it."""
 _LET_ADOPT = (
     "Let the operator make TrainingJobs in this namespace (the chart's value namespaces), or take the label "
     "charterer.dev/adopt off and set spec.suspend to false"

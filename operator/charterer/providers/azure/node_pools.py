@@ -101,7 +101,7 @@ class NodePools(Group):
         return known[1]
 
     async def _pools_of(self, pool: Pool, cloud: AzureNodePool) -> Answer:
-        """The node pools of the cluster. If another caller is already reading the list, its answer is shared.
+        """The node pools of the cluster. If another call for the same list is under way, its answer is used.
 
         AKS allows 60 reads a minute for all clusters of a subscription. It does no harm if a list is some milliseconds
         old, because a change names the version that was read.

@@ -85,7 +85,9 @@ def bill_report(
     months: Collection[str],
     by: Sequence[Grouping],
 ) -> BillReport:
-    """Compare the bills with the rows. ``months``, such as ``2026-10``, selects months; if empty, all."""
+    """Compare the bills with the rows. ``months`` are the months to compare, such as ``2026-10``. If it is empty, all
+    are compared.
+    """
     ledger, tagged = ledger_side(rows(), bills.covered), _TagsSeen()
     entries = [each for each in compare(ledger, tagged.of(bills.lines())) if not months or each.month in months]
     total = next(iter(grouped(entries, ())), Difference("", "", "", "", "", "", 0, 0, ZERO, ZERO, ZERO, {}))

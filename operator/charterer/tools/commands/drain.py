@@ -134,16 +134,16 @@ def drain(check: bool, yes: bool, save: Path, wait: int, cluster: ClusterOptions
     """End all rented machines: delete every GPUPool, and wait until the operator has ended what was rented. GPUPoolSets
     are deleted first, because they would make their pools anew.
 
-    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Those of teams that were
-    adopted are given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay.
-    `kubectl apply -f gpupools.yaml` undoes it: the pools return and jobs go on.
+    Jobs are stopped with their grace period, so that they write a checkpoint, and wait. Adopted objects of teams are
+    given back as their authors wrote them. Budgets, the ledger and the jobs themselves stay. `kubectl apply -f
+    gpupools.yaml` undoes it: the pools return and jobs go on.
 
     \b
       charterer drain --check      # is anything rented?
       charterer drain              # asks, then drains; you need to be allowed to delete GPUPools (charterer-admin)
 
     It refuses to begin while no operator leads, because nobody would end the machines. It ends early if all machines
-    have ended and the record of costs refuses what they cost.
+    have ended and the record of costs refuses their costs.
 
     Exit code: 0 if nothing is rented any more, 1 otherwise.
     """

@@ -501,11 +501,12 @@ def notify(
     webhook_url: str,
     cluster: ClusterOptions,
 ) -> None:
-    """Tell once what people want to know of their money, and write pages for finance.
+    """Send each notice about budgets once, and write pages for finance.
 
-    A notice when a budget has passed a threshold of its amount, or is forecast to spend more; a page after each week
-    and month: who spent what, and what was lost. Pages are files of the record of costs, below _reports. What was told
-    is marked there, so that it is told once. Run it every few minutes, as the chart's CronJob does (reports.enabled).
+    A notice is sent when a budget has passed a threshold of its amount, or is forecast to spend more. After each week
+    and month a page says who spent what, and what was lost. Pages are files of the record of costs, below _reports.
+    Sent notices are marked there, so that each is sent once. Run it every few minutes, as the chart's CronJob does
+    (reports.enabled).
 
     \b
       charterer notify --record s3://finance/charterer --no-weekly

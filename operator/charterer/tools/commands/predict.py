@@ -152,7 +152,8 @@ def class_predictions(
 ) -> list[ClassPrediction]:
     """Predict each chosen class. ``profiles`` must be those of ``learner_of``.
 
-    ``nodes`` maps a GPU type to the GPUs of a node. ``gpus`` are widths; if empty, 1, one node and two nodes.
+    ``nodes`` maps a GPU type to the GPUs of a node. ``gpus`` are widths. If it is empty, the widths are 1 GPU, one node
+    and two nodes.
     """
     for gpu_type, size in nodes.items():
         learner.set_node_gpus(gpu_type, size)
@@ -355,8 +356,9 @@ def predict(
 ) -> None:
     """Show how long steps, checkpoints and node start-ups of a class of jobs will take. Changes nothing.
 
-    PROFILE is a SpeedupProfile; without it all are shown. A class that has run is predicted from what it reported, also
-    at numbers of GPUs that it never used. One that has not is predicted from its spec.model, which you declare:
+    PROFILE is a SpeedupProfile. Without it, all profiles are shown. If a class has run, the prediction comes from its
+    reports, even at numbers of GPUs that it never used. If a class has not run, the prediction comes from its
+    spec.model, which you declare:
 
     \b
       model:

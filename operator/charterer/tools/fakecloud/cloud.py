@@ -220,7 +220,7 @@ class FakeAccount:
         return self.group(name)
 
     def change_quotas(self, quotas: dict[str, int | None]) -> CloudAccount:
-        """Set quotas by GPU type; None removes one."""
+        """Set quotas by GPU type. The value None removes a quota."""
         self.advance()
         merged: dict[str, int | None] = {**dict(self.account.quotas), **quotas}
         kept = tuple(sorted((gpu_type, gpus) for gpu_type, gpus in merged.items() if gpus is not None))

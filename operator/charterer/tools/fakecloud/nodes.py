@@ -202,7 +202,9 @@ class KubeError(Exception):
 
 
 class Kube:
-    """Raw calls. Raises KubeError for refusals; aiohttp.ClientError or TimeoutError if the server is not reached."""
+    """Raw calls. Raises KubeError if the server refuses, and aiohttp.ClientError or TimeoutError if it cannot be
+    reached.
+    """
 
     def __init__(self, access: KubeAccess) -> None:
         self._access = access

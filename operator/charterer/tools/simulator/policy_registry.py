@@ -89,7 +89,9 @@ class ApplicationWidths:
     applications: Mapping[str, Application]
 
     def asked(self, submission: Submission) -> int:
-        """The width that the owner asked for. If the application cannot run on it, the next width on which it can."""
+        """The width that the owner asked for, or if the application cannot run on that width, the next width on which
+        it can.
+        """
         widths = self.applications[submission.application].widths
         return min((gpus for gpus in widths if gpus >= submission.gpus), default=widths[-1])
 

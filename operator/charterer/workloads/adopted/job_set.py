@@ -1,4 +1,4 @@
-"""A team's own JobSet, or a TrainJob of Kubeflow Trainer 2, which creates a JobSet; both are adopted in place."""
+"""A team's own JobSet, or a TrainJob of Kubeflow Trainer 2, which creates a JobSet. Both kinds are adopted in place."""
 
 from __future__ import annotations
 

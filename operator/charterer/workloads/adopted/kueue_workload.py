@@ -381,7 +381,7 @@ KUEUE_WORKLOAD: Final[TargetKind] = KueueWorkload()
 
 
 def _width_fields(owner: Raw, pod_sets: Sequence[Json]) -> list[tuple[str, ...]]:
-    """The fields that hold the owner's width; none if the width is fixed."""
+    """The fields that hold the owner's width. If the width is fixed, there are none."""
     spec = owner.get("spec") or {}
     if owner["kind"] == "Job" and spec.get("completionMode") == "Indexed":
         return [("spec", "parallelism"), ("spec", "completions")]

@@ -41,7 +41,7 @@ class LinkError(Exception):
 
 @dataclass(frozen=True)
 class Message:
-    """``fields`` are JSON; ``parts`` are bytes."""
+    """``fields`` are JSON values, and ``parts`` are bytes."""
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict)

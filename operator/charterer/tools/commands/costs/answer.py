@@ -29,7 +29,7 @@ LABEL: Final = "label:"
 PURPOSE: Final = "purpose"
 NAMESPACE: Final = "namespace"
 CAUSE: Final = "cause"
-"""A key that, like PURPOSE, divides the dollars of jobs by their known causes."""
+"""A key that divides dollars as PURPOSE does, and also divides the dollars of jobs by their known causes."""
 
 _OF_JOBS: Final[Mapping[str, Callable[[Payer], str]]] = {
     NAMESPACE: lambda payer: payer.namespace,

@@ -370,7 +370,9 @@ def _hours(row: CostRow) -> str:
 
 
 def _priced(row: CostRow, hours: str) -> tuple[str, str, str]:
-    """Return quantity, unit and unit price; all empty for a correction. A charge without GPU time is one unit."""
+    """Return quantity, unit and unit price. For a correction, all three are empty. A charge without GPU time is one
+    unit.
+    """
     if row.correction:
         return "", "", ""
     if not row.gpu_seconds:

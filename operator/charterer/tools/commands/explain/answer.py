@@ -27,8 +27,8 @@ class JobNow:
 
     ``reason`` and ``message`` explain the job's GPUs or its wait. ``opening`` is the beginning of that sentence. If
     ``opening`` is empty, the sentence is hidden. ``limits`` are the conditions of targetCompletionTime and maxCost.
-    ``held_up`` has the bottlenecks that the operator found. ``resizing`` says how far a resize is. Without a resize it
-    is empty.
+    ``held_up`` has the bottlenecks that the operator found. ``resizing`` says how far a resize has progressed. Without
+    a resize it is empty.
     """
 
     namespace: str

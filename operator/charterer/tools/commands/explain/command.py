@@ -263,8 +263,8 @@ def explain(name: str, namespace: str | None, output: str, every: bool, cluster:
     """Explain why a job has this many GPUs of this pool now: every option that it has, in time and money.
 
     The chosen option is marked with *. It is the right one if it saves hours for less than the budget pays for them,
-    and no further hour can be saved at that price. A "too dear" option would save hours at a higher price; compared
-    with a "too slow" one, the chosen option saves hours at a lower price. The last section says what would have to
+    and no further hour can be saved at that price. A "too dear" option would save hours at a higher price. Compared
+    with a "too slow" option, the chosen option saves hours at a lower price. The last section says what would have to
     change for the nearest options to win.
 
     \b

@@ -92,10 +92,11 @@ class ByThen:
 
 @dataclass(frozen=True, slots=True)
 class QuoteAnswer:
-    """The quote. ``estimates`` are in order of ``Choice``, and empty if the job cannot run; ``explanation`` says why.
+    """The quote. ``estimates`` are in order of ``Choice``. If the job cannot run, they are empty, and ``explanation``
+    says why.
 
-    ``delays`` are of other jobs, if the job runs as the budget pays. ``before`` is the budget's verdict without the
-    job.
+    ``delays`` are the delays of other jobs, if the job runs at the budget's rate. ``before`` is the budget's verdict
+    without the job.
     """
 
     explanation: Explanation
@@ -528,8 +529,8 @@ def quote(
 ) -> None:
     """Show what a job would cost and when it would end, before it is submitted. Changes nothing.
 
-    It shows three choices, the cheapest, what the budget pays for, and the fastest, each with the interval that nine of
-    ten outcomes lie in, what that rests on, and which other jobs would end later.
+    It shows three choices: the cheapest, the one that the budget pays for, and the fastest. For each it shows the
+    interval in which nine of ten outcomes lie, the basis of the estimate, and which other jobs would end later.
 
     \b
       charterer quote -f job.yaml

@@ -190,7 +190,8 @@ _CAPITAL: Final = re.compile("[A-Z]")
 
 
 def copied(value: object, keys: str) -> dict[str, JsonValue]:
-    """Return fields of a value as JSON. ``keys`` are separated by spaces; key ``gpuType`` is the field ``gpu_type``.
+    """Return fields of a value as JSON. ``keys`` are separated by spaces. The key ``gpuType`` reads the field
+    ``gpu_type``.
 
     The key ``start=ledger.start`` reads the field ``start`` of the field ``ledger``. If ``ledger`` is None, ``start``
     is null.

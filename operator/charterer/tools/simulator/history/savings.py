@@ -65,7 +65,7 @@ class MoreMoney:
     """What more money would buy. ``now`` and ``then`` are dollars and mean seconds.
 
     ``now``: Charterer at the dollars of today. ``then``: Charterer at ``factor`` times these dollars.
-    ``sooner``: the fraction by which the mean completion time falls; negative if it rises.
+    ``sooner``: the fraction by which the mean completion time falls. It is negative if the time rises.
     """
 
     factor: float

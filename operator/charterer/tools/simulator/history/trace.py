@@ -78,7 +78,7 @@ def with_type_first(phases: Iterable[Phase], gpu_type: str) -> tuple[Phase, ...]
 
 
 def typed_phases(text: str, gpu_type: str) -> tuple[Phase, ...]:
-    """Parse curves of several types, like ``1:10 2:19|A100@1:30 2:55``; the first is of ``gpu_type``."""
+    """Parse curves of several types, like ``1:10 2:19|A100@1:30 2:55``. The first curve is of ``gpu_type``."""
     first, *rest = text.split("|")
     home, others = _phases(first, gpu_type), []
     for other in rest:
@@ -229,7 +229,7 @@ class Rows:
         return "" if at is None or at >= len(cells) else cells[at].strip()
 
     def _gpus(self, text: str, cells: Sequence[str]) -> str:
-        """The number of whole GPUs of the job; the text itself if it is no number."""
+        """The number of whole GPUs of the job, or the text itself if it is no number."""
         try:
             each = _tres(text) if self._gpu_column in _TRES else finite(text)
             instances = finite(self._first(cells, _INSTANCES) or "1")
@@ -399,7 +399,7 @@ class _Row:
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value; ``default`` for an empty cell. Raises BadRow if the text is no ``what``."""
+        """The field's value, or ``default`` if the cell is empty. Raises BadRow if the text is no ``what``."""
         return self.needed(field, parse, what) if self.cells.get(field) else default
 
     def needed(self, field: str, parse: Callable[[str], V], what: str) -> V:
@@ -417,7 +417,9 @@ class _Row:
 
 
 class _HistoryReader:
-    """The pools and curves of the rows read so far; rows must agree about a pool, and about a class's curve on it."""
+    """The pools and curves of the rows read so far. All rows must agree about a pool, and about a class's curve on a
+    pool.
+    """
 
     def __init__(self, pools: Sequence[PoolModel], restart_seconds: float, curves: Curves) -> None:
         self._default, self._restart_seconds, self._curves = pools[0], restart_seconds, curves
@@ -552,7 +554,7 @@ def _duration(text: str) -> float:
 
 
 def _moment(text: str) -> float:
-    """Seconds since any epoch; a timestamp without a zone is UTC."""
+    """Seconds since any epoch. A timestamp without a time zone is taken as UTC."""
     try:
         return finite(text)
     except ValueError:

@@ -113,7 +113,7 @@ class WidthRates:
         return (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1]
 
     def after(self, done: float, seconds: float) -> float:
-        """The fraction done ``seconds`` after ``done``; at most 1."""
+        """The fraction that is done ``seconds`` after the fraction ``done``. It is at most 1."""
         epoch = bisect_right(self._ends, done, 0, self._last)
         left = (self._ends[epoch] - done) / self._rates[epoch] + self._until_end[epoch + 1] - seconds
         if left <= 0.0:
@@ -122,7 +122,7 @@ class WidthRates:
         return self._ends[epoch] - (left - self._until_end[epoch + 1]) * self._rates[epoch]
 
     def before(self, done: float, seconds: float) -> float:
-        """The fraction done ``seconds`` before ``done``; at least 0."""
+        """The fraction that was done ``seconds`` before the fraction ``done``. It is at least 0."""
         left, whole = self.seconds_left(done) + seconds, self._until_end[0]
         return 0.0 if left >= whole else self.after(0.0, whole - left)
 
@@ -147,7 +147,7 @@ class Application:
     _width_rates: dict[tuple[str, int, int], WidthRates] = field(default_factory=dict, repr=False, compare=False)
 
     def variant(self, name: str) -> Application:
-        """The variant of that name; the application itself for the empty name."""
+        """The variant of that name, or the application itself for the empty name."""
         return self.variants[name] if name else self
 
     @cached_property
@@ -214,7 +214,7 @@ class Application:
 
 
 def variant_class(class_id: ClassId, variant: str) -> ClassId:
-    """The class of a variant of a class's jobs; the class itself for the empty name."""
+    """The class of a variant of a class's jobs, or the class itself for the empty name."""
     return ClassId(class_id.namespace, f"{class_id.name}.{variant}") if variant else class_id
 
 

@@ -181,7 +181,7 @@ class _NamedCells:
     cells: Mapping[str, str]
 
     def get(self, field: str, parse: Callable[[str], V], what: str, default: V) -> V:
-        """The field's value; ``default`` for an empty cell. Raises BadRow if the text is no ``what``."""
+        """The field's value, or ``default`` if the cell is empty. Raises BadRow if the text is no ``what``."""
         text = self.cells.get(field, "")
         if not text:
             return default

@@ -1,4 +1,4 @@
-"""A workload: job submissions, read from a CSV file with a header; times are seconds from its beginning."""
+"""A workload: job submissions, read from a CSV file with a header. Times are seconds from the workload's beginning."""
 
 from __future__ import annotations
 
