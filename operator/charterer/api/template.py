@@ -56,8 +56,8 @@ _OWN_VARIABLES: Final = frozenset(
 _NOT_IN_PLACE: Final = frozenset(
     {"PET_NNODES", "KUBEFLOW_TRAINER_SERVER_URL", "KUBEFLOW_TRAINER_SERVER_TOKEN", "KUBEFLOW_TRAINER_SERVER_CA_CERT"}
 )
-"""Variables that Charterer sets (``workloads.workload``). The first are set in every job, the others in a job that is
-not resized in place.
+"""Variables that Charterer sets (``workloads.workload``). The first set of variables is for every job, the second for
+jobs that are not resized in place.
 """
 _PREFIX: Final = "CHARTERER_"
 CHARTERERS_VARIABLES: Final = (

@@ -45,7 +45,8 @@ async def all_served(
     optional: Sequence[Resource],
     stopped: Callable[[], bool],
 ) -> frozenset[Resource]:
-    """Wait until all ``needed`` resources are served. Returns them and the ``optional`` ones that are served.
+    """Wait until all ``needed`` resources are served. Returns the needed resources, and the ``optional`` resources that
+    are served.
 
     An optional resource that this process may not list is left out.
 

@@ -264,7 +264,7 @@ class Loop:
             self._awaited = {key: wait.reason for key, wait in waits.items()}
 
     def _log_once(self, what: str, error: Exception) -> None:
-        """Log an error with its traceback, unless it is equal to the last one of its kind."""
+        """Log an error with its traceback, unless it equals the last logged error of its kind."""
         if self._failures.get(what) != repr(error):
             self._failures[what] = repr(error)
             _log.error("%s fails; please report it", what, exc_info=error)
@@ -285,7 +285,7 @@ class Loop:
         """Carry out the commands and wait for them, so that no plan is made while an intent is being written.
 
         The commands of one plan do not depend on each other. So a command whose object has a mutation in flight, or a
-        pause after a failure, does not delay the others.
+        pause after a failure, does not delay the other commands.
         """
         free = [(key, command) for command in commands if self._free(key := command_key(command))]
         outcomes = await asyncio.gather(*(self._attempt(key, command) for key, command in free))

@@ -305,7 +305,7 @@ _NEVER = float("-inf")
 
 
 def pools_in(store: Store) -> Mapping[PoolId, Pool]:
-    """The existing pools, and those of which only rentals are left."""
+    """The existing pools, and the pools of which only rentals are left."""
     pools = store.view(kinds.GPU_POOLS)
     unread = {key.name for key in pools.problems}
     return known_pools(pools.objects, store.view(kinds.GPU_RENTALS).objects, unread)

@@ -101,7 +101,9 @@ _ERRORS: Final[Mapping[CallFailure, type[ProviderError]]] = {
 
 
 def about_pool(pool: PoolId, error: ObjectsError, hints: Mapping[CallFailure, str]) -> ProviderError:
-    """The error as one of that pool. ``hints``: texts that follow the API server's message, by the kind of failure."""
+    """The error of the API server as an error of that pool. ``hints``: texts that follow the API server's message, by
+    the kind of failure.
+    """
     message = f"{error.message}{hints.get(error.failure, '')}"
     if error.failure is CallFailure.THROTTLED:
         return Throttled(pool, error.call, error.failure.value, message, error.retry_after)

@@ -98,7 +98,7 @@ class HomelessPod:
     """A pod with GPUs that is not Charterer's, and for which the default scheduler has found no node. ``since``: since
     when.
 
-    ``manager``: apiVersion, kind, name and uid of its controller. If the pod has no controller, those of the pod.
+    ``manager``: apiVersion, kind, name and uid of its controller. If the pod has no controller, the pod's own are used.
     """
 
     namespace: str

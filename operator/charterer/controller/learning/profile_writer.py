@@ -124,9 +124,9 @@ class WriteIntervals:
 
     ``poll``: between two passes over all classes. ``digest``: between two computations of one class's profile, if the
     class ran on no new width. Each computation takes some ten milliseconds. ``sources``: between two writes of one
-    profile, if the origin of a number changed. ``drift``: the same, if only numbers moved. ``reports``: the same, if
-    only the count of reports grew. ``retry``: until the first attempt after a failure. Each further failure doubles the
-    pause, up to ``last_retry``.
+    profile, if the origin of a number changed. ``drift``: between two writes, if only numbers moved. ``reports``:
+    between two writes, if only the count of reports grew. ``retry``: until the first attempt after a failure. Each
+    further failure doubles the pause, up to ``last_retry``.
     """
 
     poll: float = 5.0

@@ -90,7 +90,7 @@ often slower than one, which no concave curve allows.
 """
 MOST_CLASSES = 2_000
 """Most classes learned at the same time. Tenants choose the names of classes, and each class uses memory and influences
-the priors of others.
+the priors of other classes.
 """
 _WORTH_CHANGING = 1.1
 """Smallest ratio of the best batch size to the present one at which a job is advised to change. The value is just below

@@ -78,7 +78,7 @@ from charterer.lifecycle.view import NodeIndex, rivals_of
 # Charterer writes the allocations, but anybody with the right to update trainingjobs/status can write one too. An
 # allocation that Charterer cannot have written holds no GPUs, and the job is planned anew. The check has one exception.
 # If pods of the job's own run are on a node, the allocation there is not doubted, because these pods really hold their
-# GPUs: the namespace of a running job may belong to another budget by now.
+# GPUs. The namespace of a running job may have moved to another budget, for example.
 
 
 _AHEAD_SECONDS = 3600.0

@@ -396,7 +396,9 @@ class Events:
 
 
 def _subjects(action: Command | Step, snapshot: Snapshot) -> Subjects:
-    """The objects that a command or step concerns, the most specific ones if there are several."""
+    """The objects that a command or step concerns. If it concerns objects of several kinds, the most specific kind is
+    returned.
+    """
     if isinstance(action, AdoptTarget | LetGo):
         return (target_subject(action.target.ref, action.target.namespace),)
     finders = ("job", _job), ("rental", _rental), ("pool_set", _pool_set), ("pool", _pool), ("budget", _budget)

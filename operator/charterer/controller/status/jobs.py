@@ -55,7 +55,7 @@ def lost_rate(job: Job, found: Bottleneck) -> Price:
 
 
 def bottleneck_conditions(job: Job, now: Instant) -> Iterator[Condition]:
-    """A condition for each bottleneck of the present run, and one if the run does not advance."""
+    """A condition for each bottleneck of the present run, and a condition if the run does not advance."""
     if job.finish is not None or job.allocation is None:
         return
     for found in job.bottlenecks:

@@ -393,8 +393,8 @@ class GcpCloud:
     async def survey(
         self, pools: Sequence[Pool], known: KnownMachines = NONE_KNOWN
     ) -> Mapping[PoolId, Survey | ProviderError]:
-        """The surveys. For each zone, one list of instances and one of operations are read. For each group, the nodes
-        that it is making are read too.
+        """The surveys. For each zone, a list of instances and a list of operations are read. For each group, the nodes
+        that the group is making are read too.
         """
         zones: dict[str, list[Pool]] = {}
         for pool in pools:

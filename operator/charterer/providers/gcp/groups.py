@@ -462,8 +462,8 @@ class GroupMembers:
         """For each order that the group did not accept, the reason. Empty if it accepted all. If the group has a name
         already, that is no error.
 
-        If a call has several names and the group has one of them, it accepts none. Then each order is sent in a call of
-        its own.
+        If a call has several names and the group already has one of the names, the group accepts none of them. Then
+        each order is sent in a call of its own.
         """
         self._listed.pop((group.zone, group.group), None)
         body = {"instances": [{"name": instance_name(order)} for order in orders]}

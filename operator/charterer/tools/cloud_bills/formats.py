@@ -11,7 +11,7 @@ FOCUS 1.4 has only the former two.
   (docs.cloud.google.com/billing/docs/how-to/export-data-bigquery-tables/focus-export): ResourceId is the full resource
   name ``//compute.googleapis.com/projects/NUMBER/zones/ZONE/instances/ID``. Labels are in x_Labels, or in the older
   view in Tags, as an array of {Key, Value}. x_Credits is an array of {Amount, Type} with negative amounts. If
-  BilledCost equals ContractedCost, it leaves the credits out. The export has neither CommitmentDiscountId nor
+  BilledCost leaves the credits out, it equals ContractedCost. The export has neither CommitmentDiscountId nor
   ServiceCategory. Machines are billed as cores, memory and GPUs.
 - Azure Cost Management (learn.microsoft.com/cloud-computing/finops/focus/metadata): ResourceId is a path in upper or
   lower case. x_SkuDetails is a JSON object, in which VMName names the VM of a scale set. An unknown price is 0.

@@ -441,7 +441,7 @@ class Bills:
         self.covered: Mapping[str, Sequence[Span]] = {}
 
     def read(self, paths: Sequence[Path]) -> None:
-        """Read the files. Raises UnreadableBill if one is no bill, or has a value that cannot be used."""
+        """Read the files. Raises UnreadableBill if a file is no bill, or has a value that cannot be used."""
         self._paths = paths
         for number, path in enumerate(paths):
             self._read(path, number)
@@ -468,7 +468,7 @@ class Bills:
         return Contradiction(charges, [self._paths[number] for number in sorted(numbers or ())])
 
     def lines(self) -> Iterator[BillLine]:
-        """The lines that may be of Charterer's machines, those of machines first."""
+        """The lines that may be of Charterer's machines. Lines of kind MACHINE come first."""
         sums = ", ".join(f"sum({name})" for name in _SUMMED)
         within_a_month = f"date_trunc('month', started - {_ZONES}) = date_trunc('month', ended + {_ZONES})"
         query = f"""

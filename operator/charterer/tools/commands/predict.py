@@ -411,7 +411,8 @@ def profile_of(raw: Mapping[str, Any], namespace: str) -> tuple[str, str]:
 def chosen_profiles(
     profiles: Sequence[Profile], name: str | None, namespace: str, written: Sequence[tuple[str, str]]
 ) -> Sequence[Profile]:
-    """Return the profile of this name, or without a name those of the files, or all.
+    """Return the profile of this name. Without a name, return the profiles of the files, or if there are no files all
+    profiles.
 
     Raises ClickException if there is none.
     """

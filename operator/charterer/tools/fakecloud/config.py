@@ -109,7 +109,7 @@ class Written(BaseModel):
 
 
 _SHOWN: Final = 5
-"""Most mistakes that are reported one by one. If there are more, only the number of the others is added."""
+"""Most mistakes that are reported one by one. Of further mistakes only the number is reported."""
 
 
 def problems(error: ValidationError) -> str:

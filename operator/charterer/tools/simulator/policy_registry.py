@@ -1,4 +1,4 @@
-"""The policies that can be simulated side by side, by name, and a simulation of one of them."""
+"""The policies that can be simulated side by side, by name. The module also runs the simulation of a single policy."""
 
 from __future__ import annotations
 

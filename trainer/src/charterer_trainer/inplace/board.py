@@ -1,5 +1,5 @@
-"""The rendezvous store of a group. Each process has a board. Members post words with values on a board, and wait for
-those of others.
+"""The rendezvous store of a group. Each process has a board. Members post words with values on a board, and wait until
+other members have posted.
 
 The members of a generation meet on the board of the member with the lowest index, so no single process must live for
 ever. A request is a line over TCP: the key of the run, a space, and JSON. The answer is a line of JSON. The run's pods

@@ -149,7 +149,7 @@ class ElasticJob:
         raise NotImplementedError
 
     def _names_peers(self, error: Exception) -> bool:
-        """Whether the message is one of a failed collective."""
+        """Whether the error's message is that of a failed collective."""
         text = str(error).lower()
         return any(words in text for words in _COLLECTIVES)
 

@@ -272,7 +272,7 @@ def check_own_profiles(profiles: Iterable[RawObject]) -> Iterable[Finding]:
 
 
 _NAMED = 5
-"""Maximum number of namespaces of a budget that a line names. The line counts the others."""
+"""Maximum number of namespaces of a budget that a line names. Of further namespaces the line gives the number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -474,8 +474,8 @@ def _budget_of(new: Budget, before: Budget | None) -> Budget:
 
 
 def _pool_of(source: ManifestSource, new: Pool, before: Pool | None, others: Iterable[Pool]) -> Pool:
-    """Return the pool with an offering and a quote: its own ones, its former ones, or those of a pool with equal cloud
-    fields.
+    """Return the pool with an offering and a quote. They come from the pool itself, from its former version, or from a
+    pool with equal cloud fields.
     """
     alike = before or next((other for other in others if other.cloud == new.cloud), None)
     offering = new.offering or (None if alike is None else alike.offering)

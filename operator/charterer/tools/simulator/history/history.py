@@ -254,8 +254,8 @@ def placeable_width(gpus: int, gpus_per_node: int) -> int:
 
 
 def joined_curves(home: tuple[Phase, ...], others: Iterable[tuple[Phase, ...]]) -> tuple[Phase, ...]:
-    """The phases of ``home`` with the curves of ``others`` added. Each of ``others`` has the same phases as ``home``,
-    or none.
+    """The phases of ``home`` with the curves of ``others`` added. Each element of ``others`` has the same phases as
+    ``home``, or no phase.
     """
     known = [phases for phases in others if phases]
     return tuple(

@@ -159,7 +159,9 @@ _ELAPSED: Final = re.compile(r"(?:(\d+)(?:-| days?,? ))?(\d+):(\d{2})(?::(\d{2}(
 
 
 def delimiter_of(header: str) -> str:
-    """The character that separates the names of a header: a comma, or another one if there is no comma."""
+    """The character that separates the names of a header. It is a comma, or another character if the header has no
+    comma.
+    """
     return "," if "," in header else next((each for each in DELIMITERS if each in header), ",")
 
 
@@ -356,7 +358,8 @@ def read_history(
 ) -> History:
     """The history in a file. Raises BadRow for the first row that cannot be used.
 
-    ``pools``: a row that names one of them has its values by default, any other row those of the first.
+    ``pools``: their values are defaults. A row that names a pool gets the values of that pool, and any other row gets
+    those of the first pool.
     ``restart_seconds``: used if neither row nor pool says.
     ``curves``: by class, for rows without a curve. A curve without a GPU type is of the type of the job's pool.
     ``on_sale``: whether pools in which no job ran are on sale too.

@@ -158,7 +158,7 @@ class SharingQueue(GangQueue):
         self._partner_rank = rank
 
     def serve(self, fleet: BaselineFleet) -> list[SimJob]:
-        """Start the jobs that fit on free GPUs or beside others, in order, and return them."""
+        """Start the jobs that fit on free GPUs or beside other jobs, in order. Returns the started jobs."""
         started = []
         open_gpus = self._open_gpus(fleet)
         for gpus, job in self.waiting():
