@@ -86,9 +86,9 @@ def _believable(segments: tuple[PriceSegment, ...]) -> tuple[PriceSegment, ...]:
 # All nodes that exist or are on order, by what the clouds themselves say. Their number is compared with the operator's
 # own limits.
 #
-# The planner already keeps the limits, but by the records in the API server. The count here is computed independently,
-# from the surveys and from the orders since then. It is the last check before a request is sent to a cloud, so it stops
-# a wrong plan and a wrong record.
+# The planner already keeps the limits, but it counts the nodes by the records in the API server. The count here is
+# independent of these records: it is computed from the surveys and from the orders since then. It is the last check
+# before a request is sent to a cloud, so it stops a wrong plan and a wrong record.
 
 
 _CALL = "ask"

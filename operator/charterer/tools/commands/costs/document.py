@@ -254,7 +254,7 @@ FOCUS 1.4 replaces the columns of provider and publisher by columns of service p
 _UNPRICED: Final = dict.fromkeys(("PricingCategory", "SkuPriceDetails", "SkuPriceId"), "")
 """Columns that are empty for a correction.
 
-A correction has no unit price, so FOCUS 1.4 wants no pricing category either.
+A correction has no unit price, so by FOCUS 1.4 its pricing category must be empty too.
 """
 _PROVIDERS: Final = {"aws": "Amazon Web Services", "azure": "Microsoft Azure", "gcp": "Google Cloud"}
 
