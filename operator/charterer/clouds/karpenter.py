@@ -17,7 +17,7 @@ _EC2: Final = "karpenter.k8s.aws"
 """The API group of EC2's node classes, and the prefix of the labels that their nodes get."""
 _EC2_FAMILY: Final = re.compile(r"([a-z]+)([0-9]+)[a-z0-9-]*")
 _EC2_REGION: Final = re.compile(r"[a-z]+(?:-[a-z]+)+-[0-9]+")
-"""The pattern for the name of an EC2 zone, which begins with the name of its region."""
+"""The pattern for the name of a region of EC2, with which the names of its zones begin."""
 
 
 def _ec2_name(gpu_type: str) -> str:

@@ -45,7 +45,9 @@ RENTALS: Final = f"/apis/{API_VERSION}/gpurentals"
 POOLS: Final = f"/apis/{API_VERSION}/gpupools"
 
 TRAITS: Final = Traits(named=True, keeps_trying=False, together=False, lag_seconds=1.0, listed_seconds=0.0)
-"""Seconds for which an order counts as refused if no Node was free. Afterwards the node is requested again."""
+"""The traits of nodes that are in the cluster anyway. An order that found no Node counts as under way for a second
+(``lag_seconds``). Then the node is requested again.
+"""
 _INSTANCE_TYPE: Final = "node.kubernetes.io/instance-type"
 _ZONE: Final = "topology.kubernetes.io/zone"
 _VALUES: Final = 16

@@ -22,7 +22,7 @@ from charterer.providers.gcp.permissions import Call
 
 
 CLUSTER_LABEL: Final = "charterer-cluster"
-"""The uid of the namespace kube-system."""
+"""The label whose value is the uid of the namespace kube-system."""
 POOL_LABEL: Final = "charterer-pool"
 
 _PREFIX: Final = "charterer-"

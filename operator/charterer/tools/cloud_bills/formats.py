@@ -388,7 +388,7 @@ _OTHERS: Final = {
         "gcp_billing_export_resource_v1_…) as Parquet, or the FOCUS export",
     ),
 }
-"""The kinds of files that Charterer does not read. Each is recognised by a column that only such files have."""
+"""What to say of files that Charterer does not read, by a column that only such files have."""
 
 
 def format_of(path: Path, columns: Collection[str]) -> BillFormat:
